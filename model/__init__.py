@@ -1,0 +1,1 @@
+"""Layers, families and heads in PyTorch. Never imports the pipeline."""

@@ -1,0 +1,1 @@
+"""The offline side: crawl, clean, deduplicate, tokenize, group, corrupt. Never imports torch."""

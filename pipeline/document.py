@@ -1,0 +1,90 @@
+"""A document: one text with its identity and origin; its uid is known before any processing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+__all__ = ["DOCUMENT_SCHEMA", "FLAG_DECODED_BY_GUESS", "FLAG_PII_REPLACED", "FLAG_REPLACEMENTS", "FLAG_SPANS_REMOVED",
+           "FLAG_TRUNCATED_SOURCE", "Document", "document_uid"]  # fmt: skip
+
+FLAG_DECODED_BY_GUESS: Final = 1
+FLAG_REPLACEMENTS: Final = 2
+FLAG_TRUNCATED_SOURCE: Final = 4
+FLAG_PII_REPLACED: Final = 8
+FLAG_SPANS_REMOVED: Final = 16
+
+_WORDS = pa.dictionary(pa.int32(), pa.utf8())
+
+DOCUMENT_SCHEMA: Final = pa.schema(
+    [
+        pa.field("uid", pa.binary(16), nullable=False),
+        pa.field("text", pa.utf8(), nullable=False),
+        pa.field("target_text", pa.utf8()),
+        pa.field("target_language", _WORDS),
+        pa.field("source", _WORDS, nullable=False),
+        pa.field("source_group", _WORDS, nullable=False),
+        pa.field("offset", pa.uint64(), nullable=False),
+        pa.field("length", pa.uint64(), nullable=False),
+        pa.field("url", pa.utf8()),
+        pa.field("host", _WORDS),
+        pa.field("date", pa.timestamp("s", "UTC")),
+        pa.field("language", _WORDS, nullable=False),
+        pa.field("language_score", pa.float32(), nullable=False),
+        pa.field("content_hash", pa.binary(16), nullable=False),
+        pa.field("n_chars", pa.uint32(), nullable=False),
+        pa.field("n_words", pa.uint32(), nullable=False),
+        pa.field("flags", pa.uint32(), nullable=False),
+        pa.field("extra", pa.utf8(), nullable=False),
+    ]
+)
+"""Columns of the documents between stages (`<stage>/documents/<unit:06d>.arrow`)."""
+
+
+def document_uid(corpus: str, source: str, kind: str, locator: int, chunk: int | None = None) -> bytes:
+    """16 bytes that name a document for ever: BLAKE2b of corpus, source path and record locator.
+
+    `kind` says what `locator` counts: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for a
+    whole file. `chunk` numbers the pieces of a record that was split.
+    """
+    head = b"clozeline-doc\0" + corpus.encode() + b"\0" + source.encode() + b"\0" + kind.encode() + b"\0"
+    tail = b"" if chunk is None else b"\0" + str(chunk).encode()
+    return hashlib.blake2b(head + locator.to_bytes(8, "little") + tail, digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text. `offset` and `length` locate its record in `source` (bytes, or rows for tables)."""
+
+    uid: bytes
+    text: str
+    source: str
+    source_group: str = "default"
+    offset: int = 0
+    length: int = 0
+    url: str | None = None
+    host: str | None = None
+    date: int | None = None
+    language: str = "und"
+    language_score: float = 0.0
+    content_hash: bytes = bytes(16)
+    n_chars: int = 0
+    n_words: int = 0
+    flags: int = 0
+    target_text: str | None = None
+    target_language: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def having(self, **changes: Any) -> Document:
+        """A copy with the given fields replaced."""
+        return replace(self, **changes)
+
+    def as_row(self) -> dict[str, Any]:
+        """The row of `DOCUMENT_SCHEMA`; `extra` as JSON with sorted keys."""
+        row = {name: getattr(self, name) for name in DOCUMENT_SCHEMA.names}
+        row["extra"] = json.dumps(self.extra, sort_keys=True, ensure_ascii=False)
+        return row

@@ -1,0 +1,145 @@
+"""Rows of token sets, sample sets and example sets, in memory: flat values and offsets per column.
+
+A `Rows` holds n rows. Fixed columns (`uid`, `variant`, ...) are plain arrays with n entries; list columns are
+`Ragged`. The same type serves samples (grouped, uncorrupted) and examples (corrupted): `SampleBatch` and
+`ExampleBatch` are names for what is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FIXED_COLUMNS", "Example", "ExampleBatch", "Feature", "Ragged", "Rows", "Sample", "SampleBatch"]
+
+FIXED_COLUMNS: Final[Mapping[str, str]] = {
+    "uid": "uint64",
+    "variant": "uint16",
+    "document_uid": "binary16",
+    "document_offset": "uint32",
+    "copy": "uint8",
+    "part": "uint8",
+    "language": "uint8",
+}
+"""Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of uint8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A list column that an objective or a grouping declares and a manifest records.
+
+    `dtype` "ids" means uint16 for vocabularies up to 65,536 entries, else uint32. `rank` 0 is a scalar, stored as a
+    list of one value; rank 1 a sequence.
+    """
+
+    name: str
+    dtype: Literal["ids", "uint8", "uint16", "uint32"]
+    rank: Literal[0, 1]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """n lists laid end to end: list i is `values[offsets[i] : offsets[i + 1]]`."""
+
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Length of each list, shape [n]."""
+        return np.diff(self.offsets)
+
+    @staticmethod
+    def from_lists(lists: Sequence[Any], dtype: Any) -> Ragged:
+        """Build from sequences of numbers."""
+        lengths = np.fromiter((len(item) for item in lists), dtype=np.int64, count=len(lists))
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        arrays = [np.asarray(item, dtype=dtype) for item in lists]
+        values = np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)
+        return Ragged(values.astype(dtype, copy=False), offsets)
+
+    @staticmethod
+    def from_matrix(matrix: NDArray[Any]) -> Ragged:
+        """Build from rows of equal length, shape [n, length], without a copy where memory allows."""
+        rows, length = matrix.shape
+        return Ragged(matrix.reshape(-1), np.arange(rows + 1, dtype=np.int64) * length)
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
+        """The lists at `rows`, in that order, with one vectorised gather."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        index = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Ragged(self.values[index], offsets)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Ragged]) -> Ragged:
+        """Lists of all parts, in order."""
+        starts = np.cumsum([0] + [len(part.values) for part in parts[:-1]])
+        offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
+        values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
+        return Ragged(np.concatenate(values), np.concatenate([np.zeros(1, np.int64), *offsets]))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """n rows: fixed columns by name, list columns by name."""
+
+    fixed: Mapping[str, NDArray[Any]]
+    columns: Mapping[str, Ragged] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        if self.fixed:
+            return len(next(iter(self.fixed.values())))
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self.row(i) for i in range(len(self)))
+
+    def row(self, index: int) -> Row:
+        """A view of one row, for tests and tools."""
+        fixed = {name: column[index] for name, column in self.fixed.items()}
+        return Row(fixed, {name: column[index] for name, column in self.columns.items()})
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Rows:
+        """The given rows, in that order."""
+        fixed = {name: column[rows] for name, column in self.fixed.items()}
+        return Rows(fixed, {name: column.take(rows) for name, column in self.columns.items()})
+
+    def with_columns(self, columns: Mapping[str, Ragged]) -> Rows:
+        """The same fixed columns beside other list columns."""
+        return Rows(self.fixed, columns)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Rows]) -> Rows:
+        """Rows of all parts, in order; all parts have the same columns."""
+        fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}
+        columns = {name: Ragged.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
+        return Rows(fixed, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: numbers and arrays by column name, with the provenance in `fixed`."""
+
+    fixed: Mapping[str, Any]
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+
+SampleBatch: TypeAlias = Rows
+ExampleBatch: TypeAlias = Rows
+Sample: TypeAlias = Row
+Example: TypeAlias = Row

@@ -1,0 +1,111 @@
+"""Keyed randomness: every draw is a pure function of (seed, place), so order, batch and worker cannot matter.
+
+Two kinds. Documents: `fraction` and `order_key` hash a document uid. Rows: a counter-based SplitMix64 stream,
+keyed per row by (seed, name, variant, uid), gives arrays of words. No generator object exists anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+__all__ = [
+    "CROPS",
+    "LABELS",
+    "LENGTHS",
+    "MIXTURE",
+    "ORDERS",
+    "POSITIONS",
+    "ROLES",
+    "SLOTS",
+    "below",
+    "fraction",
+    "kernel_keys",
+    "keyed_hash",
+    "mix",
+    "order_key",
+    "sample_uid",
+    "words",
+]
+
+UInt64 = NDArray[np.uint64]
+
+# One stream of words for each purpose: adding a draw to one never shifts another.
+POSITIONS: Final = 0
+ROLES: Final = 1
+LENGTHS: Final = 2
+SLOTS: Final = 3
+ORDERS: Final = 4
+LABELS: Final = 5
+CROPS: Final = 6
+MIXTURE: Final = 7
+
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+_MASK: Final = 0xFFFFFFFFFFFFFFFF
+
+
+def keyed_hash(*parts: bytes | str | int) -> int:
+    """A 64-bit word from length-prefixed parts (ints as 8 bytes little-endian)."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        if isinstance(part, int):
+            raw = (part & _MASK).to_bytes(8, "little")
+        else:
+            raw = part.encode() if isinstance(part, str) else part
+        digest.update(len(raw).to_bytes(8, "little"))
+        digest.update(raw)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def fraction(uid: bytes, purpose: str, seed: int) -> float:
+    """A number in [0, 1) that depends on the document, the purpose and the seed alone."""
+    return order_key(uid, purpose, seed) / 2.0**64
+
+
+def order_key(uid: bytes, purpose: str, seed: int) -> int:
+    """A 64-bit word that orders documents, keyed by purpose and seed."""
+    return xxhash.xxh3_64_intdigest(uid + purpose.encode() + struct.pack("<Q", seed & _MASK))
+
+
+def sample_uid(document_uid: bytes, copy: int, offset: int, label: str) -> int:
+    """64-bit sample uid: first document, copy, token offset in it, and the grouping's label."""
+    return xxhash.xxh3_64_intdigest(document_uid + struct.pack("<IQ", copy, offset) + label.encode())
+
+
+def mix(x: UInt64) -> UInt64:
+    """The 64-bit SplitMix finaliser (a bijection), element by element."""
+    x = x ^ (x >> np.uint64(30))
+    x = x * np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]) -> UInt64:
+    """One key a row: mix(mix(uid) ^ base), with base = blake2b(seed, name, variant)."""
+    base = np.empty(len(uids), dtype=np.uint64)
+    for variant in np.unique(variants):
+        packed = struct.pack("<Q", seed & _MASK) + name.encode() + b"\0" + struct.pack("<I", int(variant))
+        base[variants == variant] = int.from_bytes(hashlib.blake2b(packed).digest()[:8], "little")
+    return mix(mix(uids.astype(np.uint64, copy=False)) ^ base)
+
+
+def words(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
+    """Words `start .. start + count` of a stream for each key, shape [len(keys), count].
+
+    word(key, stream, j) = mix(key + G * (2**32 * stream + j + 1)).
+    """
+    first = (stream << 32) + start + 1
+    steps = np.arange(first, first + count, dtype=np.uint64) * np.uint64(_GOLDEN)
+    return mix(keys[:, None] + steps[None, :])
+
+
+def below(word32: UInt64, bound: int | UInt64) -> NDArray[np.int64]:
+    """Uniform integers in 0..bound-1 from 32-bit words: (u * bound) >> 32."""
+    return ((word32 * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)

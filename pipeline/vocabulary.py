@@ -1,0 +1,95 @@
+"""What an objective may know of a tokenizer: sizes, special ids, and bitmaps over the ids."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ConfigurationError, IntegrityError
+
+__all__ = ["SENTINELS", "SPECIALS", "Vocabulary"]
+
+SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
+SENTINELS: Final = 128
+"""Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""
+MODES: Final = ("R", "S", "X")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Immutable facts about a tokenizer's ids.
+
+    Args:
+        size: number of ids, specials included.
+        specials: name (`pad cls sep mask bos eos unk`) to id; absent names have no entry.
+        sentinels: ids in order of use.
+        modes: ids of the mode tokens `R`, `S`, `X`.
+        special: [size] bool, ids that stand for no text; never selected by an objective.
+        word_start: [size] bool, ids whose piece opens a word.
+        fingerprint: SHA-256 (hex) over the pieces, their types and the normaliser.
+    """
+
+    size: int
+    specials: dict[str, int]
+    sentinels: tuple[int, ...]
+    modes: dict[str, int]
+    special: NDArray[np.bool_] = field(repr=False)
+    word_start: NDArray[np.bool_] = field(repr=False)
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        for name, bitmap in (("special", self.special), ("word_start", self.word_start)):
+            if bitmap.shape != (self.size,) or bitmap.dtype != np.bool_:
+                raise IntegrityError(
+                    f"vocabulary: {name} must be bool [{self.size}], got {bitmap.dtype} {bitmap.shape}"
+                )
+            bitmap.setflags(write=False)
+
+    def id_of(self, name: str, wanted_by: str) -> int:
+        """Id of a special token; a configuration error naming who wants it where the tokenizer lacks it."""
+        if name not in self.specials:
+            have = ", ".join(sorted(self.specials)) or "none"
+            raise ConfigurationError(f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}")
+        return self.specials[name]
+
+    @property
+    def maskable(self) -> NDArray[np.bool_]:
+        """[size] bool: ids that an objective may select."""
+        return ~self.special
+
+    @cached_property
+    def replaceable(self) -> NDArray[np.int64]:
+        """All ids that are not special, ascending: random replacement draws from them."""
+        return np.flatnonzero(~self.special)
+
+    @property
+    def id_dtype(self) -> Any:
+        """The numpy type ids are stored with: uint16 up to 65,536 entries, else uint32."""
+        return np.uint16 if self.size <= 65536 else np.uint32
+
+    def save(self, path: Path) -> None:
+        """Write as JSON; bitmaps packed to bits, base64."""
+        fields = asdict(self)
+        for name in ("special", "word_start"):
+            fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
+        path.write_text(json.dumps(fields, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Vocabulary:
+        """Read what `save` wrote."""
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            for name in ("special", "word_start"):
+                packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
+                fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)
+            fields["sentinels"] = tuple(fields["sentinels"])
+            return Vocabulary(**fields)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise IntegrityError(f"{path}: not a vocabulary written by train_tokenizer ({error})") from error

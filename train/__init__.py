@@ -1,0 +1,1 @@
+"""The ZeRO trainer: streams example shards into a model."""
