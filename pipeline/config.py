@@ -1,0 +1,170 @@
+"""Reading configurations: strict YAML, dotted overrides, validation by pydantic dataclasses.
+
+Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key given twice is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args, get_type_hints
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from pipeline.errors import ConfigurationError
+
+__all__ = ["STRICT", "config_digest", "describe", "load_config", "save_yaml", "to_plain", "validate"]
+
+T = TypeVar("T")
+
+STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+"""Pydantic configuration of every options class: unknown keys are errors, docstrings are descriptions."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML where only `true` and `false` are booleans, `3e-4` is a float and keys are unique."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":float", ":timestamp"))]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"),
+    list("-+0123456789."),
+)
+
+
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """Read a YAML file, apply `a.b=value` overrides, validate.
+
+    Args:
+        schema: a pydantic dataclass.
+        path: the YAML file.
+        overrides: `key=value` with dotted keys; values are read as YAML.
+
+    Raises:
+        ConfigurationError: the file is missing or not YAML, a key is unknown (the nearest known one is named), or a
+            value has the wrong type or range.
+    """
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"--config {path}: no such file") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
+    return validate(schema, _override(data, overrides, str(path)), str(path))
+
+
+def _override(data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
+    try:
+        config = OmegaConf.create(data)
+        for item in overrides:
+            key, equals, text = item.partition("=")
+            if not equals or not key:
+                raise ConfigurationError(f"argument {item!r}: expected key=value, for example output=runs/first")
+            OmegaConf.update(config, key, _value(text), merge=True)
+        return OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+
+
+def _value(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_StrictLoader) if text else ""
+    except yaml.YAMLError:
+        return text  # a glob such as *.warc.gz is no YAML, but it is a fine string
+
+
+def validate(schema: Any, data: Any, where: str) -> Any:
+    """Validate plain data against a type, strictly; all mistakes in one message."""
+    try:
+        text = json.dumps(data)
+    except TypeError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+    try:
+        return TypeAdapter(schema).validate_json(text, strict=True)
+    except ValidationError as error:
+        lines = [f"{where}: {_explain(schema, item)}" for item in error.errors()]
+        raise ConfigurationError("\n".join(dict.fromkeys(lines))) from error
+
+
+def _explain(schema: Any, error: Any) -> str:
+    location = [str(part) for part in error["loc"]]
+    key = ".".join(location) or "(top level)"
+    if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        plain = ".".join(part for part in location if not part.isdigit())
+        near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "; --help lists the keys"
+        return f"unknown key '{key}'{hint}"
+    if error["type"] == "missing":
+        return f"'{key}' is missing and has no default"
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if error["type"] == "value_error":
+        return f"{key}: {message}"
+    return f"{key}: {message}, got {error['input']!r}"
+
+
+def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Every key below a config class: (dotted key, type, default, docstring)."""
+    for inner in _config_classes(schema):
+        hints = get_type_hints(inner, include_extras=True)
+        for name, field in inner.__pydantic_fields__.items():
+            kind = hints[name]
+            default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
+            nested = list(describe(kind, f"{prefix}{name}."))
+            shown = getattr(kind, "__name__", None) or str(kind).replace("typing.", "")
+            yield f"{prefix}{name}", shown, "" if nested else default, field.description or ""
+            yield from nested
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value) if isinstance(value, (str, list, dict)) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _config_classes(kind: Any) -> list[Any]:
+    if dataclasses.is_dataclass(kind) and hasattr(kind, "__pydantic_fields__"):
+        return [kind]
+    for note in getattr(kind, "__metadata__", ()):
+        if callable(schema := getattr(note, "schema", None)):
+            return _config_classes(schema())
+    return [found for part in get_args(kind) for found in _config_classes(part)]
+
+
+def to_plain(config: Any) -> Any:
+    """The resolved configuration as plain data, ready for YAML or JSON."""
+    return TypeAdapter(type(config)).dump_python(config, mode="json")
+
+
+def config_digest(value: Any) -> str:
+    """SHA-256 (hex) of the canonical JSON of plain data."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def save_yaml(config: Mapping[str, Any], path: Path) -> None:
+    """Write plain data as YAML, keys in their own order."""
+    path.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")

@@ -1,0 +1,96 @@
+"""Registries: a folder package whose modules each hold one algorithm, found by file name.
+
+`pipeline/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file adds the
+algorithm: nothing is registered anywhere. The class's nested pydantic dataclass `Options` holds its parameters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from pipeline.config import to_plain, validate
+from pipeline.errors import ConfigurationError
+
+__all__ = ["Chosen", "OneOf", "choose", "find", "names"]
+
+
+def names(package: str) -> list[str]:
+    """Algorithms of a registry folder, sorted."""
+    path = importlib.import_module(package).__path__
+    return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+
+
+def find(package: str, name: str) -> Any:
+    """The class of an algorithm; ConfigurationError naming the nearest known name where there is none."""
+    known = names(package)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+        raise ConfigurationError(f"no '{name}' in {package.replace('.', '/')}; {hint}")
+    module = importlib.import_module(f"{package}.{name}")
+    wanted = name.replace("_", "")
+    for attribute, value in vars(module).items():
+        if attribute.lower() == wanted and isinstance(value, type) and value.__module__ == module.__name__:
+            return value
+    raise ConfigurationError(f"{package}.{name} holds no class named like its file")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An algorithm named in a configuration, with its validated options."""
+
+    name: str
+    type: Any
+    options: Any
+
+    def build(self, *args: Any, **kwargs: Any) -> Any:
+        """Construct it: `type(options, ...)`."""
+        return self.type(self.options, *args, **kwargs)
+
+    def plain(self) -> dict[str, Any]:
+        """Name and options as plain data."""
+        return {"name": self.name, **to_plain(self.options)}
+
+
+def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
+    """Resolve `name` or `{name: ..., option: ...}` and validate the options."""
+    given = {"name": entry} if isinstance(entry, str) else dict(entry)
+    name = given.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"{package.replace('.', '/')}: expected a name or a mapping with 'name', got {entry!r}"
+        )
+    kind = find(package, name)
+    return Chosen(name, kind, validate(kind.Options, given, name))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Annotation of a config field that names an algorithm: `Annotated[Chosen, OneOf("pipeline.filters")]`."""
+
+    package: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate by `choose`, serialise to plain data."""
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(Chosen.plain),
+        )
+
+    def _validate(self, entry: Any) -> Chosen:
+        if isinstance(entry, Chosen):
+            return entry
+        if not isinstance(entry, (str, Mapping)):
+            raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")
+        try:
+            return choose(self.package, entry)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
