@@ -1,0 +1,86 @@
+"""Two forms of a text: the stored form, which documents carry, and the match form, which finds equal texts."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["MATCH_VERSION", "NORMALISE_VERSION", "control_characters", "match_words", "normalise"]
+
+NORMALISE_VERSION: Final = 1
+"""Raised when the stored form of any text changes."""
+MATCH_VERSION: Final = 1
+"""Stored beside every hash of the match form; hashes of different versions cannot be compared."""
+
+# Newline and tab are text; the four line ends below are rewritten before the rest is dropped.
+_CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
+_CONTROL: Final = re.compile(f"[{_CONTROLS}]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
+_RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff]")
+_BLANK_LINES: Final = re.compile("\n{3,}")
+_BLANK_BEFORE_NEWLINE: Final = re.compile(r"[^\S\n]\n")
+
+
+def _characters(chosen: Callable[[str], bool]) -> str:
+    """A character class (without brackets) of all code points for which `chosen` holds."""
+    planes = (range(0x80, 0x20000), range(0xE0000, 0xE0200))  # no mark stands anywhere else
+    points = [point for plane in planes for point in plane if chosen(chr(point))]
+    ranges: list[list[int]] = []
+    for point in points:
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1][1] = point
+        else:
+            ranges.append([point, point])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+# Scripts written without spaces: each of their characters is a word of its own.
+# Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
+_ALONE: Final = re.compile(
+    "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+    "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+    "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
+)
+_MARK: Final = re.compile(f"[{_characters(lambda c: unicodedata.category(c) == 'Mn')}]+")
+# Spacing marks (vowel signs of Indic scripts) stand inside words, but `\w` leaves them out.
+_WORD: Final = re.compile(rf"[\w{_characters(lambda c: unicodedata.category(c) == 'Mc')}]+")
+_ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def control_characters(text: str) -> int:
+    """How many characters `normalise` drops because they are controls (NUL and the like)."""
+    return len(_CONTROL.findall(text))
+
+
+def normalise(text: str) -> str:
+    r"""The stored form: NFC, `\n` line ends, no controls but tab, no trailing blanks, at most one empty line in a row.
+
+    Idempotent. Lone surrogates become U+FFFD, so the result is always valid UTF-8. NFC, never NFKC: superscripts,
+    ligatures and full-width forms stay.
+
+        "cafe\u0301 \r\n\r\n\r\nau\x00 lait " -> "café\n\nau lait"
+    """
+    if _RARE.search(text):
+        text = _LINE_END.sub("\n", text).replace("\u2029", "\n\n")
+        text = _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
+    # After the controls are gone: dropping one can bring a letter and its accent together.
+    text = unicodedata.normalize("NFC", text)
+    if _BLANK_BEFORE_NEWLINE.search(text):
+        # Line by line rather than by `[ \t]+$`, which is quadratic in a long run of blanks.
+        text = "\n".join([line.rstrip() for line in text.split("\n")])
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def match_words(text: str) -> list[str]:
+    """Words of the match form: case folded, without marks, every run of digits `0`, unspaced scripts by character.
+
+    "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
+    """
+    if text.isascii():
+        return _ASCII_WORD.findall(_DIGITS.sub("0", text.lower()))
+    folded = _MARK.sub("", unicodedata.normalize("NFD", text.casefold()))
+    return _WORD.findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))

@@ -1,0 +1,76 @@
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.text import control_characters, match_words, normalise
+
+ODD = st.text(
+    st.sampled_from("a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"),
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "stored"),
+    [
+        ("", ""),
+        ("a\r\nb\rc\x85d\u2028e", "a\nb\nc\nd\ne"),
+        ("one\u2029two", "one\n\ntwo"),
+        ("e\u0301", "\u00e9"),
+        ("e\x00\u0301", "\u00e9"),
+        ("nul\x00 bell\x07 tab\tstays", "nul bell tab\tstays"),
+        ("trailing \t\u3000\nblanks\xa0\n", "trailing\nblanks"),
+        ("a\n \n\t\n\nb", "a\n\nb"),
+        ("\n\n  x \n\n", "x"),
+        ("x\u00b2 \ufb01 \uff21", "x\u00b2 \ufb01 \uff21"),
+        ("lone \ud800 surrogate", "lone \ufffd surrogate"),
+        ("\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd"),
+    ],
+)
+def test_stored_form(raw, stored):
+    assert normalise(raw) == stored
+
+
+@settings(max_examples=300)
+@given(st.one_of(st.text(st.characters(), max_size=40), ODD))
+def test_stored_form_is_stable_and_clean(raw):
+    stored = normalise(raw)
+    assert normalise(stored) == stored
+    assert unicodedata.is_normalized("NFC", stored)
+    assert stored == stored.strip()
+    assert "\n\n\n" not in stored
+    assert all(unicodedata.category(c) not in ("Cc", "Cs") or c in "\n\t" for c in stored)
+    assert all(line == line.rstrip() for line in stored.split("\n"))
+
+
+def test_long_runs_of_blanks_take_linear_time():
+    assert normalise("x" + " " * 2_000_000 + "y\n" + "\n" * 1_000_000) == "x" + " " * 2_000_000 + "y"
+
+
+def test_controls_are_counted_but_line_ends_are_not():
+    assert control_characters("a\x00b\x07\r\n\t\x85") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello, WORLD! 3.14 x86", ["hello", "world", "0", "0", "x0"]),
+        ("Größe STRASSE Straße", ["grosse", "strasse", "strasse"]),
+        ("café cafe\u0301", ["cafe", "cafe"]),
+        ("漢字かな カナ", ["漢", "字", "か", "な", "カ", "ナ"]),
+        ("ไทย", ["ไ", "ท", "ย"]),
+        ("हिन्दी", ["हिनदी"]),
+        ("१२ ٣", ["0", "0"]),
+        ("", []),
+    ],
+)
+def test_match_form(text, words):
+    assert match_words(text) == words
+
+
+@settings(max_examples=100)
+@given(st.text(st.characters(codec="ascii"), max_size=60))
+def test_match_form_of_ascii_agrees_with_the_general_path(text):
+    assert [*match_words(text + " é")[:-1]] == match_words(text)
