@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_type_hints
 
 import yaml
 from omegaconf import OmegaConf
@@ -32,7 +32,7 @@ STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitr
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML where only `true` and `false` are booleans, `3e-4` is a float and keys are unique."""
 
-    yaml_implicit_resolvers = {
+    yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":float", ":timestamp"))]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -40,7 +40,7 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
             seen.add(key)
@@ -75,7 +75,8 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
-    return validate(schema, _override(data, overrides, str(path)), str(path))
+    validated: T = validate(schema, _override(data, overrides, str(path)), str(path))
+    return validated
 
 
 def _override(data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
@@ -132,7 +133,7 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
     for inner in _config_classes(schema):
         hints = get_type_hints(inner, include_extras=True)
         for name, field in inner.__pydantic_fields__.items():
-            kind = hints[name]
+            kind, name = hints[name], field.alias or name
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
             nested = list(describe(kind, f"{prefix}{name}."))
             shown = getattr(kind, "__name__", None) or str(kind).replace("typing.", "")
@@ -156,7 +157,7 @@ def _config_classes(kind: Any) -> list[Any]:
 
 def to_plain(config: Any) -> Any:
     """The resolved configuration as plain data, ready for YAML or JSON."""
-    return TypeAdapter(type(config)).dump_python(config, mode="json")
+    return TypeAdapter(type(config)).dump_python(config, mode="json", by_alias=True)
 
 
 def config_digest(value: Any) -> str:

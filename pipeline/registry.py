@@ -89,7 +89,7 @@ class OneOf:
         if isinstance(entry, Chosen):
             return entry
         if not isinstance(entry, (str, Mapping)):
-            raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")
+            raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
         try:
             return choose(self.package, entry)
         except ConfigurationError as error:

@@ -1,0 +1,111 @@
+"""`python -m pipeline --config RECIPE [key=value ...]`: all stages of a recipe, in order, skipping finished ones."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipeline.accounting import HEADER, accounting_rows, print_table
+from pipeline.config import describe
+from pipeline.errors import ClozelineError
+from pipeline.progress import Progress
+from pipeline.recipe import Recipe, load_recipe
+from pipeline.report import write_run_report
+from pipeline.runner import StageSummary, run_recipe, stage_of
+
+__all__ = ["guarded", "main", "print_keys", "stage_main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a whole recipe; returns the exit code."""
+    return _command("python -m pipeline", "Run every stage of a recipe.", None, arguments)
+
+
+def stage_main(stage: str, arguments: Sequence[str] | None = None) -> int:
+    """Run one stage of a recipe; its earlier stages must be complete."""
+    return _command(f"python -m pipeline.{stage}", f"Run the stage '{stage}' of a recipe.", stage, arguments)
+
+
+def _command(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
+    parser = argparse.ArgumentParser(prog=program, description=description, add_help=False)
+    parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the recipe, a YAML file")
+    parser.add_argument("--verify", action="store_true", help="re-hash published outputs before skipping them")
+    parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
+    options = parser.parse_args(arguments)
+    if options.help or options.config is None:
+        parser.print_help()
+        print_keys(Recipe)
+        return 0 if options.help else 64
+    return guarded(lambda: _run(options, stage))
+
+
+def _run(options: argparse.Namespace, stage: str | None) -> int:
+    recipe = load_recipe(options.config, options.overrides)
+    if options.dry_run:
+        return _dry_run(recipe, stage)
+    summaries = run_recipe(recipe, stage, Progress(), verify=options.verify)
+    print_table(summaries)
+    if stage is None:
+        _report(recipe, summaries)
+    return 69 if any(summary.failed for summary in summaries) else 0
+
+
+def _dry_run(recipe: Recipe, only: str | None) -> int:
+    console = Console()
+    plan = recipe.plan()
+    console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    for name in recipe.stages:
+        if only in (None, name):
+            passes = ", ".join(f"{work.name}: {work.units} units" for work in stage_of(recipe, name).passes())
+            console.print(f"{name}: {passes}", highlight=False)
+    return 0
+
+
+def _report(recipe: Recipe, summaries: Sequence[StageSummary]) -> None:
+    stages = {
+        summary.name: {"counts": summary.counts, "bytes": summary.bytes, "seconds": round(summary.seconds, 3)}
+        for summary in summaries
+    }
+    folder = recipe.folder("clean").parent
+    write_run_report(folder, HEADER, accounting_rows(summaries), {"format": 1, "stages": stages})
+    Console().print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def print_keys(schema: Any) -> None:
+    """List every key of a configuration: type, default, meaning."""
+    console = Console(width=120)
+    console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
+    for key, kind, default, text in describe(schema):
+        shown = f" = {default}" if default else ""
+        console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """Run a command: a person's mistake becomes one message and its exit code, never a traceback."""
+    try:
+        return action()
+    except ClozelineError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except OSError as error:
+        sys.stderr.write(f"error: {error.filename or ''}: {error.strerror or error}\n")
+        return 74
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: finished units are kept, run the same command again to go on\n")
+        return 130
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,210 @@
+"""The plan: input files cut into units, and the number of shards, fixed before any task starts.
+
+Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no absolute path and no
+time, so moving the inputs keeps every uid.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.errors import ConfigurationError, IntegrityError, StorageError
+from pipeline.recipe import InputEntry, Recipe
+
+__all__ = ["Plan", "PlannedUnit", "freeze_plan", "load_plan", "source_files"]
+
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUnit:
+    """A range of one input file. `path` is where the file lies now; only `source` names it in outputs."""
+
+    unit: int
+    source: str
+    source_group: str
+    reader: str
+    start: int
+    end: int
+    entry: InputEntry | None = None
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One input file with the entry it belongs to."""
+
+    source: str
+    path: Path
+    bytes: int
+    entry: InputEntry
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Units in order of source name and offset, and the number of shards of every later set."""
+
+    units: tuple[PlannedUnit, ...]
+    shards: int
+    digest: str
+    inputs: tuple[dict[str, Any], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """What `clean/plan.json` holds."""
+        units = [
+            {name: value for name, value in asdict(unit).items() if name not in ("entry", "path")}
+            for unit in self.units
+        ]
+        return {"format": _FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
+
+
+def source_files(entries: Sequence[InputEntry]) -> list[SourceFile]:
+    """Expand inputs to files, sorted by source name; a name met twice or a path that matches nothing is an error."""
+    found: dict[str, SourceFile] = {}
+    for entry in entries:
+        for pattern in [entry.path] if isinstance(entry.path, str) else entry.path:
+            for file in _expand(pattern, entry):
+                if file.source in found:
+                    raise ConfigurationError(
+                        f"input {pattern!r}: {file.path} is named twice (as {file.source!r}); "
+                        "give each file once, or different `source` labels"
+                    )
+                found[file.source] = file
+    return sorted(found.values(), key=lambda file: file.source.encode())
+
+
+def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
+    root = _root(pattern)
+    if Path(pattern).is_dir():
+        root, matches = Path(pattern), [str(path) for path in sorted(Path(pattern).rglob("*"))]
+    else:
+        matches = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
+    files = [Path(match) for match in matches if Path(match).is_file()]
+    if not files:
+        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern")
+    for path in files:
+        name = _escape(os.fsencode(path.relative_to(root).as_posix()))
+        yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry)
+
+
+def _root(pattern: str) -> Path:
+    """The directory before the first wildcard, or the file's own."""
+    parts = Path(pattern).parts
+    fixed: list[str] = []
+    for part in parts[:-1]:
+        if glob.has_magic(part):
+            break
+        fixed.append(part)
+    return Path(*fixed) if fixed else Path()
+
+
+def _escape(raw: bytes) -> str:
+    """UTF-8 text; `%`, control bytes and bytes that are not UTF-8 as %XX, so the name is unique and printable."""
+    text = raw.decode("utf-8", "surrogateescape")
+    pieces = [
+        f"%{ord(char) & 0xFF:02X}" if char == "%" or ord(char) < 32 or 0xDC80 <= ord(char) <= 0xDCFF else char
+        for char in text
+    ]
+    return "".join(pieces)
+
+
+def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> list[PlannedUnit]:
+    pieces = max(1, -(-file.bytes // unit_bytes)) if splittable else 1
+    bounds = [file.bytes * i // pieces for i in range(pieces + 1)]
+    return [
+        PlannedUnit(0, file.source, file.entry.source, reader, start, end, file.entry, file.path)
+        for start, end in zip(bounds, bounds[1:], strict=False)
+    ]
+
+
+def _make_plan(recipe: Recipe, files: Sequence[SourceFile]) -> Plan:
+    from pipeline.readers import detect
+
+    pieces: list[PlannedUnit] = []
+    for file in files:
+        reader, splittable = detect(file.path, file.entry.reader)
+        pieces += _cut(file, reader, splittable, recipe.plan_options.unit_bytes)
+    units = tuple(replace(piece, unit=number) for number, piece in enumerate(pieces))
+    shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
+    inputs = tuple({"source": file.source, "bytes": file.bytes} for file in files)
+    return _with_digest(Plan(units, shards, "", inputs))
+
+
+def _with_digest(plan: Plan) -> Plan:
+    text = json.dumps(plan.as_json(), sort_keys=True, separators=(",", ":"))
+    return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
+
+
+def _path(recipe: Recipe) -> Path:
+    return recipe.folder("clean") / "plan.json"
+
+
+def _read(recipe: Recipe) -> Plan | None:
+    path = _path(recipe)
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != _FORMAT:
+            raise IntegrityError(f"{path}: format {data['format']}, this version reads {_FORMAT}")
+        units = tuple(PlannedUnit(**unit) for unit in data["units"])
+        return _with_digest(Plan(units, data["shards"], "", tuple(data["inputs"])))
+    except (ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start anew") from error
+
+
+def freeze_plan(recipe: Recipe) -> Plan:
+    """The plan with the paths of this machine; written by the first start, compared by every later one.
+
+    Raises:
+        ConfigurationError: the inputs (names, sizes) or the plan's keys are not those of the first start.
+    """
+    if not recipe.input:
+        raise ConfigurationError(
+            "no input: add input=FILE (path, glob, list) to the command, or `input:` to the recipe"
+        )
+    files = source_files(recipe.input)
+    saved = _read(recipe)
+    if saved is None:
+        plan = _make_plan(recipe, files)
+        from pipeline.stage import publish_json
+
+        publish_json(_path(recipe), plan.as_json())
+        return plan
+    now = [{"source": file.source, "bytes": file.bytes} for file in files]
+    shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
+    if now != list(saved.inputs) or shards != saved.shards:
+        raise ConfigurationError(_difference(recipe, saved, now, shards))
+    by_source = {file.source: file for file in files}
+    units = (
+        replace(unit, entry=by_source[unit.source].entry, path=by_source[unit.source].path) for unit in saved.units
+    )
+    return replace(saved, units=tuple(units))
+
+
+def _difference(recipe: Recipe, saved: Plan, now: list[dict[str, Any]], shards: int) -> str:
+    before = {entry["source"]: entry["bytes"] for entry in saved.inputs}
+    after = {entry["source"]: entry["bytes"] for entry in now}
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    what = f"{len(changed)} inputs differ, first {changed[0]!r}" if changed else f"shards {saved.shards} → {shards}"
+    return (
+        f"{_path(recipe)}: the inputs are not those this output was started with ({what}); "
+        "a run's inputs are frozen: use another output folder"
+    )
+
+
+def load_plan(recipe: Recipe) -> Plan:
+    """The frozen plan; for `clean` itself the plan with paths."""
+    saved = _read(recipe)
+    if recipe.input:
+        return freeze_plan(recipe)
+    if saved is None:
+        raise StorageError(f"{_path(recipe)} is missing: run `python -m pipeline.clean` first")
+    return saved

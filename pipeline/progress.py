@@ -1,0 +1,39 @@
+"""Progress of a run: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Where a run is. One object a run; writes to stderr."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+
+    @contextmanager
+    def bar(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show `total` units under a title; the yielded function takes the number done."""
+        if not total:
+            yield lambda done: None
+        elif self.console.is_terminal:
+            columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            with RichProgress(*columns, console=self.console, transient=True) as live:
+                task = live.add_task(title, total=total)
+                yield lambda done: live.update(task, completed=done)
+                live.update(task, completed=total)
+        else:
+            self.console.print(f"{title}: {total} unit{'s' if total > 1 else ''}", highlight=False)
+            yield lambda done: None
+
+    def stage_done(self, name: str, seconds: float, *, skipped: bool) -> None:
+        """Say that a stage is complete."""
+        how = "already complete" if skipped else f"done in {seconds:.1f} s"
+        self.console.print(f"{name}: {how}", highlight=False)

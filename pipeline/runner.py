@@ -1,0 +1,206 @@
+"""Running the stages of a recipe in order: skip what is done, check what was counted, report what happened."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pipeline.config import config_digest, save_yaml, to_plain
+from pipeline.errors import ConfigurationError, PartialFailureError
+from pipeline.executors import run_units
+from pipeline.plan import freeze_plan
+from pipeline.progress import Progress
+from pipeline.recipe import Recipe, camel
+from pipeline.report import read_json, write_stage_report
+from pipeline.stage import (
+    TEMPORARY,
+    Counts,
+    Pass,
+    Record,
+    Stage,
+    UnitRunner,
+    add_counts,
+    outputs_digest,
+    publish,
+    records,
+    require_equal,
+)
+
+__all__ = ["StageSummary", "run_recipe", "stage_of"]
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """What a stage did: sums of its units, bytes of its outputs, seconds of the run that made them."""
+
+    name: str
+    counts: Counts
+    bytes: int
+    seconds: float
+    units: int
+    skipped: bool
+    failed: list[str] = field(default_factory=list)
+
+
+def stage_of(recipe: Recipe, name: str) -> Stage:
+    """The stage object of a recipe's key."""
+    module = importlib.import_module(f"pipeline.{name}.stage")
+    stage: Stage = getattr(module, f"{camel(name)}Stage")(recipe)
+    return stage
+
+
+def run_recipe(recipe: Recipe, only: str | None, progress: Progress, *, verify: bool = False) -> list[StageSummary]:
+    """Run all stages of a recipe, or one whose earlier stages are complete.
+
+    Raises:
+        ConfigurationError: an earlier stage is incomplete (the message names the command), or inputs have changed.
+        IntegrityError: counts do not add up, within a stage or between two.
+        PartialFailureError: units failed; the others are published.
+    """
+    if only is not None and only not in recipe.stages:
+        raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(recipe.stages)}")
+    if only in (None, "clean") and "clean" in recipe.stages:
+        freeze_plan(recipe)
+    upstream = recipe.plan().digest
+    summaries: list[StageSummary] = []
+    for name in recipe.stages:
+        stage = stage_of(recipe, name)
+        run = _StageRun(stage, _key(stage, upstream), verify)
+        if only in (None, name):
+            _save_config(stage)
+            summaries.append(run.execute(progress))
+        elif not run.missing():
+            upstream = run.digest(upstream)
+            continue
+        else:
+            raise ConfigurationError(
+                f"'{only}' needs '{name}', which is not complete: run `python -m pipeline.{name}` with the same "
+                "configuration first"
+            )
+        upstream = run.digest(upstream)
+        if only == name:
+            break
+    for before, after in zip(summaries, summaries[1:], strict=False):
+        _check_handover(before, after)
+    return summaries
+
+
+def _key(stage: Stage, upstream: str) -> str:
+    """What decides the bytes of a stage: its own configuration, the shared keys, and everything before it."""
+    plain = to_plain(stage.recipe)
+    shared = {name: plain[name] for name in ("corpus", "seed", "limits", "on_error", "heldout")}
+    return config_digest(
+        {
+            "stage": stage.name,
+            "config": plain[stage.name],
+            "shared": shared,
+            "upstream": upstream,
+            "version": stage.version(),
+        }
+    )
+
+
+def _check_handover(before: StageSummary, after: StageSummary) -> None:
+    out, into = before.counts.get("documents_out"), after.counts.get("documents_in")
+    if out is not None and into is not None:
+        require_equal("run", f"documents out of {before.name}", out, f"documents into {after.name}", into)
+
+
+def _save_config(stage: Stage) -> None:
+    with publish(stage.folder / "config.yaml") as temporary:
+        save_yaml(to_plain(stage.recipe), temporary)
+
+
+class _StageRun:
+    """One stage of one run: which units are missing, and making them."""
+
+    def __init__(self, stage: Stage, key: str, verify: bool) -> None:
+        self.stage = stage
+        self.passes = list(stage.passes())
+        self.runners = [UnitRunner(stage, work, key) for work in self.passes]
+        self.verify = verify
+
+    def missing(self) -> list[list[int]]:
+        """Units to be made, per pass; empty when the stage is complete.
+
+        Intermediates count only for a pass that a later incomplete pass still needs.
+        """
+        found: list[list[int]] = []
+        needed = False
+        for work, runner in zip(reversed(self.passes), reversed(self.runners), strict=True):
+            lacking = [unit for unit in range(work.units) if not self._complete(runner, unit, needed)]
+            needed = needed or bool(lacking)
+            found.append(lacking)
+        return found[::-1] if needed else []
+
+    def _complete(self, runner: UnitRunner, unit: int, temporary: bool) -> bool:
+        record = runner.load(unit)
+        return record is not None and record.complete(self.stage.folder, temporary=temporary, verify=self.verify)
+
+    def all_records(self) -> list[Record]:
+        """Records of all passes, in order."""
+        return [record for work in self.passes for record in records(self.stage.folder, work.name)]
+
+    def digest(self, upstream: str) -> str:
+        """Digest of everything published up to and with this stage."""
+        return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
+
+    def execute(self, progress: Progress) -> StageSummary:
+        """Make what is missing; then sums, report, and the end of the intermediates."""
+        start = time.monotonic()
+        missing = self.missing()
+        failed: list[Record] = []
+        for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
+            failed += self._run_pass(work, runner, units, progress)
+            if len(failed) > self.stage.recipe.on_error.max_failed_units:
+                self._raise(failed)
+        return self._summarise(progress, time.monotonic() - start, skipped=not missing, failed=failed)
+
+    def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[Record]:
+        for unit in units:
+            Record.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
+        with progress.bar(
+            f"{self.stage.name} · {work.name}" if work.name != "main" else self.stage.name, len(units)
+        ) as bar:
+            run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.done, units))))
+        loaded = [runner.load(unit) for unit in units]
+        return [record for record in loaded if record is not None and record.status == "failed"]
+
+    def _raise(self, failed: Sequence[Record]) -> None:
+        lines = [f"{self.stage.name}: {record.error}" for record in failed[:5]]
+        if len(failed) > 5:
+            lines.append(f"... and {len(failed) - 5} more failed units")
+        traces = [record.trace for record in failed if record.trace]
+        if traces:
+            lines.append(f"see {Record.path(self.stage.folder, failed[0].pass_name, failed[0].unit)} for the traceback")
+        error = PartialFailureError("\n".join(dict.fromkeys(lines)))
+        codes = {record.exit_code for record in failed}
+        if len(codes) == 1 and codes <= {64, 65, 74}:
+            error.exit_code = codes.pop()
+        raise error
+
+    def _summarise(
+        self, progress: Progress, seconds: float, *, skipped: bool, failed: Sequence[Record]
+    ) -> StageSummary:
+        folder = self.stage.folder
+        found = self.all_records()
+        counts: Counts = {}
+        for record in found:
+            add_counts(counts, record.counts)
+        self.stage.check(counts)
+        size = sum(facts["bytes"] for record in found for facts in record.outputs.values())
+        previous = read_json(folder / "report.json")
+        if skipped and previous is not None:
+            seconds = previous["seconds"]
+        else:
+            write_stage_report(folder, self.stage.name, counts, found, seconds)
+        if not failed and not self.stage.recipe.keep_intermediates:
+            shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
+        summary = StageSummary(
+            self.stage.name, counts, size, seconds, len(found), skipped, [record.error for record in failed]
+        )
+        progress.stage_done(summary.name, seconds, skipped=skipped)
+        return summary
