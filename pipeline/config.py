@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar, get_args, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import yaml
 from omegaconf import OmegaConf
@@ -32,7 +32,7 @@ STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitr
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML where only `true` and `false` are booleans, `3e-4` is a float and keys are unique."""
 
-    yaml_implicit_resolvers: ClassVar = {
+    yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":float", ":timestamp"))]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,7 +121,7 @@ def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> li
     bounds = [file.bytes * i // pieces for i in range(pieces + 1)]
     return [
         PlannedUnit(0, file.source, file.entry.source, reader, start, end, file.entry, file.path)
-        for start, end in zip(bounds, bounds[1:], strict=False)
+        for start, end in pairwise(bounds)
     ]
 
 

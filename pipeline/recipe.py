@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from pipeline.config import STRICT, load_config
+from pipeline.config import STRICT, load_config, validate
 from pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -116,8 +116,17 @@ class _StageConfig:
         return getattr(module, f"{camel(self.stage)}Config")
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        adapter = TypeAdapter(self.schema())
-        return core_schema.nullable_schema(adapter.core_schema)
+        serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
+        return core_schema.no_info_plain_validator_function(self._validate, serialization=serializer)
+
+    def _validate(self, value: Any) -> Any:
+        try:
+            return None if value is None else validate(self.schema(), value, self.stage)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
+    def _plain(self, value: Any) -> Any:
+        return TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
 
 
 def camel(name: str) -> str:

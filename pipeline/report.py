@@ -70,7 +70,7 @@ def _flat(counts: Counts) -> list[tuple[str, int]]:
 
 def write_stage_report(folder: Path, name: str, counts: Counts, found: Sequence[Record], seconds: float) -> None:
     """Write `report.json` and `report.html` of a stage from its records."""
-    size = sum(facts["bytes"] for record in found for facts in record.outputs.values())
+    size = sum(file["bytes"] for record in found for file in record.outputs.values())
     publish_json(
         folder / "report.json",
         {

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pipeline.config import config_digest, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, PartialFailureError
@@ -83,7 +84,7 @@ def run_recipe(recipe: Recipe, only: str | None, progress: Progress, *, verify: 
         upstream = run.digest(upstream)
         if only == name:
             break
-    for before, after in zip(summaries, summaries[1:], strict=False):
+    for before, after in pairwise(summaries):
         _check_handover(before, after)
     return summaries
 
@@ -157,7 +158,7 @@ class _StageRun:
             failed += self._run_pass(work, runner, units, progress)
             if len(failed) > self.stage.recipe.on_error.max_failed_units:
                 self._raise(failed)
-        return self._summarise(progress, time.monotonic() - start, skipped=not missing, failed=failed)
+        return self._summarise(progress, time.monotonic() - start, not missing, failed)
 
     def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[Record]:
         for unit in units:
@@ -182,9 +183,7 @@ class _StageRun:
             error.exit_code = codes.pop()
         raise error
 
-    def _summarise(
-        self, progress: Progress, seconds: float, *, skipped: bool, failed: Sequence[Record]
-    ) -> StageSummary:
+    def _summarise(self, progress: Progress, seconds: float, skipped: bool, failed: Sequence[Record]) -> StageSummary:
         folder = self.stage.folder
         found = self.all_records()
         counts: Counts = {}

@@ -130,7 +130,7 @@ class Stage(ABC):
     def passes(self) -> Sequence[Pass]:
         """The passes, in order."""
 
-    def check(self, counts: Counts) -> None:
+    def check(self, counts: Counts) -> None:  # noqa: B027 (a stage without equations has none to check)
         """Raise IntegrityError where an accounting equation fails; called per unit and on the sum."""
 
 

@@ -1,0 +1,84 @@
+"""Exact rates: decimals of a configuration as integers, and the counts that follow from them.
+
+No float ever decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 everywhere.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
+
+__all__ = ["MILLION", "MeanLength", "Rate", "count", "parts_per_million", "spans", "thousandths"]
+
+Int64: TypeAlias = NDArray[np.int64]
+MILLION: Final = 1_000_000
+
+
+def _scaled(value: float, scale: int, unit: str) -> int:
+    exact = Decimal(repr(value)) * scale
+    if exact != exact.to_integral_value():
+        raise ValueError(f"{value!r} is not a whole number of {unit}")
+    return int(exact)
+
+
+def parts_per_million(rate: float) -> int:
+    """A rate as written in the configuration, in parts per million: 0.15 is 150000.
+
+    Raises:
+        ValueError: more than six decimals.
+    """
+    return _scaled(rate, MILLION, "parts per million: write at most six decimals")
+
+
+def thousandths(mean: float) -> int:
+    """A mean length as written in the configuration, in thousandths: 3.0 is 3000."""
+    return _scaled(mean, 1000, "thousandths: write at most three decimals")
+
+
+def _exact_rate(rate: float) -> float:
+    parts_per_million(rate)
+    return rate
+
+
+def _exact_mean(mean: float) -> float:
+    thousandths(mean)
+    return mean
+
+
+Rate = Annotated[float, Field(ge=0, le=1), AfterValidator(_exact_rate)]
+"""A share in 0..1 with at most six decimals."""
+
+MeanLength = Annotated[float, Field(ge=1, le=10_000), AfterValidator(_exact_mean)]
+"""A mean length in tokens or words, 1..10000, with at most three decimals."""
+
+
+def count(n: Int64, ppm: int, most: Any = None) -> Int64:
+    """How many of n: rounded half up, at least one, at most `most` (default n), 0 where n is 0 or the rate is 0.
+
+    Args:
+        n: sizes, any shape.
+        ppm: rate in parts per million.
+        most: upper bound, a number or an array that broadcasts with n.
+
+    Example: `count(510, 150000)` is 77, `count(4, 500000)` is 2, `count(1, 150000)` is 1.
+    """
+    n = np.asarray(n, dtype=np.int64)
+    if ppm == 0:
+        return np.zeros_like(n)
+    wanted = np.maximum(1, (n * ppm + MILLION // 2) // MILLION)
+    wanted = np.minimum(wanted, n if most is None else most)
+    return np.where(n <= 0, 0, np.maximum(wanted, 0))
+
+
+def spans(noise: Int64, mean_thousandths: int, room: Int64) -> Int64:
+    """How many spans hold `noise` tokens at a mean length: rounded half up, at least one, at most `noise` and `room`.
+
+    Example: `spans(85, 3000, 484)` is 28.
+    """
+    noise = np.asarray(noise, dtype=np.int64)
+    wanted = np.maximum(1, (2000 * noise + mean_thousandths) // (2 * mean_thousandths))
+    return np.minimum(np.minimum(noise, room), wanted)
