@@ -1,0 +1,161 @@
+"""One HTTP exchange, bounded in time and bytes, with the headers exactly as they went over the wire."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import io
+import socket
+import threading
+import urllib.parse
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+__all__ = ["Exchange", "FetchFailedError", "fetch", "request_target"]
+
+_PIECE: Final = 65536
+
+
+class FetchFailedError(Exception):
+    """No answer to keep: `reason` is one of a few words that the crawl counts by, the message says the rest."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its response. `truncated` tells that the body was cut at the size limit."""
+
+    url: str
+    address: str
+    request: tuple[tuple[str, str], ...]
+    status: int
+    reason: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    truncated: bool = False
+
+    def header(self, name: str) -> str:
+        """First value of a response header, or the empty string."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), "")
+
+    @property
+    def content_type(self) -> str:
+        """Lower case media type without parameters; empty when the server sent none."""
+        return self.header("Content-Type").partition(";")[0].strip().lower()
+
+    @property
+    def text(self) -> str:
+        """The body decoded for finding links: declared charset or UTF-8, what does not decode replaced."""
+        declared = self.header("Content-Type").lower().partition("charset=")[2].partition(";")[0]
+        body = self.body
+        if self.header("Content-Encoding").lower() == "gzip":
+            body = _gunzip(body, limit=8 * len(body) + (16 << 20))
+        try:
+            return body.decode(declared.strip(" \"'") or "utf-8", errors="replace")
+        except (LookupError, ValueError):  # an unknown charset, or a codec that is none
+            return body.decode("utf-8", errors="replace")
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    """Some servers compress unasked; at most `limit` bytes come out."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+            return file.read(limit)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple[str, ...]) -> Exchange:
+    """GET one normalised address; redirects are answers like any other.
+
+    Args:
+        url: the address.
+        agent: value of the User-Agent header.
+        timeout: seconds to connect, and again for the whole exchange, however slowly it drips.
+        page_bytes: bytes of body that are read; a longer body is cut and marked.
+        types: media types whose body is read; of others only the headers.
+
+    Raises:
+        FetchFailedError: nothing listens, the time is up, or what comes is not a complete HTTP answer.
+    """
+    parts = urllib.parse.urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=timeout)
+    late = threading.Event()
+    try:
+        connection.connect()
+        with _time_limit(connection.sock, timeout, late):
+            address = str(connection.sock.getpeername()[0])
+            request = _send(connection, parts, agent)
+            response = connection.getresponse()
+            answer = Exchange(
+                url, address, request, response.status, response.reason, tuple(response.getheaders()), b""
+            )
+            if response.status == http.HTTPStatus.OK and answer.content_type not in types:
+                return answer
+            body, truncated = _read(response, page_bytes)
+    except (OSError, http.client.HTTPException) as error:
+        if late.is_set() or isinstance(error, TimeoutError):
+            raise FetchFailedError("timeout", f"{url}: no complete answer within {timeout:g} s") from error
+        reason = "connection" if isinstance(error, OSError) else "protocol"
+        raise FetchFailedError(reason, f"{url}: {type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
+    return replace(answer, body=body, truncated=truncated)
+
+
+@contextmanager
+def _time_limit(sock: socket.socket, seconds: float, late: threading.Event) -> Iterator[None]:
+    """Cut the connection after `seconds`: a socket's own timeout begins anew with every byte."""
+
+    def cut() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def request_target(url: str) -> str:
+    """What stands behind GET in the request line."""
+    parts = urllib.parse.urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def _send(
+    connection: http.client.HTTPConnection, parts: urllib.parse.SplitResult, agent: str
+) -> tuple[tuple[str, str], ...]:
+    headers = (
+        ("Host", parts.netloc),
+        ("User-Agent", agent),
+        ("Accept", "text/html,application/xhtml+xml,*/*;q=0.5"),
+        ("Accept-Encoding", "identity"),
+        ("Connection", "close"),
+    )
+    connection.putrequest("GET", request_target(parts.geturl()), skip_host=True, skip_accept_encoding=True)
+    for name, value in headers:
+        connection.putheader(name, value)
+    connection.endheaders()
+    return headers
+
+
+def _read(response: http.client.HTTPResponse, limit: int) -> tuple[bytes, bool]:
+    """The body up to `limit` bytes, and whether there was more."""
+    body = bytearray()
+    while len(body) <= limit and (piece := response.read1(_PIECE)):
+        body += piece
+    if len(body) <= limit and response.length:
+        raise http.client.IncompleteRead(bytes(body), response.length)
+    return bytes(body[:limit]), len(body) > limit

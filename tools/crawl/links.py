@@ -1,0 +1,89 @@
+"""Addresses of pages: one spelling for each, and the links of an HTML page."""
+
+from __future__ import annotations
+
+import urllib.parse
+from html.parser import HTMLParser
+from typing import Final
+
+from pipeline.errors import ConfigurationError
+
+__all__ = ["find_links", "normalise_url", "site_of", "start_url"]
+
+_PORTS: Final = {"http": 80, "https": 443}
+_UNQUOTED: Final = "!#$%&'()*+,/:;=?@[]~"
+"""Signs that stay as they are in a path or query; `%` too, so what is quoted already is not quoted twice."""
+
+
+def normalise_url(url: str, base: str = "") -> str | None:
+    """One spelling for each http(s) address, or None for anything else (mailto, javascript, broken addresses).
+
+    Relative addresses are resolved against `base`; the fragment, the default port, user names and spaces go, scheme
+    and host are lower case, other scripts are percent-encoded.
+    """
+    try:
+        parts = urllib.parse.urlsplit(urllib.parse.urljoin(base, url.strip()))
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+        if scheme not in _PORTS or not host:
+            return None
+        host = host if host.isascii() else host.encode("idna").decode()
+    except ValueError:
+        return None
+    if ":" in host:
+        host = f"[{host}]"
+    if port is not None and port != _PORTS[scheme]:
+        host = f"{host}:{port}"
+    path = urllib.parse.quote(parts.path or "/", safe=_UNQUOTED)
+    query = urllib.parse.quote(parts.query, safe=_UNQUOTED)
+    return urllib.parse.urlunsplit((scheme, host, path, query, ""))
+
+
+def start_url(url: str) -> str:
+    """The normalised form of an address that a person typed; an error that shows it where it is none."""
+    normal = normalise_url(url)
+    if normal is None:
+        raise ConfigurationError(
+            f"expected an http or https address to start from, got {url!r}: write http://HOST/PATH"
+        )
+    return normal
+
+
+def site_of(url: str) -> str:
+    """Scheme, host and port of a normalised address: a crawl stays on the sites it starts from."""
+    parts = urllib.parse.urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+class _LinkParser(HTMLParser):
+    """Collects `<a href>` and `<area href>`; minds `<base href>` and the page's own wish not to be followed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.base = ""
+        self.hrefs: list[str] = []
+        self.nofollow = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called by the parser for each opening tag, however broken the page."""
+        values = {name: value or "" for name, value in attrs}
+        if tag == "base" and not self.base:
+            self.base = values.get("href", "")
+        elif tag == "meta" and values.get("name", "").lower() == "robots":
+            self.nofollow |= "nofollow" in values.get("content", "").lower()
+        elif tag in ("a", "area") and "href" in values and "nofollow" not in values.get("rel", "").lower():
+            self.hrefs.append(values["href"])
+
+
+def find_links(html: str, url: str) -> list[str]:
+    """Normalised addresses a page links to, in the order of the page, each once.
+
+    >>> find_links('<a href="b#part">b</a> <a href="/c?d=1">c</a> <a href="b">again</a>', "http://x.org/a/")
+    ['http://x.org/a/b', 'http://x.org/c?d=1']
+    """
+    parser = _LinkParser()
+    parser.feed(html)
+    if parser.nofollow:
+        return []
+    base = normalise_url(parser.base, url) or url
+    found = (normalise_url(href, base) for href in parser.hrefs)
+    return list(dict.fromkeys(link for link in found if link is not None))
