@@ -1,0 +1,94 @@
+"""Intermediate files of dedup: numpy columns in an uncompressed Arrow file, mapped when read.
+
+Runs are sorted by a hash, so the part of a run that falls into a hash range is one contiguous slice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import IntegrityError, StorageError
+
+__all__ = ["range_slice", "read_columns", "uid_bytes", "uid_column", "write_columns"]
+
+Columns = dict[str, NDArray[Any]]
+
+
+def uid_column(values: list[bytes]) -> NDArray[np.bytes_]:
+    """16-byte identities as one array; numpy compares and sorts such arrays as bytes."""
+    return np.frombuffer(b"".join(values), dtype="S16")
+
+
+def uid_bytes(column: NDArray[np.bytes_]) -> list[bytes]:
+    """The identities as full 16 bytes each: numpy itself would strip trailing zero bytes."""
+    raw = np.ascontiguousarray(column).tobytes()
+    return [raw[start : start + 16] for start in range(0, len(raw), 16)]
+
+
+def write_columns(path: Path, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any] | None = None) -> None:
+    """Write arrays of equal length, shape [n] or [n, width], with the facts under which they were made."""
+    arrays, fields, layout = [], [], {}
+    for name, values in columns.items():
+        row_bytes = values.dtype.itemsize * int(np.prod(values.shape[1:]))
+        buffer = pa.py_buffer(np.ascontiguousarray(values))
+        arrays.append(pa.Array.from_buffers(pa.binary(row_bytes), len(values), [None, buffer]))
+        fields.append(pa.field(name, pa.binary(row_bytes), nullable=False))
+        layout[name] = [values.dtype.str, list(values.shape[1:])]
+    metadata = {"layout": json.dumps(layout), "facts": json.dumps(dict(facts or {}), sort_keys=True)}
+    schema = pa.schema(fields, metadata=metadata)
+    with path.open("wb") as file, pa.ipc.new_file(file, schema) as writer:
+        writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+def read_columns(path: Path, facts: Mapping[str, Any] | None = None) -> Columns:
+    """The arrays of a file, read-only and mapped: only the pages that are looked at are read.
+
+    Args:
+        path: a file of `write_columns`.
+        facts: refuse a file that was made under other facts.
+
+    Raises:
+        StorageError: the file is missing.
+        IntegrityError: it is not such a file, or was made under other facts.
+    """
+    try:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            batch = reader.get_batch(0)
+    except FileNotFoundError as error:
+        raise StorageError(f"{path}: missing intermediate file; run dedup again to rebuild it") from error
+    except (pa.ArrowException, OSError) as error:
+        raise IntegrityError(f"{path}: not an intermediate file of dedup ({error}); delete it and run again") from error
+    metadata = {key.decode(): json.loads(value) for key, value in (batch.schema.metadata or {}).items()}
+    if facts is not None and metadata["facts"] != dict(facts):
+        raise IntegrityError(f"{path}: made with {metadata['facts']}, expected {dict(facts)}; delete it and run again")
+    columns = {}
+    for name, (dtype, shape) in metadata["layout"].items():
+        buffer = batch.column(name).buffers()[1]
+        values = np.frombuffer(buffer, dtype=dtype) if buffer is not None else np.empty(0, dtype)
+        columns[name] = values[: len(batch) * int(np.prod(shape))].reshape(len(batch), *shape)
+    return columns
+
+
+def range_slice(hashes: NDArray[Any], index: int, ranges: int) -> slice:
+    """Where hash range `index` of `ranges` lies in sorted hashes, uint64 or 16 bytes big-endian.
+
+    A hash belongs to the range floor(hash * ranges / 2**bits).
+    """
+    first, last = (_lower_bound(hashes, number, ranges) for number in (index, index + 1))
+    return slice(first, last)
+
+
+def _lower_bound(hashes: NDArray[Any], index: int, ranges: int) -> int:
+    if index == ranges:
+        return len(hashes)
+    bits = 8 * hashes.dtype.itemsize
+    bound = -(-(index << bits) // ranges)
+    key = np.uint64(bound) if hashes.dtype == np.uint64 else np.bytes_(bound.to_bytes(16, "big"))
+    return int(np.searchsorted(hashes, key))

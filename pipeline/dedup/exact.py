@@ -1,0 +1,79 @@
+"""Exact duplicates: documents are equal when their keys are: the stored text, its match form, or the URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from pipeline.text import match_words
+
+__all__ = ["EXACT_COLUMNS", "EXACT_VERSION", "Key", "content_hashes", "normalise_url"]
+
+EXACT_VERSION: Final = 1
+"""Raised when a hash, and so a decision, changes."""
+
+Key: TypeAlias = Literal["text", "match", "url"]
+"""`text` = stored text, `match` = words without case, marks and digits, `url` = normalised URL."""
+
+EXACT_COLUMNS: Final = ("text", "target_text", "url")
+
+_digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
+
+
+def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_], NDArray[np.bool_]]:
+    """XXH3-128 of each document's key, and which documents have one (only a URL can be missing).
+
+    Both sides of a parallel pair enter the key. The hash is not meant to withstand an author who builds collisions.
+
+    Returns:
+        Hashes, 16 bytes, shape [n], and a mask, bool [n].
+    """
+    present = np.ones(len(batch), dtype=bool)
+    if key == "text" and batch.column("target_text").null_count == len(batch):
+        digests = _hash_buffers(batch.column("text"))
+    elif key == "url":
+        urls = batch.column("url").to_pylist()
+        present = np.array([url is not None for url in urls], dtype=bool)
+        digests = [_digest(normalise_url(url or "").encode()) for url in urls]
+    else:
+        pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+        digests = [_digest(_pair_bytes(text, target, key)) for text, target in pairs]
+    return np.frombuffer(b"".join(digests), dtype="S16"), present
+
+
+def _hash_buffers(texts: pa.StringArray) -> list[bytes]:
+    # The UTF-8 bytes are hashed where they lie: no Python string is made.
+    _, offsets_buffer, data = texts.buffers()
+    view = memoryview(data) if data is not None else memoryview(b"")
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
+    return [_digest(view[start:end]) for start, end in pairwise(offsets)]
+
+
+def _pair_bytes(text: str, target: str | None, key: Key) -> bytes:
+    sides = [text] if target is None else [text, target]
+    if key == "match":
+        sides = [" ".join(match_words(side)) for side in sides]
+    return "\0".join(sides).encode()
+
+
+def normalise_url(url: str) -> str:
+    """One form for the spellings of an address: no scheme, host in lower case, no default port, no fragment.
+
+    "HTTPS://Example.org:443/A#top" -> "example.org/A"
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        return url  # not an address, such as one with a port that is no number: equal only to itself
+    host = (parts.hostname or "").rstrip(".")
+    shown = "" if port in (None, 80, 443) else f":{port}"
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{host}{shown}{parts.path or '/'}{query}"

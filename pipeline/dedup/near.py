@@ -1,0 +1,104 @@
+"""MinHash signatures and band keys of near-duplicates (Broder 1997; bands: Leskovec et al., chapter 3).
+
+A text is the set of its word n-grams, in the match form. Each of `bands * rows` hash functions keeps its minimum
+over the set; two texts agree in one minimum with probability J, the Jaccard similarity of their sets. Texts that
+agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from pipeline.seeding import mix
+from pipeline.text import match_words
+
+__all__ = ["NEAR_VERSION", "MinHash", "similarities", "sketch"]
+
+NEAR_VERSION: Final = 1
+"""Raised when a signature, and so a decision, changes."""
+
+_BLOCK: Final = 256
+"""Shingles hashed at once: 256 x 112 words of 8 bytes stay in a core's second-level cache."""
+_CACHED_WORDS: Final = 1_000_000
+_BASE: Final = 0x9E3779B97F4A7C15
+
+UInt64 = NDArray[np.uint64]
+
+
+class _WordHashes(dict[str, int]):
+    """XXH3-64 of words, computed once each."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _CACHED_WORDS:
+            self.clear()
+        value = xxhash.xxh3_64_intdigest(word.encode())
+        self[word] = value
+        return value
+
+
+class MinHash:
+    """Signatures of texts; equal parameters give comparable signatures.
+
+    Args:
+        ngram: words in a shingle. A text with fewer words is one shingle.
+        bands: groups of hash functions.
+        rows: hash functions in a band.
+        seed: of the hash functions.
+    """
+
+    def __init__(self, ngram: int = 5, bands: int = 14, rows: int = 8, seed: int = 1) -> None:
+        self.ngram, self.bands, self.rows = ngram, bands, rows
+        # Raw words of the bit generator: unlike the methods of Generator they never change between numpy versions.
+        raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
+        self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
+        self._offsets = raw[1]
+        self._powers = np.array([pow(_BASE, ngram - 1 - i, 2**64) for i in range(ngram)], dtype=np.uint64)
+        self._words = _WordHashes()
+        self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
+
+    def shingles(self, text: str) -> UInt64:
+        """A 64-bit hash for each run of `ngram` words, repeated ones included (a minimum does not mind)."""
+        words = match_words(text)
+        if len(words) < self.ngram:
+            whole = " ".join(words) or text
+            return np.array([xxhash.xxh3_64_intdigest(whole.encode())], dtype=np.uint64)
+        hashes = np.fromiter(map(self._words.__getitem__, words), dtype=np.uint64, count=len(words))
+        count = len(words) - self.ngram + 1
+        combined = hashes[:count] * self._powers[0]
+        for i in range(1, self.ngram):
+            combined += hashes[i : i + count] * self._powers[i]
+        return mix(combined)
+
+    def signature(self, text: str) -> UInt64:
+        """The minima of all hash functions over the text's shingles, shape [bands * rows]."""
+        shingles = self.shingles(text)
+        minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
+        for start in range(0, len(shingles), _BLOCK):
+            block = shingles[start : start + _BLOCK]
+            values = self._buffer[: len(block)]
+            np.multiply(block[:, None], self._factors, out=values)
+            np.add(values, self._offsets, out=values)
+            np.minimum(minima, values.min(axis=0), out=minima)
+        return minima
+
+    def band_keys(self, signature: UInt64) -> UInt64:
+        """One 64-bit key for each band, shape [bands]; the band's number is part of it."""
+        raw = memoryview(signature.tobytes())
+        width = 8 * self.rows
+        keys = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b) for b in range(self.bands)]
+        return np.array(keys, dtype=np.uint64)
+
+
+def sketch(signature: UInt64) -> NDArray[np.uint16]:
+    """The low 16 bits of each minimum: enough to estimate similarity (b-bit minwise hashing, arXiv 0910.3349)."""
+    return signature.astype(np.uint16)
+
+
+def similarities(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Estimated Jaccard similarity, row by row, of sketches shaped [n, functions]; standard error below 0.05."""
+    likeness: NDArray[np.float32] = np.mean(left == right, axis=1, dtype=np.float32)
+    return likeness

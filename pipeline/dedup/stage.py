@@ -1,0 +1,120 @@
+"""Dedup: documents that are copies, or nearly, of another one are rejected; one of each cluster stays.
+
+Every decision is a function of the set of (uid, content): the order of documents, the number of tasks and the cut
+into parts cannot change which one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.dedup.apply import Apply
+from pipeline.dedup.clusters import CLUSTERS_VERSION
+from pipeline.dedup.exact import EXACT_VERSION, Key
+from pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
+from pipeline.dedup.keep import Keep
+from pipeline.dedup.near import NEAR_VERSION
+from pipeline.dedup.near_passes import NearCandidates, NearClusters, NearSignatures, SignatureFacts
+from pipeline.dedup.parts import Parts
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe
+from pipeline.stage import Counts, Pass, Stage, require_equal
+from pipeline.text import MATCH_VERSION
+
+__all__ = ["DedupConfig", "DedupStage", "ExactConfig", "NearConfig"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ExactConfig:
+    """Removal of documents with the same key."""
+
+    key: Key = "text"
+    """what must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
+    keep: Keep = "longest"
+    """which copy stays: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class NearConfig:
+    """Removal of near-duplicates by MinHash with bands."""
+
+    ngram: Annotated[int, Field(ge=1, le=64)] = 5
+    """words in a shingle, 1 to 64"""
+    bands: Annotated[int, Field(ge=1, le=1024)] = 14
+    """bands, 1 to 1024: more find more pairs"""
+    rows: Annotated[int, Field(ge=1, le=1024)] = 8
+    """hash functions in a band, 1 to 1024: more demand more similarity; half of all pairs are found at a Jaccard
+    similarity near (1 / bands) ** (1 / rows)"""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    """seed of the hash functions"""
+    verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
+    """least estimated Jaccard similarity to the document kept, 0 to 1; null keeps whole chains A ~ B ~ C together"""
+    keep: Keep = "longest"
+    """which document of a cluster stays: `longest`, `first` (smallest uid) or `newest`; ties: the smallest uid"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DedupConfig:
+    """What counts as a duplicate; null leaves a kind out."""
+
+    exact: ExactConfig | None = field(default_factory=ExactConfig)
+    """exact duplicates, found first"""
+    near: NearConfig | None = field(default_factory=NearConfig)
+    """near-duplicates among the documents that exact dedup leaves"""
+
+    def __post_init__(self) -> None:
+        if self.exact is None and self.near is None:
+            raise ValueError("both exact and near are null: leave the key `dedup` out of the recipe instead")
+
+
+class DedupStage(Stage):
+    """Exact, then near: hashes per part, decisions per hash range, and one pass that rewrites the parts."""
+
+    name: ClassVar[str] = "dedup"
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.dedup is None:
+            raise ConfigurationError("the recipe has no key 'dedup'")
+        self.config: DedupConfig = recipe.dedup
+
+    def version(self) -> int:
+        """Sum of the versions of what decides which documents stay."""
+        return EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
+
+    def passes(self) -> Sequence[Pass]:
+        """Those of exact and near as configured, then the one that applies both."""
+        plan = self.recipe.plan()
+        parts = Parts(self.recipe.documents_folder("dedup"), self.folder, len(plan.units), plan.shards)
+        exact, near = self.config.exact, self.config.near
+        found: list[Pass] = []
+        if exact is not None:
+            found += [ExactHashes(parts.units, parts, exact.key, exact.keep), ExactSurvivors(parts.ranges, parts)]
+        if near is not None:
+            facts = SignatureFacts(near.ngram, near.bands, near.rows, near.seed)
+            found += [
+                NearSignatures(parts.units, parts, facts, near.keep, after_exact=exact is not None),
+                NearCandidates(parts.ranges, parts, facts),
+                NearClusters(1, parts, facts, near.verify),
+            ]
+        return [*found, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
+
+    def check(self, counts: Counts) -> None:
+        """Every document is kept or rejected; the sum of rejections is what the deciding passes dropped."""
+        documents_in, documents_out = counts.get("documents_in", 0), counts.get("documents_out", 0)
+        rejected = counts.get("rejected", {})
+        require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",
+                      documents_out + sum(rejected.values()))  # fmt: skip
+        kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
+        require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
+        for kind in ("exact", "near"):
+            # Per unit only one side is known: drops are decided by hash range and applied by part.
+            if "documents_in" in counts and "dropped" in counts.get(kind, {}):
+                dropped = counts[kind]["dropped"]
+                require_equal(self.name, f"{kind} drops", dropped, "rejected", rejected.get(f"{kind}_duplicate", 0))
