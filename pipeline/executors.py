@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Protocol
 
+from loguru import logger
+
 from pipeline.recipe import ExecutorConfig
 
 __all__ = ["UnitStep", "die_with_parent", "run_units"]
@@ -67,9 +69,10 @@ def die_with_parent(parent: int) -> None:
 
 
 def _run_tasks(deal: _Deal, tasks: int, ranks: Sequence[int]) -> None:
-    os.environ.setdefault("LOGURU_LEVEL", "ERROR")  # before the import: datatrove logs to stderr at DEBUG
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from datatrove.executor.local import LocalPipelineExecutor
+
+    logger.disable("datatrove")  # it prints a banner and a traceback with variable values for every task
 
     with tempfile.TemporaryDirectory(prefix="clozeline-") as logs:
         executor = LocalPipelineExecutor([deal], tasks=tasks, workers=1, logging_dir=logs, skip_completed=False)

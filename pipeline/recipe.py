@@ -126,7 +126,7 @@ class _StageConfig:
             raise ValueError(str(error)) from error
 
     def _plain(self, value: Any) -> Any:
-        return TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
+        return None if value is None else TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
 
 
 def camel(name: str) -> str:

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT, config_digest, describe, load_config, to_plain
+from pipeline.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Inner:
+    rate: float = 1e-3
+    """learning rate, above 0"""
+    languages: tuple[str, ...] = ("en",)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Outer:
+    steps: int
+    """how many"""
+    inner: Inner = Inner()
+    others: list[Inner] | None = None
+    path: Path = Path("a")
+
+
+@pytest.fixture
+def load(tmp_path):
+    def run(text: str, *overrides: str) -> Outer:
+        path = tmp_path / "c.yaml"
+        path.write_text(text)
+        return load_config(Outer, path, overrides)
+
+    return run
+
+
+def test_yaml_traps_are_closed(load):
+    config = load("steps: 3\ninner: {rate: 3e-4, languages: [no, on, yes]}\n")
+    assert config.inner.rate == 3e-4
+    assert config.inner.languages == ("no", "on", "yes")
+
+
+def test_overrides_reach_nested_keys_and_lists(load):
+    config = load("steps: 3\nothers: [{}, {}]\n", "others.1.rate=.5", "path=crawl/**/*.warc.gz", "steps=7")
+    assert config.others[1].rate == 0.5
+    assert config.path == Path("crawl/**/*.warc.gz")
+    assert config.steps == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        ("steps: 3\nsteps: 4\n", [], "twice"),
+        ("steps: 3\nstepz: 4\n", [], "unknown key 'stepz'; did you mean 'steps'"),
+        ("steps: 3\ninner: {rat: 1}\n", [], "did you mean 'inner.rate'"),
+        ("steps: three\n", [], "steps: expected a valid integer, got 'three'"),
+        ("steps: 1.5\n", [], "expected a valid integer"),
+        ("steps: true\n", [], "expected a valid integer"),
+        ("inner: {}\n", [], "'steps' is missing"),
+        ("steps: 3\n", ["steps"], "expected key=value"),
+        ("- 1\n", [], "expected keys and values, got list"),
+        ("steps: [\n", [], "cannot be read as YAML"),
+    ],
+)
+def test_mistakes_are_named(load, text, overrides, message):
+    with pytest.raises(ConfigurationError, match=r"c\.yaml|key=value") as caught:
+        load(text, *overrides)
+    assert message in str(caught.value)
+
+
+def test_missing_file_is_one_message(tmp_path):
+    with pytest.raises(ConfigurationError, match="no such file"):
+        load_config(Outer, tmp_path / "none.yaml")
+
+
+def test_describe_lists_every_key_with_its_meaning():
+    keys = {key: (default, text) for key, _, default, text in describe(Outer)}
+    assert keys["steps"] == ("required", "how many")
+    assert keys["inner.rate"] == ("0.001", "learning rate, above 0")
+    assert "others.languages" in keys
+
+
+@given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))
+def test_resolved_config_validates_to_itself(steps, rate, languages):
+    from pipeline.config import validate
+
+    config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
+    assert validate(Outer, to_plain(config), "again") == config
+
+
+def test_digest_ignores_key_order():
+    assert config_digest({"a": 1, "b": [2]}) == config_digest({"b": [2], "a": 1})
+    assert config_digest({"a": 1}) != config_digest({"a": 2})

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.errors import IntegrityError, PartialFailureError
+from pipeline.executors import run_units
+from pipeline.progress import Progress
+from pipeline.recipe import ExecutorConfig, Recipe
+from pipeline.runner import _key, _StageRun
+from pipeline.stage import publish, publish_json
+from tests.pipeline.toy_stage import ToyStage, tree
+
+
+def execute(output: Path, tasks: int = 1, verify: bool = False, workers: int | None = None, **stage):
+    recipe = Recipe(corpus="toy", output=output, executor=ExecutorConfig(tasks=tasks, workers=workers))
+    toy = ToyStage(recipe, **stage)
+    return _StageRun(toy, _key(toy, "upstream"), verify).execute(Progress())
+
+
+def test_bytes_do_not_depend_on_tasks_or_workers(tmp_path):
+    for number, (tasks, workers) in enumerate([(1, 1), (3, 1), (3, 2)]):
+        summary = execute(tmp_path / str(number), tasks, workers=workers)
+        assert summary.counts == {"squares": 6, "documents_in": 6, "documents_out": 6}
+    first = tree(tmp_path / "0/dedup")
+    assert first["sums/000001.txt"] == str(1 + 9 + 25).encode()
+    assert not any(name.startswith("tmp/") for name in first)
+    assert first == tree(tmp_path / "1/dedup") == tree(tmp_path / "2/dedup")
+
+
+def test_complete_stage_opens_no_data_file(tmp_path, monkeypatch):
+    execute(tmp_path)
+    for path in (tmp_path / "dedup/sums").iterdir():
+        path.chmod(0)
+    opened = []
+    real = Path.open
+    monkeypatch.setattr(Path, "open", lambda self, *a, **k: (opened.append(self), real(self, *a, **k))[1])
+    assert execute(tmp_path).skipped
+    assert {path.suffix for path in opened} <= {".json"}
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove"])
+def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path, damage):
+    execute(tmp_path)
+    before = tree(tmp_path / "dedup")
+    target = tmp_path / "dedup/sums/000000.txt"
+    target.write_bytes(b"") if damage == "truncate" else target.unlink()
+    assert not execute(tmp_path).skipped
+    assert tree(tmp_path / "dedup") == before
+
+
+def test_flipped_byte_is_found_only_by_verify(tmp_path):
+    execute(tmp_path)
+    before = tree(tmp_path / "dedup")
+    target = tmp_path / "dedup/sums/000001.txt"
+    target.write_bytes(b"99")
+    assert execute(tmp_path).skipped
+    assert not execute(tmp_path, verify=True).skipped
+    assert tree(tmp_path / "dedup") == before
+
+
+def test_new_version_redoes_and_same_version_skips(tmp_path):
+    execute(tmp_path)
+    assert execute(tmp_path).skipped
+    assert not execute(tmp_path, version=2).skipped
+
+
+def test_counts_that_do_not_add_up_end_with_65(tmp_path):
+    with pytest.raises(PartialFailureError, match="do not add up: documents in = 3") as caught:
+        execute(tmp_path, lose=1)
+    assert caught.value.exit_code == IntegrityError.exit_code
+
+
+@pytest.mark.parametrize(("fault", "code", "message"), [("bug", 69, "ZeroDivisionError"), ("user", 64, "seventh seal")])
+def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, code, message):
+    with pytest.raises(PartialFailureError, match=message) as caught:
+        execute(tmp_path, fault=fault)
+    assert caught.value.exit_code == code
+    squares = sorted(path.name for path in (tmp_path / "dedup/tmp").glob("*.txt"))
+    assert squares == [f"{unit:06d}.txt" for unit in (0, 2, 3, 4, 5)]
+    execute(tmp_path)
+    execute(tmp_path / "clean run")
+    assert tree(tmp_path / "dedup") == tree(tmp_path / "clean run/dedup")
+
+
+def test_killed_worker_costs_nothing_and_twice_costs_its_unit(tmp_path):
+    summary = execute(tmp_path / "once", tasks=2, workers=2, fault="die once")
+    assert summary.counts["squares"] == 6
+    with pytest.raises(PartialFailureError, match="worker process died"):
+        execute(tmp_path / "always", tasks=2, workers=2, fault="die always")
+    assert len(list((tmp_path / "always/dedup/tmp").glob("*.txt"))) == 5
+
+
+def test_publish_leaves_nothing_behind_on_error(tmp_path):
+    def write_and_fail() -> None:
+        with publish(tmp_path / "a.txt") as path:
+            path.write_text("half")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write_and_fail()
+    assert list(tmp_path.iterdir()) == []
+    publish_json(tmp_path / "b.json", {"b": 1, "a": 2})
+    assert (tmp_path / "b.json").read_text().index('"a"') < (tmp_path / "b.json").read_text().index('"b"')
+
+
+class Endless:
+    """A step whose unit never ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, unit: int) -> None:
+        (self.folder / f"{os.getpid()}.pid").touch()
+        signal.pause()
+
+    def done(self, unit: int) -> bool:
+        return False
+
+    def started(self, unit: int) -> bool:
+        return False
+
+    def give_up(self, unit: int, reason: str) -> None: ...
+
+
+def test_killed_driver_leaves_no_worker(tmp_path):
+    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.test_stage", str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    driver.kill()
+    driver.wait()
+    pids = [int(path.stem) for path in workers]
+    assert len(pids) == 2
+    gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
+    assert not alive
+
+
+if __name__ == "__main__":
+    run_units(Endless(Path(sys.argv[1])), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)

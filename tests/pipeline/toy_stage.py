@@ -1,0 +1,74 @@
+"""A two-pass stage on numbers, for tests of the machinery; `FAULT` says what a unit suffers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import ConfigurationError
+from pipeline.stage import Counts, Output, Pass, Stage, require_equal
+
+
+@dataclass
+class Square(Pass):
+    units: int
+    fault: str = ""
+    name: str = "square"
+
+    def run(self, unit: int, output: Output) -> Counts:
+        flag = output.folder / "once"
+        if self.fault == "die always" and unit == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "die once" and unit == 1 and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "bug" and unit == 1:
+            raise ZeroDivisionError
+        if self.fault == "user" and unit == 1:
+            raise ConfigurationError("the seventh seal is missing")
+        with output.file(f"tmp/{unit:06d}.txt") as path:
+            path.write_text(str(unit * unit))
+        return {"squares": 1}
+
+
+@dataclass
+class Gather(Pass):
+    units: int
+    of: int
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> Counts:
+        mine = [int((output.folder / f"tmp/{i:06d}.txt").read_text()) for i in range(unit, self.of, self.units)]
+        with output.file(f"sums/{unit:06d}.txt") as path:
+            path.write_text(str(sum(mine)))
+        return {"documents_in": len(mine), "documents_out": len(mine)}
+
+
+class ToyStage(Stage):
+    name = "dedup"
+
+    def __init__(self, recipe, fault: str = "", version: int = 1, lose: int = 0) -> None:
+        super().__init__(recipe)
+        self.fault, self._version, self.lose = fault, version, lose
+
+    def version(self) -> int:
+        return self._version
+
+    def passes(self) -> Sequence[Pass]:
+        return [Square(6, self.fault), Gather(2, 6)]
+
+    def check(self, counts: Counts) -> None:
+        out = counts.get("documents_out", 0) - (self.lose if "documents_out" in counts else 0)
+        require_equal("toy", "documents in", counts.get("documents_in", 0), "documents out", out)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every published data file and record."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(("report.", "config.yaml"))
+    }
