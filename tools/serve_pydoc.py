@@ -13,6 +13,7 @@ import html
 import importlib
 import importlib.util
 import io
+import os
 import pkgutil
 import pydoc
 import sys
@@ -129,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve(port: int = 0) -> Iterator[str]:
     """Serve in the background while the block runs; yields the site's address. Port 0 takes a free one."""
     server = ThreadingHTTPServer((HOST, port), _Handler)
-    thread = threading.Thread(target=server.serve_forever, name="pydoc site", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="pydoc site", daemon=True)
     thread.start()
     try:
         yield f"http://{HOST}:{server.server_address[1]}/"
@@ -144,6 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="serve_pydoc.py", description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=8475, help="on the loopback interface (default %(default)s)")
     port = parser.parse_args().port
+    os.environ.clear()  # the page of `os` shows it
     try:
         with serve(port) as url:
             print(f"serving {len(module_names()) + len(topics)} pages at {url}", flush=True)

@@ -100,6 +100,8 @@ def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple
             if response.status == http.HTTPStatus.OK and answer.content_type not in types:
                 return answer
             body, truncated = _read(response, page_bytes)
+            if late.is_set():  # a body without a length ends wherever the connection is cut
+                raise TimeoutError
     except (OSError, http.client.HTTPException) as error:
         if late.is_set() or isinstance(error, TimeoutError):
             raise FetchFailedError("timeout", f"{url}: no complete answer within {timeout:g} s") from error

@@ -33,7 +33,10 @@ def normalise_url(url: str, base: str = "") -> str | None:
         host = f"[{host}]"
     if port is not None and port != _PORTS[scheme]:
         host = f"{host}:{port}"
-    path = urllib.parse.quote(parts.path or "/", safe=_UNQUOTED)
+    path = parts.path or "/"
+    if "/." in path:  # urljoin leaves the dots of a whole address alone
+        path = urllib.parse.urlsplit(urllib.parse.urljoin("http://site/", "./" + path.lstrip("/"))).path
+    path = urllib.parse.quote(path, safe=_UNQUOTED)
     query = urllib.parse.quote(parts.query, safe=_UNQUOTED)
     return urllib.parse.urlunsplit((scheme, host, path, query, ""))
 
