@@ -1,0 +1,89 @@
+"""A model from its configuration: one family and its heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.errors import BatchError, ConfigurationError
+from model.families import Family
+from model.flops import training_flops
+from model.heads import Head
+from model.initialisation import initialise
+from model.layers.vocabulary import padded_rows
+from model.loss import Loss
+from model.registry import find
+
+__all__ = ["Model", "build_model"]
+
+
+class Model(nn.Module):
+    """Hidden states from a family, losses from its heads."""
+
+    heads: Mapping[str, Head]
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        rows = padded_rows(vocab_size, config.vocab_multiple)
+        self.config = config
+        self.vocab_size = vocab_size
+        self.family: Family = find("model.families", config.family)(config, rows)
+        heads = {name: find("model.heads", name)(config, self.family.tokens, vocab_size) for name in config.heads}
+        self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
+        # Counted now: a sharded engine leaves parameters empty on each rank.
+        self._parameter_count = sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Tensors that a training batch must hold."""
+        return self.family.needs.union(*(head.needs for head in self.heads.values()))
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Summed loss and count of each head.
+
+        Raises:
+            BatchError: a tensor that the family or a head reads is missing.
+        """
+        if missing := self.needs - tensors.keys():
+            raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
+        hidden = self.family(tensors)
+        return {name: Loss(head(hidden, tensors), head.counted(tensors)) for name, head in self.heads.items()}
+
+    def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Scores of each head at every place, [B, T, vocabulary]: for evaluation and generation, not for training."""
+        hidden = self.family(tensors)
+        return {name: head.logits(hidden) for name, head in self.heads.items()}
+
+    def num_parameters(self) -> int:
+        """Number of parameters, tied ones once."""
+        return self._parameter_count
+
+    def flops(self, tokens_per_row: int, target_tokens_per_row: int = 0, labels_per_row: float | None = None) -> float:
+        """Floating-point operations of one row's forward and backward; see `training_flops`."""
+        rows = self.family.tokens.num_embeddings
+        return training_flops(self.config, rows, tokens_per_row, target_tokens_per_row, labels_per_row)
+
+
+def build_model(config: ModelConfig, vocab_size: int, special_ids: Mapping[str, int]) -> Model:
+    """Assemble and initialise a model; seed torch before, for the same weights every time.
+
+    Args:
+        config: sizes and parts.
+        vocab_size: ids of the tokenizer, specials included.
+        special_ids: name to id of the special tokens; each must lie inside the vocabulary.
+
+    Raises:
+        ConfigurationError: a special id outside the vocabulary, or an unknown family or head.
+    """
+    outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
+    if outside or vocab_size < 1:
+        raise ConfigurationError(
+            f"vocabulary of {vocab_size} ids: expected every special id below it, got {outside}; "
+            "the tokenizer and the shards do not belong together"
+        )
+    model = Model(config, vocab_size)
+    initialise(model, config)
+    return model

@@ -1,0 +1,191 @@
+"""What a model is made of. Every size and every switch is a key here; families differ in values, never in code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from model.registry import names
+
+__all__ = ["STRICT", "BiasConfig", "DropoutConfig", "InitConfig", "ModelConfig", "PositionConfig"]
+
+STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+"""Unknown keys are errors; the docstring below a field is its description."""
+
+# Upper bounds refuse a slip of the keyboard before memory is asked for; the largest published models fit.
+Width = Annotated[int, Field(ge=1, le=2**20)]
+Depth = Annotated[int, Field(ge=1, le=1024)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class PositionConfig:
+    """How a token's place enters the model."""
+
+    kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
+    """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864),
+    t5 adds a learnt bias to the attention scores by bucketed distance (arXiv 1910.10683)."""
+    maximum: Width = 512
+    """learned: places the table has room for; a position id beyond it is an error."""
+    offset: Annotated[int, Field(ge=0, le=64)] = 0
+    """learned: rows before place 0 (RoBERTa pad_id + 1, BART 2); the table has maximum + offset rows."""
+    theta: Annotated[float, Field(gt=0)] = 10000.0
+    """rope: base of the wave lengths."""
+    buckets: Annotated[int, Field(ge=4, le=4096)] = 32
+    """t5: rows of the bias table; halved between both directions where attention is bidirectional."""
+    max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
+    """t5: tokens of distance from which all share the last bucket."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class BiasConfig:
+    """Which projections of a layer have a bias."""
+
+    qkv: bool = True
+    """Queries, keys and values."""
+    out: bool = True
+    """The attention's output projection."""
+    ffn: bool = True
+    """Both ends of the feed-forward block."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DropoutConfig:
+    """Probabilities in [0, 1), each place by itself."""
+
+    embedding: Probability = 0.0
+    """After the embeddings (and their norm)."""
+    attention: Probability = 0.0
+    """Attention weights."""
+    hidden: Probability = 0.0
+    """The output of each attention and feed-forward block, before it is added to the residual."""
+    activation: Probability = 0.0
+    """Inside the feed-forward block, behind the activation."""
+    output: Probability = 0.0
+    """After the stack's final norm (T5)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class InitConfig:
+    """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
+
+    scheme: Literal["normal", "t5"] = "normal"
+    """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
+    std: Annotated[float, Field(gt=0, le=10)] = 0.02
+    """Standard deviation of the normal scheme."""
+    scale_residual: bool = False
+    """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ModelConfig:
+    """One Transformer (arXiv 1706.03762), assembled from parts."""
+
+    family: str
+    """A file of model/families: encoder, decoder or encoder_decoder."""
+    dim: Width
+    """Width of the residual stream."""
+    layers: Depth
+    """Layers of the (encoder) stack."""
+    decoder_layers: Depth | None = None
+    """encoder_decoder: layers of the decoder; null = layers."""
+    attention_heads: Width
+    """Query heads of each attention."""
+    kv_heads: Width | None = None
+    """Key and value heads, a divisor of attention_heads (arXiv 2305.13245); null = attention_heads."""
+    head_dim: Width | None = None
+    """Width of one head; null = dim / attention_heads."""
+    ffn: Width
+    """Inner width of the feed-forward block."""
+    emb_dim: Width | None = None
+    """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
+    tied: bool = True
+    """The output projection of the heads is the token embedding."""
+    vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Embedding rows are padded to a multiple of this; a row of padding never wins and has no loss."""
+    types: Annotated[int, Field(ge=0, le=4096)] = 0
+    """Segment-type (or language) embeddings; 0 = none."""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm (arXiv 1607.06450) or RMSNorm (arXiv 1910.07467)."""
+    eps: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
+    """Added to the variance in every norm."""
+    norm_place: Literal["pre", "post"] = "pre"
+    """pre: x + f(norm(x)); post: norm(x + f(x))."""
+    final_norm: bool = True
+    """A norm behind the last layer of each stack."""
+    emb_norm: bool = False
+    """A norm behind the embeddings of each stack."""
+    act: Activation = "gelu"
+    """gelu is the exact one (erf), gelu_tanh its approximation."""
+    gated: bool = False
+    """Feed-forward = down(act(gate(x)) * up(x)) instead of down(act(up(x))) (arXiv 2002.05202)."""
+    bias: BiasConfig = BiasConfig()
+    """Which projections have a bias."""
+    qk_scale: Annotated[float, Field(gt=0)] | None = None
+    """Factor of the attention scores; null = head_dim ** -0.5; T5 has 1.0."""
+    position: PositionConfig = PositionConfig()
+    """How a token's place enters the model."""
+    emb_scale: bool = False
+    """Token embeddings times sqrt(dim)."""
+    out_scale: bool = False
+    """Hidden states times dim ** -0.5 before the lm projection (T5 v1.0)."""
+    dropout: DropoutConfig = DropoutConfig()
+    """Dropout probabilities."""
+    init: InitConfig = InitConfig()
+    """Initial weights."""
+    heads: dict[str, Annotated[float, Field(gt=0)]]
+    """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}."""
+
+    def __post_init__(self) -> None:
+        for problem in (self._unknown_parts(), self._wrong_attention(), self._wrong_embedding()):
+            if problem:
+                raise ValueError(problem)
+
+    def _unknown_parts(self) -> str:
+        families, heads = names("model.families"), names("model.heads")
+        if self.family not in families:
+            return f"family: expected one of {', '.join(families)}, got '{self.family}'"
+        if unknown := [name for name in self.heads if name not in heads]:
+            return f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
+        if not self.heads:
+            return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
+        if self.decoder_layers is not None and self.family != "encoder_decoder":
+            return f"decoder_layers: only an encoder_decoder has them; remove the key or change family '{self.family}'"
+        return ""
+
+    def _wrong_attention(self) -> str:
+        if self.head_dim is None and self.dim % self.attention_heads:
+            return (
+                f"attention_heads: {self.attention_heads} heads do not divide dim {self.dim}; "
+                "change either, or give head_dim"
+            )
+        if self.attention_heads % self.key_value_heads:
+            return f"kv_heads: expected a divisor of attention_heads {self.attention_heads}, got {self.kv_heads}"
+        if self.position.kind == "rope" and self.head_width % 2:
+            return f"position.kind: rope rotates pairs, so head_dim must be even, got {self.head_width}"
+        return ""
+
+    def _wrong_embedding(self) -> str:
+        if self.position.kind == "sinusoidal" and self.embedding_width % 2:
+            return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
+        if self.tied and "lm" in self.heads and self.embedding_width != self.dim:
+            return f"emb_dim: a tied lm head needs emb_dim = dim {self.dim}, got {self.emb_dim}; set tied: false"
+        return ""
+
+    @property
+    def head_width(self) -> int:
+        """Width of one attention head."""
+        return self.head_dim or self.dim // self.attention_heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Number of key and value heads."""
+        return self.kv_heads or self.attention_heads
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding tables."""
+        return self.emb_dim or self.dim

@@ -1,0 +1,26 @@
+"""Families: how stacks are put together. One file each, chosen by `model.family`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+
+__all__ = ["Family"]
+
+
+class Family(nn.Module):
+    """What a family has: the token table, and hidden states for the heads."""
+
+    Options: ClassVar[type[ModelConfig]] = ModelConfig
+    needs: ClassVar[frozenset[str]]
+    """Tensors it reads from a batch."""
+    tokens: nn.Embedding
+    """The token table [rows, emb_dim]."""
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Hidden states [B, T, dim] of the rows that carry the labels."""
+        raise NotImplementedError

@@ -1,0 +1,31 @@
+"""One causal stack: GPT-2, Llama (arXiv 2302.13971) and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.families import Family
+from model.layers.stack import Stack
+
+__all__ = ["Decoder"]
+
+
+class Decoder(Family):
+    """Every token sees itself and what stands before it; rows are padded on the right, where nobody looks."""
+
+    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(rows, config.embedding_width)
+        self.stack = Stack(config, config.layers, causal=True)
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Hidden states [B, T, dim]."""
+        vectors = self.tokens(tensors["input_ids"])
+        hidden: Tensor = self.stack(vectors, tensors["position_ids"], tensors.get("type_ids"), None)
+        return hidden

@@ -1,0 +1,33 @@
+"""One bidirectional stack: BERT (arXiv 1810.04805) and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.families import Family
+from model.layers.stack import Stack
+from model.masks import padding_mask
+
+__all__ = ["Encoder"]
+
+
+class Encoder(Family):
+    """Every token sees every token of its row."""
+
+    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(rows, config.embedding_width)
+        self.stack = Stack(config, config.layers)
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Hidden states [B, T, dim]."""
+        ids = tensors["input_ids"]
+        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
+        hidden: Tensor = self.stack(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding)
+        return hidden

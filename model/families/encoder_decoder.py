@@ -1,0 +1,38 @@
+"""A bidirectional stack read by a causal one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461) and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.families import Family
+from model.layers.stack import Stack
+from model.masks import padding_mask
+
+__all__ = ["EncoderDecoder"]
+
+
+class EncoderDecoder(Family):
+    """Both stacks share the token table; places, norms and biases are each stack's own."""
+
+    needs: ClassVar = frozenset(
+        {"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids", "decoder_lengths"}
+    )
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(rows, config.embedding_width)
+        self.encoder = Stack(config, config.layers)
+        self.decoder = Stack(config, config.decoder_layers or config.layers, causal=True, cross=True)
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Hidden states of the decoder [B, Td, dim]."""
+        ids = tensors["input_ids"]
+        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
+        source = self.encoder(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding)
+        vectors = self.tokens(tensors["decoder_input_ids"])
+        hidden: Tensor = self.decoder(vectors, tensors["decoder_position_ids"], None, None, source, padding)
+        return hidden

@@ -1,0 +1,42 @@
+"""Next-token prediction: one linear map onto the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads import Head
+from model.layers.vocabulary import VocabularyProjection
+from model.loss import count_labels, cross_entropy_sum, gather_labels
+
+__all__ = ["Lm"]
+
+
+class Lm(Head):
+    """Tied to the token embedding or not, no bias: GPT-2, Llama, T5, BART."""
+
+    needs: ClassVar = frozenset({"label_index", "label_ids", "row_weight"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.projection = VocabularyProjection(
+            config.dim, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=False
+        )
+        self.scale = config.dim**-0.5 if config.out_scale else 1.0
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Summed cross entropy at the labelled places."""
+        states, label_ids = gather_labels(hidden, tensors)
+        return cross_entropy_sum(self.logits(states), label_ids)
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Labels in rows with weight."""
+        return count_labels(tensors)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[..., dim] to [..., vocab_size]."""
+        scores: Tensor = self.projection(hidden * self.scale if self.scale != 1.0 else hidden)
+        return scores

@@ -1,0 +1,47 @@
+"""Recovering corrupted tokens at their own places (arXiv 1810.04805)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads import Head
+from model.layers.activation import ACTIVATIONS
+from model.layers.norm import build_norm
+from model.layers.vocabulary import VocabularyProjection
+from model.loss import count_labels, cross_entropy_sum, gather_labels
+
+__all__ = ["MaskedLM"]
+
+
+class MaskedLM(Head):
+    """Linear, activation, norm, then the vocabulary with a bias. Unlabelled places never reach the projection."""
+
+    needs: ClassVar = frozenset({"label_index", "label_ids", "row_weight"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        width = config.embedding_width
+        self.transform = nn.Linear(config.dim, width)
+        self.norm = build_norm(config, width)
+        self.projection = VocabularyProjection(
+            width, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
+        )
+        self.act = ACTIVATIONS[config.act]
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Summed cross entropy at the labelled places."""
+        states, label_ids = gather_labels(hidden, tensors)
+        return cross_entropy_sum(self.logits(states), label_ids)
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Labels in rows with weight."""
+        return count_labels(tensors)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[..., dim] to [..., vocab_size]."""
+        scores: Tensor = self.projection(self.norm(self.act(self.transform(hidden))))
+        return scores

@@ -1,0 +1,68 @@
+"""Initial weights: drawn from torch's generator, which the caller seeds."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers.attention import Attention
+from model.layers.feed_forward import FeedForward
+from model.layers.position import T5Bias
+from model.layers.vocabulary import VocabularyProjection
+
+__all__ = ["initialise"]
+
+
+def initialise(model: nn.Module, config: ModelConfig) -> None:
+    """Draw every weight in the order of `model.modules()`; biases become 0, norm gains stay 1.
+
+    A tied weight is drawn once, where it first occurs. Same seed and same configuration, same bits.
+    """
+    exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _residual_deviations(model, config)
+    drawn: set[int] = set()
+    for module in model.modules():
+        if not isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection)):
+            continue
+        if id(module.weight) not in drawn:
+            drawn.add(id(module.weight))
+            nn.init.normal_(module.weight, std=exceptional.get(id(module.weight), config.init.std))
+        if (bias := getattr(module, "bias", None)) is not None:
+            nn.init.zeros_(bias)
+
+
+def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
+    """GPT-2: what writes into the residual stream shrinks with the number of writers, two a layer."""
+    if not config.init.scale_residual:
+        return {}
+    deviation = config.init.std / (2 * config.layers) ** 0.5
+    return {
+        id(block.weight): deviation
+        for module in model.modules()
+        for block in ([module.out] if isinstance(module, Attention) else [])
+        + ([module.down] if isinstance(module, FeedForward) else [])
+    }
+
+
+def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
+    """T5: fan-in of each projection; queries also take over the factor that the scores lack."""
+    dim, wide = config.dim, config.attention_heads * config.head_width
+    weights: list[tuple[Tensor, float]] = []
+    for module in model.modules():
+        if isinstance(module, Attention):
+            weights += [
+                (module.query.weight, (dim * config.head_width) ** -0.5),
+                (module.key.weight, dim**-0.5),
+                (module.value.weight, dim**-0.5),
+                (module.out.weight, wide**-0.5),
+            ]
+        elif isinstance(module, T5Bias):
+            weights.append((module.table.weight, dim**-0.5))
+    deviations = {id(weight): deviation for weight, deviation in weights}
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            deviations.setdefault(id(module.weight), module.in_features**-0.5)
+        elif isinstance(module, nn.Embedding):
+            deviations.setdefault(id(module.weight), 1.0)
+        elif isinstance(module, VocabularyProjection):
+            deviations.setdefault(id(module.weight), dim**-0.5)
+    return deviations

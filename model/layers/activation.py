@@ -1,0 +1,20 @@
+"""Activations by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["ACTIVATIONS"]
+
+ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+"""Names of `ModelConfig.act`."""

@@ -1,0 +1,52 @@
+"""Multi-head attention (arXiv 1706.03762) with grouped key and value heads (arXiv 2305.13245)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+from model.layers.position import rotate
+from model.masks import AttentionPlan
+
+__all__ = ["Attention"]
+
+
+class Attention(nn.Module):
+    """Queries from `x`, keys and values from `source`; self-attention passes the same tensor twice."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
+        self.query = nn.Linear(config.dim, wide, bias=config.bias.qkv)
+        self.key = nn.Linear(config.dim, narrow, bias=config.bias.qkv)
+        self.value = nn.Linear(config.dim, narrow, bias=config.bias.qkv)
+        self.out = nn.Linear(wide, config.dim, bias=config.bias.out)
+        self.head_dim = config.head_width
+        self.grouped = config.key_value_heads != config.attention_heads
+        self.scale = config.qk_scale or config.head_width**-0.5
+        self.dropout = config.dropout.attention
+
+    def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
+        """[B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
+        query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
+        if plan.rotation is not None:
+            query, key = rotate(query, plan.rotation), rotate(key, plan.rotation)
+        mask = plan.mask
+        if mask is not None and mask.is_floating_point():
+            mask = mask.to(query.dtype)
+        mixed = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=plan.causal,
+            scale=self.scale,
+            enable_gqa=self.grouped,
+        )
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)

@@ -1,0 +1,37 @@
+"""From token vectors to the input of a stack: places, segment types, norm, dropout, and a change of width."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers.norm import build_norm
+from model.layers.position import Position
+
+__all__ = ["Embeddings"]
+
+
+class Embeddings(nn.Module):
+    """Everything between the token table and the first layer; two stacks may share the table, never this."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.embedding_width
+        self.types = nn.Embedding(config.types, width) if config.types else None
+        self.norm = build_norm(config, width) if config.emb_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout.embedding)
+        self.project = nn.Linear(width, config.dim) if width != config.dim else nn.Identity()
+        self.scale = math.sqrt(config.dim) if config.emb_scale else 1.0
+
+    def forward(self, vectors: Tensor, position: Position, positions: Tensor, types: Tensor | None) -> Tensor:
+        """[B, T, dim] from token vectors [B, T, emb_dim], place ids [B, T] and type ids [B, T] (None = all 0)."""
+        x = vectors * self.scale if self.scale != 1.0 else vectors
+        if self.types is not None:
+            x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)
+        places = position.embed(positions)
+        if places is not None:
+            x = x + places.to(x.dtype)
+        out: Tensor = self.project(self.dropout(self.norm(x)))
+        return out

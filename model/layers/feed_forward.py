@@ -1,0 +1,28 @@
+"""The position-wise feed-forward block, plain or gated (arXiv 2002.05202)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers.activation import ACTIVATIONS
+
+__all__ = ["FeedForward"]
+
+
+class FeedForward(nn.Module):
+    """down(act(up(x))), or down(act(gate(x)) * up(x))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate = nn.Linear(config.dim, config.ffn, bias=config.bias.ffn) if config.gated else None
+        self.up = nn.Linear(config.dim, config.ffn, bias=config.bias.ffn)
+        self.down = nn.Linear(config.ffn, config.dim, bias=config.bias.ffn)
+        self.act = ACTIVATIONS[config.act]
+        self.dropout = nn.Dropout(config.dropout.activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, dim] to the same shape."""
+        inner = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
+        out: Tensor = self.down(self.dropout(inner))
+        return out

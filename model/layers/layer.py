@@ -1,0 +1,46 @@
+"""One Transformer layer: self-attention, optionally cross-attention, feed-forward."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers.attention import Attention
+from model.layers.feed_forward import FeedForward
+from model.layers.residual import Residual
+from model.masks import AttentionPlan
+
+__all__ = ["Layer", "SelfAttention"]
+
+
+class SelfAttention(Attention):
+    """Attention of a sequence to itself; in a class of its own so that the norm is applied to it once."""
+
+    def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
+        """[B, T, dim] to the same shape."""
+        return super().forward(x, x, plan)
+
+
+class Layer(nn.Module):
+    """Two or three residual blocks."""
+
+    def __init__(self, config: ModelConfig, cross: bool) -> None:
+        super().__init__()
+        self.attention = Residual(config, SelfAttention(config))
+        self.cross = Residual(config, Attention(config)) if cross else None
+        self.feed_forward = Residual(config, FeedForward(config))
+
+    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
+        """[B, T, dim] to the same shape.
+
+        Args:
+            x: [B, T, dim].
+            plan: self-attention's.
+            source: the encoder's states [B, S, dim], read by cross-attention only.
+            source_plan: cross-attention's.
+        """
+        x = self.attention(x, plan)
+        if self.cross is not None:
+            x = self.cross(x, source, source_plan)
+        out: Tensor = self.feed_forward(x)
+        return out

@@ -1,0 +1,159 @@
+"""How a token's place enters the model: added to the embedding, rotating queries and keys, or biasing the scores.
+
+Every kind is a `Position`; the parts it does not use are neutral. The model never computes place ids itself: they come
+with the batch, so that packed documents, left padding and shifted spans need nothing here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.errors import BatchError
+
+__all__ = ["Learned", "Position", "Rope", "Sinusoidal", "T5Bias", "build_position", "rotate", "t5_bucket"]
+
+
+class Position(nn.Module):
+    """No information on places: what the kinds below override."""
+
+    def embed(self, positions: Tensor) -> Tensor | None:
+        """Vectors [B, T, width] to add to the embeddings of `positions` [B, T], or None."""
+        return None
+
+    def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Cosines and sines [B, 1, T, head_dim] for `rotate`, or None."""
+        return None
+
+    def bias(self, positions: Tensor) -> Tensor | None:
+        """Additive attention scores [B or 1, heads, T, T] of a self-attention, or None."""
+        return None
+
+
+class Learned(Position):
+    """A table of maximum + offset rows (BERT, GPT-2; offset 2 in BART)."""
+
+    def __init__(self, width: int, maximum: int, offset: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(maximum + offset, width)
+        self.maximum, self.offset = maximum, offset
+
+    def embed(self, positions: Tensor) -> Tensor:
+        """Rows of the table.
+
+        Raises:
+            BatchError: a place beyond `maximum`. On an accelerator the values are read only where a row is longer
+                than the table, so that an ordinary forward does not wait for the device.
+        """
+        if (positions.device.type == "cpu" or positions.shape[1] > self.maximum) and positions.device.type != "meta":
+            largest = int(positions.max())
+            if largest >= self.maximum:
+                raise BatchError(
+                    f"position id {largest}: the position table has room for 0..{self.maximum - 1}; "
+                    "make the samples shorter or raise model.position.maximum"
+                )
+        table: Tensor = self.table(positions + self.offset)
+        return table
+
+
+class Sinusoidal(Position):
+    """Fixed waves, sines in even and cosines in odd columns (arXiv 1706.03762)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def embed(self, positions: Tensor) -> Tensor:
+        """sin(p / 10000^(2i/width)) in column 2i, the cosine in column 2i + 1."""
+        angles = positions[..., None].float() * _frequencies(self.width, 10000.0, positions.device)
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+class Rope(Position):
+    """Rotary positions (arXiv 2104.09864), in the half-split layout: component i turns with i + head_dim / 2."""
+
+    def __init__(self, head_dim: int, theta: float) -> None:
+        super().__init__()
+        self.head_dim, self.theta = head_dim, theta
+
+    def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Angles are computed in fp32: at place 4000 bf16 would be off by whole turns."""
+        angles = positions[..., None].float() * _frequencies(self.head_dim, self.theta, positions.device)
+        both = torch.cat((angles, angles), dim=-1)[:, None]
+        return both.cos(), both.sin()
+
+
+class T5Bias(Position):
+    """A learnt score per head and bucket of the distance key - query (arXiv 1910.10683); one table per stack."""
+
+    def __init__(self, heads: int, buckets: int, max_distance: int, causal: bool) -> None:
+        super().__init__()
+        self.table = nn.Embedding(buckets, heads)
+        self.max_distance, self.causal = max_distance, causal
+
+    def bias(self, positions: Tensor) -> Tensor:
+        """[1, heads, T, T] where all rows hold the same places, else [B, heads, T, T]."""
+        if bool((positions == positions[:1]).all()):
+            positions = positions[:1]
+        distance = positions[:, None, :] - positions[:, :, None]
+        buckets = t5_bucket(distance, self.table.num_embeddings, self.max_distance, self.causal)
+        scores: Tensor = self.table(buckets)
+        return scores.permute(0, 3, 1, 2)
+
+
+def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
+    """Bucket of each distance key - query: near ones have their own, far ones share logarithmically wide ones.
+
+    Args:
+        distance: int64, any shape.
+        buckets: number of buckets; both directions share them unless causal.
+        max_distance: tokens from which all distances share the last bucket.
+        causal: later keys do not occur (they count as distance 0).
+
+    Example:
+        >>> t5_bucket(torch.tensor([-200, -9, -3, 0, 3]), 32, 128, causal=False).tolist()
+        [15, 8, 3, 0, 19]
+    """
+    start = torch.zeros_like(distance)
+    if causal:
+        span = (-distance).clamp(min=0)
+    else:
+        buckets //= 2
+        start = (distance > 0) * buckets
+        span = distance.abs()
+    exact = buckets // 2
+    # fp32 and truncation: rounding, or fp64, moves distances that lie on an edge into the neighbouring bucket.
+    ratio = torch.log(span.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    shared = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return start + torch.where(span < exact, span, shared)
+
+
+def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Turn queries or keys [B, heads, T, head_dim] by their places' angles."""
+    cosines, sines = (part.to(x.dtype) for part in rotation)
+    first, second = x.chunk(2, dim=-1)
+    return x * cosines + torch.cat((-second, first), dim=-1) * sines
+
+
+def build_position(config: ModelConfig, causal: bool) -> Position:
+    """The kind that the configuration names, for one stack."""
+    position = config.position
+    match position.kind:
+        case "learned":
+            return Learned(config.embedding_width, position.maximum, position.offset)
+        case "sinusoidal":
+            return Sinusoidal(config.embedding_width)
+        case "rope":
+            return Rope(config.head_width, position.theta)
+        case "t5":
+            return T5Bias(config.attention_heads, position.buckets, position.max_distance, causal)
+        case "none":
+            return Position()
+
+
+def _frequencies(width: int, theta: float, device: torch.device) -> Tensor:
+    exponents = torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width
+    return 1.0 / theta**exponents

@@ -1,0 +1,31 @@
+"""The residual connection: the only code that knows where norms stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers.norm import build_norm
+
+__all__ = ["Residual"]
+
+
+class Residual(nn.Module):
+    """pre: x + dropout(body(norm(x))); post: norm(x + dropout(body(x)))."""
+
+    def __init__(self, config: ModelConfig, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.norm = build_norm(config, config.dim)
+        self.dropout = nn.Dropout(config.dropout.hidden)
+        self.before = config.norm_place == "pre"
+
+    def forward(self, x: Tensor, *rest: Any) -> Tensor:
+        """[B, T, dim] to the same shape; `rest` goes to the body unchanged."""
+        if self.before:
+            branch: Tensor = self.dropout(self.body(self.norm(x), *rest))
+            return x + branch
+        out: Tensor = self.norm(x + self.dropout(self.body(x, *rest)))
+        return out

@@ -1,0 +1,56 @@
+"""A stack of layers between embeddings and an optional final norm."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.layers.embeddings import Embeddings
+from model.layers.layer import Layer
+from model.layers.norm import build_norm
+from model.layers.position import build_position
+from model.masks import AttentionPlan, plan_attention
+
+__all__ = ["Stack"]
+
+
+class Stack(nn.Module):
+    """Encoder (neither flag), decoder (causal), or decoder beside an encoder (causal and cross)."""
+
+    def __init__(self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False) -> None:
+        super().__init__()
+        self.position = build_position(config, causal)
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(Layer(config, cross) for _ in range(layers))
+        self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout.output)
+        self.causal = causal
+
+    def forward(
+        self,
+        vectors: Tensor,
+        positions: Tensor,
+        types: Tensor | None,
+        padding: Tensor | None,
+        source: Tensor | None = None,
+        source_padding: Tensor | None = None,
+    ) -> Tensor:
+        """Hidden states [B, T, dim].
+
+        Args:
+            vectors: token vectors [B, T, emb_dim].
+            positions: place ids [B, T].
+            types: segment-type ids [B, T], or None for all 0.
+            padding: of this stack's rows, from `padding_mask`.
+            source: the encoder's states [B, S, dim].
+            source_padding: of the encoder's rows.
+        """
+        x = self.embeddings(vectors, self.position, positions, types)
+        plan = plan_attention(
+            self.position.bias(positions), padding, self.causal, rotation=self.position.rotation(positions)
+        )
+        source_plan = AttentionPlan(source_padding)
+        for layer in self.layers:
+            x = layer(x, plan, source, source_plan)
+        out: Tensor = self.dropout(self.norm(x))
+        return out

@@ -1,0 +1,38 @@
+"""The token table and the projection back onto the vocabulary."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["VocabularyProjection", "padded_rows"]
+
+
+class VocabularyProjection(nn.Module):
+    """Scores over the vocabulary, with a weight of its own or the token embedding's.
+
+    A tied weight is the same `Parameter` in both modules. Each reads it in its own forward only, so that ZeRO stage 3
+    gathers it for each; and the parameter, its gradient and its optimizer state exist once.
+    """
+
+    def __init__(self, width: int, vocab_size: int, *, rows: int, tied_to: nn.Embedding | None, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(rows, width)) if tied_to is None else tied_to.weight
+        self.bias = nn.Parameter(torch.zeros(rows)) if bias else None
+        self.vocab_size = vocab_size
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[..., width] to [..., vocab_size]; rows that only pad the table are cut off, so none of them can win."""
+        # The cut is made behind the product: the padded width is there because it multiplies faster.
+        return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
+
+
+def padded_rows(vocab_size: int, multiple: int) -> int:
+    """Rows of the table: the vocabulary rounded up to a multiple.
+
+    Example:
+        >>> padded_rows(50257, 64)
+        50304
+    """
+    return -(-vocab_size // multiple) * multiple

@@ -1,0 +1,58 @@
+"""Who sees whom: what attention is told, built once per forward from the rows' lengths."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["AttentionPlan", "padding_mask", "plan_attention"]
+
+# The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
+BLOCKED = torch.finfo(torch.bfloat16).min
+
+
+class AttentionPlan(NamedTuple):
+    """Everything besides queries, keys and values; the same for all layers of a stack."""
+
+    mask: Tensor | None = None
+    """None = all is visible; bool (True = attend) or additive scores, broadcastable to [B, heads, queries, keys]."""
+    causal: bool = False
+    """Only places up to the query's own are visible; never together with a mask."""
+    rotation: tuple[Tensor, Tensor] | None = None
+    """Cosines and sines [B, 1, T, head_dim] of rotary positions."""
+
+
+def padding_mask(lengths: Tensor, columns: int, device: torch.device) -> Tensor | None:
+    """[B, 1, 1, columns] bool, True where a token stands; None where no row is padded, which is the faster kernel.
+
+    Whether a row is padded is decided on the host: `lengths` [B] may stay there, then nothing waits for the device.
+    """
+    if bool((lengths >= columns).all()):
+        return None
+    places = torch.arange(columns, device=device)
+    return (places < lengths.to(device)[:, None])[:, None, None, :]
+
+
+def plan_attention(
+    bias: Tensor | None,
+    padding: Tensor | None,
+    causal: bool,
+    rotation: tuple[Tensor, Tensor] | None = None,
+) -> AttentionPlan:
+    """Merge score bias, padding and causality into the least that the attention kernel needs.
+
+    Args:
+        bias: additive scores [B or 1, heads, T, T], or None.
+        padding: from `padding_mask`, or None.
+        causal: no place sees a later one. Rows are padded on the right, so that causality alone hides the padding
+            from every token.
+        rotation: passed on.
+    """
+    if bias is None:
+        return AttentionPlan(None if causal else padding, causal, rotation)
+    if causal:
+        visible = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).tril()
+        return AttentionPlan(bias.masked_fill(~visible, BLOCKED), False, rotation)
+    return AttentionPlan(bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation)

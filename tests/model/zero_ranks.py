@@ -1,0 +1,71 @@
+"""Trains three small models at ZeRO stages 0 and 3 and prints the losses as JSON; run by test_zero.py.
+
+A process of its own: a stage 3 engine changes torch.nn.functional and starts a process group.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+os.environ["DS_ACCELERATOR"] = "cpu"
+
+import deepspeed
+import torch
+from small import batch_for, small_config
+
+from model.build import build_model
+
+STEPS = 4
+
+
+def losses(family, stage):
+    torch.manual_seed(1)
+    config = small_config(family)
+    model = build_model(config, 37, {"pad": 0})
+    zero = {"stage": stage, "reduce_bucket_size": 1000000, "stage3_param_persistence_threshold": 0}
+    engine, *_ = deepspeed.initialize(
+        model=model,
+        optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2),
+        config={
+            "train_batch_size": 4,
+            "train_micro_batch_size_per_gpu": 4,
+            "gradient_clipping": 0.0,
+            "steps_per_print": 1000000000,
+            "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,
+            "zero_optimization": zero,
+        },
+    )
+    seen = []
+    for step in range(STEPS):
+        # The third micro-batch has no labels at all: every parameter must still take part.
+        tensors = batch_for(family, seed=step, labels=step != 2)
+        loss = sum(head.total / max(head.count, 1) for head in engine(tensors).values())
+        engine.backward(loss)
+        engine.step()
+        seen.append(float(loss.detach()))
+    linear = torch.nn.functional.linear
+    engine.destroy()
+    return seen, linear
+
+
+if __name__ == "__main__":
+    deepspeed.utils.logger.setLevel("ERROR")
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    deepspeed.init_distributed("gloo", verbose=False)
+    original = torch.nn.functional.linear
+    found = {}
+    for family in ("encoder", "decoder", "encoder_decoder"):
+        for stage in (0, 3):
+            found[f"{family} {stage}"], _ = losses(family, stage)
+            torch.nn.functional.linear = original
+    print(json.dumps(found))
+    torch.distributed.destroy_process_group()
