@@ -139,7 +139,7 @@ def test_killed_driver_leaves_no_worker(tmp_path):
     driver.wait()
     pids = [int(path.stem) for path in workers]
     assert len(pids) == 2
-    gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
     assert not alive
 
 

@@ -1,0 +1,208 @@
+"""A small corpus with everything a pipeline meets, and the recipe that runs all stages on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pipeline.seeding import keyed_hash
+
+WORDS = [
+    "the",
+    "a",
+    "of",
+    "and",
+    "to",
+    "in",
+    "that",
+    "is",
+    "was",
+    "for",
+    "it",
+    "with",
+    "as",
+    "his",
+    "on",
+    "be",
+    "at",
+    "by",
+    "had",
+    "not",
+    "are",
+    "but",
+    "from",
+    "or",
+    "have",
+    "an",
+    "they",
+    "which",
+    "one",
+    "you",
+    "were",
+    "her",
+    "all",
+    "she",
+    "there",
+    "would",
+    "their",
+    "we",
+    "him",
+    "been",
+    "has",
+    "when",
+    "who",
+    "will",
+    "more",
+    "no",
+    "if",
+    "out",
+    "so",
+    "said",
+    "what",
+    "up",
+    "its",
+    "about",
+    "into",
+    "than",
+    "them",
+    "can",
+    "only",
+    "other",
+    "new",
+    "some",
+    "could",
+    "time",
+    "these",
+    "two",
+    "may",
+    "then",
+    "do",
+    "first",
+    "any",
+    "my",
+    "now",
+    "such",
+    "like",
+    "our",
+    "over",
+    "man",
+    "me",
+    "even",
+    "most",
+    "made",
+    "after",
+    "also",
+    "did",
+    "many",
+    "before",
+    "must",
+    "through",
+    "back",
+    "years",
+    "where",
+    "much",
+    "your",
+    "way",
+    "well",
+    "down",
+    "should",
+    "because",
+    "each",
+    "just",
+    "those",
+    "people",
+    "how",
+    "too",
+    "little",
+    "state",
+    "good",
+    "very",
+    "make",
+    "world",
+    "still",
+    "own",
+    "see",
+    "men",
+    "work",
+    "long",
+    "get",
+    "here",
+    "between",
+    "both",
+    "life",
+    "being",
+    "under",
+    "never",
+    "day",
+    "same",
+    "another",
+    "know",
+    "while",
+    "last",
+    "might",
+    "us",
+    "great",
+    "old",
+    "year",
+    "off",
+    "come",
+    "since",
+    "against",
+    "go",
+]
+
+
+def sentence(seed: int, place: int) -> str:
+    """A sentence of 6 to 16 words, the same for the same arguments."""
+    length = 6 + keyed_hash(seed, place) % 11
+    picked = [WORDS[keyed_hash(seed, place, i) % len(WORDS)] for i in range(length)]
+    return " ".join(picked).capitalize() + "."
+
+
+def text(seed: int, sentences: int = 8) -> str:
+    """A document of so many sentences, two paragraphs."""
+    parts = [sentence(seed, place) for place in range(sentences)]
+    return " ".join(parts[: sentences // 2]) + "\n\n" + " ".join(parts[sentences // 2 :])
+
+
+def write_corpus(folder: Path, documents: int = 120) -> Path:
+    """Three JSON-lines files with good documents, copies, near-copies, broken lines and rejects."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines: list[str] = [
+        json.dumps({"text": text(i, 6 + i % 20), "url": f"http://x.example/{i}"}) for i in range(documents)
+    ]
+    lines += [lines[3], json.dumps({"text": text(5, 11).replace(".", " indeed.", 1)}), '{"text": ""}', "{broken", "[1]"]
+    lines += [json.dumps({"text": "too short"}), json.dumps({"text": text(900, 400)}), json.dumps({"title": "no text"})]
+    for part in range(3):
+        (folder / f"part{part}.jsonl").write_text("\n".join(lines[part::3]) + "\n", encoding="utf-8")
+    return folder / "*.jsonl"
+
+
+RECIPE = """
+corpus: miniature
+seed: 7
+heldout: {fraction: 0.1}
+plan: {unit_bytes: 20000, shard_bytes: 60000}
+clean:
+  language: null
+  filters: [{name: gopher_quality, words: [10, 100000]}]
+dedup: {}
+train_tokenizer: {name: byte_bpe, size: 700}
+encode: {sentences: regex}
+group: {}
+corrupt:
+  - {name: masked_lm, max_length: 64, variants: 2}
+  - {name: span_corruption, input_length: 64, container: tar}
+  - {name: causal_lm, max_length: 64}
+  - name: composition
+    label: bart
+    max_length: 64
+    steps: [{name: sentence_reordering}, {name: text_infilling}]
+"""
+
+
+def write_recipe(folder: Path, recipe: str = RECIPE) -> Path:
+    """The recipe as a file."""
+    path = folder / "recipe.yaml"
+    path.write_text(recipe, encoding="utf-8")
+    return path

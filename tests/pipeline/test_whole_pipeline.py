@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main, stage_main
+from pipeline.recipe import STAGES
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.pipeline.toy_stage import tree
+
+
+def run(recipe: Path, source: Path, output: Path, *more: str) -> int:
+    return main(["--config", str(recipe), f"input={source}", f"output={output}", *more])
+
+
+def whole_tree(output: Path) -> dict[str, bytes]:
+    return {f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("corpus")
+    return write_recipe(folder), write_corpus(folder / "crawl")
+
+
+@pytest.fixture(scope="module")
+def reference(corpus, tmp_path_factory) -> Path:
+    output = tmp_path_factory.mktemp("reference") / "out"
+    assert run(*corpus, output) == 0
+    return output
+
+
+def test_three_tasks_on_two_workers_give_the_same_bytes(corpus, reference, tmp_path):
+    assert run(*corpus, tmp_path / "out", "executor.tasks=3", "executor.workers=2") == 0
+    mine, theirs = whole_tree(tmp_path / "out"), whole_tree(reference)
+    assert sorted(mine) == sorted(theirs)
+    assert [name for name in mine if mine[name] != theirs[name]] == []
+
+
+def test_killed_in_every_stage_and_restarted_gives_the_same_bytes(corpus, reference, tmp_path):
+    """One output, killed again and again: at a data file, between it and its record, and after the record."""
+    recipe, source = corpus
+    output = tmp_path / "out"
+    for number, (when, name) in enumerate(_points(reference)):
+        command = [sys.executable, "-m", "tests.pipeline.killed_run", when, name]
+        arguments = ["--config", str(recipe), f"input={source}", f"output={output}", f"executor.tasks={1 + number % 3}"]
+        done = subprocess.run([*command, *arguments, "executor.workers=1"], capture_output=True, check=False)
+        assert done.returncode == -9, (when, name, done.stderr.decode())
+    assert run(recipe, source, output) == 0
+    mine, theirs = whole_tree(output), whole_tree(reference)
+    assert sorted(mine) == sorted(theirs)
+    assert [name for name in mine if mine[name] != theirs[name]] == []
+
+
+def _points(reference: Path) -> list[tuple[str, str]]:
+    """Per stage: a data file, its record, and the last record."""
+    points: list[tuple[str, str]] = []
+    for position, stage in enumerate(STAGES):
+        records = sorted((reference / stage / "records").glob("*.json"))
+        first, last = records[0], records[-1]
+        outputs = list(json.loads(first.read_text())["outputs"])
+        data = f"{stage}/{outputs[0]}" if outputs else f"{stage}/records/{first.name}"
+        points += [("before", data), ("before", f"{stage}/records/{first.name}")][position % 2 :][:1]
+        points.append(("after", f"{stage}/records/{last.name}"))
+    return points
+
+
+def test_rerun_skips_everything_and_a_changed_key_redoes_what_follows(corpus, reference, tmp_path, capsys):
+    recipe, source = corpus
+    output = tmp_path / "out"
+    assert run(recipe, source, output) == 0
+    capsys.readouterr()
+    assert run(recipe, source, output) == 0
+    assert capsys.readouterr().err.count("already complete") == len(STAGES)
+    assert run(recipe, source, output, "corrupt.0.rate=0.3") == 0
+    assert capsys.readouterr().err.count("already complete") == len(STAGES) - 1
+
+
+def test_stage_by_stage_equals_all_at_once(corpus, reference, tmp_path):
+    recipe, source = corpus
+    for stage in STAGES:
+        assert stage_main(stage, ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}"]) == 0
+    mine, theirs = whole_tree(tmp_path / "out"), whole_tree(reference)
+    assert [name for name in theirs if mine.get(name) != theirs[name]] == []
+
+
+def test_a_stage_whose_input_is_incomplete_names_the_command(corpus, tmp_path, capsys):
+    recipe, source = corpus
+    assert stage_main("encode", ["--config", str(recipe), f"input={source}", f"output={tmp_path}"]) == 64
+    assert "python -m pipeline.clean" in capsys.readouterr().err
+
+
+def test_reports_account_for_every_record(reference):
+    report = json.loads((reference / "report.json").read_text())
+    counts = report["stages"]["clean"]["counts"]
+    dropped = sum(counts["ignored"].values()) + sum(counts["malformed"].values())
+    assert counts["records_in"] == counts["documents_in"] + dropped
+    assert counts["documents_in"] == counts["documents_out"] + sum(counts["rejected"].values())
+    assert report["stages"]["dedup"]["counts"]["rejected"]["exact_duplicate"] == 1
+    assert "http" not in (reference / "report.html").read_text().replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["input=nothing/*.warc.gz"], 64, "no such file"),
+        (["clean.fliters=[url]"], 64, "clean.filters"),
+        (["seed=x"], 64, "expected a valid integer"),
+        (["corrupt.0.name=maskd_lm"], 64, "did you mean 'masked_lm'"),
+    ],
+)
+def test_mistakes_end_in_one_message(corpus, tmp_path, capsys, arguments, code, message):
+    recipe, source = corpus
+    assert run(recipe, source, tmp_path / "out", *arguments) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_changed_inputs_are_refused(corpus, tmp_path, capsys):
+    recipe, _ = corpus
+    pattern = write_corpus(tmp_path / "crawl", documents=30)
+    arguments = [recipe, pattern, tmp_path / "out"]
+    assert stage_main("clean", ["--config", str(recipe), f"input={pattern}", f"output={tmp_path / 'out'}"]) == 0
+    (tmp_path / "crawl/part0.jsonl").write_text('{"text": "other"}\n')
+    assert run(*arguments) == 64
+    assert "inputs are frozen" in capsys.readouterr().err
