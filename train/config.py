@@ -1,0 +1,236 @@
+"""The trainer's configuration: every key, its default and its range, and the checks that need several of them.
+
+Which keys may differ between a run and its continuation is decided here too: `frozen` leaves out where a run stops,
+how it is spread over processes, and what it writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from model.config import ModelConfig
+from pipeline.config import STRICT, to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.registry import Chosen, OneOf, choose
+
+__all__ = [
+    "CheckpointConfig",
+    "DataConfig",
+    "EvaluateConfig",
+    "LogConfig",
+    "TrainConfig",
+    "ZeroConfig",
+    "check_world",
+    "flatten",
+    "frozen",
+]
+
+Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DataConfig:
+    """What is read, and in which portions."""
+
+    shards: Path
+    """manifest.json of the training set, or its folder"""
+    heldout: Path | dict[str, Path] | None = None
+    """held-out set, or several by name; default: `../heldout/manifest.json` beside the training set, where it exists"""
+    global_batch: Positive = 64
+    """rows of one optimizer step, over all ranks and micro-batches"""
+    micro_batch: Positive = 8
+    """rows of one forward pass on one rank; never changes a result beyond rounding"""
+    lanes: Positive | None = None
+    """equal streams that make up a global batch, a divisor of it and a multiple of the world size; part of the order;
+    default: gcd(64, global_batch)"""
+    seed: Natural = 0
+    """seed of the order of blocks and rows"""
+    io_threads: Natural = 2
+    """threads that read, check and unpack blocks; 0 reads in the training thread"""
+    prefetch_blocks: Natural = 1
+    """blocks read ahead for each lane"""
+
+    @property
+    def lane_count(self) -> int:
+        """Lanes, with the default filled in."""
+        return self.lanes or gcd(64, self.global_batch)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ZeroConfig:
+    """What DeepSpeed's ZeRO spreads over the ranks (arXiv 1910.02054)."""
+
+    stage: Literal[0, 1, 2, 3] = 1
+    """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short"""
+    bucket: Positive | None = None
+    """elements sent in one collective; default: twice the parameters, at most 5e8"""
+    offload: Literal["none"] = "none"
+    """where optimizer state lives besides the device: nowhere yet"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class EvaluateConfig:
+    """When the held-out sets are read."""
+
+    every: Positive | None = None
+    """steps between evaluations; the end of the run always has one; null: only the end"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CheckpointConfig:
+    """When the state is saved, and what is kept."""
+
+    every: Positive | None = 1000
+    """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
+    keep_last: Positive = 2
+    """newest checkpoints to keep"""
+    keep_every: Positive | None = None
+    """also keep every checkpoint whose step is a multiple of this"""
+    keep_best: bool = False
+    """also keep the checkpoint with the lowest loss on the first held-out set"""
+    max_failures: Positive = 3
+    """failed saves in a row that end the run with exit code 74"""
+    verify: Literal["sizes", "full"] = "full"
+    """what a start checks of a checkpoint's files: sizes, or hashes as well"""
+    allow_changed: tuple[str, ...] = ()
+    """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class LogConfig:
+    """What is written during the run."""
+
+    every: Positive = 1
+    """steps between objects of metrics.jsonl"""
+    tensorboard: bool = True
+    """also write TensorBoard event files"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TrainConfig:
+    """A training run."""
+
+    model: ModelConfig
+    """the network and its heads"""
+    data: DataConfig
+    """what is read"""
+    optimizer: Annotated[Chosen, OneOf("train.optimizers")] = Field(default_factory=lambda: _default("optimizers"))
+    """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
+    schedule: Annotated[Chosen, OneOf("train.schedules")] = Field(default_factory=lambda: _default("schedules"))
+    """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
+    zero: ZeroConfig = ZeroConfig()
+    """how state is spread over ranks"""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1"""
+    gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
+    """largest norm of the whole gradient; 0 does not clip"""
+    seed: Natural = 0
+    """seed of initial weights and dropout"""
+    steps: Positive = 1000
+    """step at which this run stops; may grow from start to start"""
+    output: Path
+    """run directory"""
+    resume: Literal["auto", "never", "must"] = "auto"
+    """auto: go on from the newest valid checkpoint, else start; must: fail without one; never: start anew, in an empty
+    directory only"""
+    evaluate: EvaluateConfig = EvaluateConfig()
+    """held-out evaluation"""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """saving"""
+    log: LogConfig = LogConfig()
+    """metrics"""
+    watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
+    """seconds without progress after which a process dumps its stacks and ends; 0: never"""
+    max_consecutive_skips: Positive = 20
+    """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
+
+    def __post_init__(self) -> None:
+        data = self.data
+        if data.global_batch % data.lane_count:
+            raise ValueError(
+                f"data.lanes: expected a divisor of data.global_batch {data.global_batch}, got {data.lane_count}"
+            )
+        if data.global_batch % data.micro_batch:
+            raise ValueError(
+                f"data.micro_batch: expected a divisor of data.global_batch {data.global_batch}, got {data.micro_batch}"
+            )
+        if self.precision == "bf16" and self.zero.stage == 0:
+            raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 is right for one process too")
+        if self.zero.stage > 0 and not self.optimizer.type.elementwise:
+            raise ValueError(f"optimizer: {self.optimizer.name} needs whole matrices: set zero.stage=0")
+
+    def with_horizon(self, steps: int) -> TrainConfig:
+        """The same configuration with `schedule.steps` filled in."""
+        options = replace(self.schedule.options, steps=steps)
+        return replace(self, schedule=Chosen(self.schedule.name, self.schedule.type, options))
+
+
+def _default(kind: str) -> Chosen:
+    return choose(f"train.{kind}", {"optimizers": "adamw", "schedules": "linear"}[kind])
+
+
+def check_world(config: TrainConfig, world_size: int) -> int:
+    """Micro-batches that each rank runs in a step.
+
+    Raises:
+        ConfigurationError: the world size fits neither lanes nor batches; the message names sizes that do.
+    """
+    data = config.data
+    if data.lane_count % world_size:
+        fits = [size for size in range(1, data.lane_count + 1) if data.lane_count % size == 0]
+        raise ConfigurationError(
+            f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start with "
+            f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} that divides "
+            f"data.global_batch {data.global_batch} (the order of the data depends on the lanes)"
+        )
+    share = data.global_batch // world_size
+    if data.global_batch % world_size or share % data.micro_batch:
+        fits = [size for size in range(1, share + 1) if share % size == 0]
+        raise ConfigurationError(
+            f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a rank, which "
+            f"micro-batches of {data.micro_batch} do not divide; allowed: {', '.join(map(str, fits))}"
+        )
+    return share // data.micro_batch
+
+
+_FREE: Final = (
+    "steps",
+    "output",
+    "resume",
+    "zero",
+    "evaluate",
+    "checkpoint",
+    "log",
+    "watchdog_s",
+    "max_consecutive_skips",
+    "data.shards",
+    "data.heldout",
+    "data.micro_batch",
+    "data.io_threads",
+    "data.prefetch_blocks",
+)
+"""Keys in which a continuation may differ. The data itself is held by the digest of its manifest."""
+
+
+def frozen(config: TrainConfig) -> dict[str, Any]:
+    """The keys that a continuation must share with its checkpoint, dotted, with their values."""
+    plain = flatten(to_plain(config))
+    return {key: value for key, value in plain.items() if not any(f"{key}.".startswith(f"{free}.") for free in _FREE)}
+
+
+def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,186 @@
+"""Starting and ending the process group, and the few things that ranks say to each other.
+
+The same entry point serves `python`, `torchrun`, `deepspeed` and `srun`: the five variables that torch reads are
+taken from the environment, from Slurm, or set for one process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import warnings
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from pipeline.errors import ClozelineError, ConfigurationError, StorageError
+from train.errors import PeerError
+
+__all__ = ["World", "describe_environment", "load_deepspeed", "place", "start"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks of a run, and how they agree.
+
+    `group` is a gloo group with a timeout: small values and barriers travel over it on the host, never on the
+    accelerator's own communication.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    device: torch.device
+    group: Any
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        """Sum over ranks in float64, the same on every rank: one collective for all the values."""
+        tensor = torch.tensor(list(values), dtype=torch.float64)
+        dist.all_reduce(tensor, group=self.group)
+        return [float(value) for value in tensor.tolist()]
+
+    def gather(self, value: T) -> list[T]:
+        """The value of each rank, in rank order, on every rank."""
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self.group)
+        return values
+
+    def barrier(self) -> None:
+        """Wait for all ranks; fails after the start's timeout."""
+        dist.barrier(group=self.group)
+
+    def share(self, error: Exception | None) -> None:
+        """Raise the lowest rank's error on every rank, so that none goes on alone.
+
+        Raises:
+            ClozelineError: this rank's own error where it has the first, else a PeerError with its message.
+        """
+        code = getattr(error, "exit_code", StorageError.exit_code)
+        problems = self.gather(None if error is None else (str(error), code))
+        first = next((rank for rank, problem in enumerate(problems) if problem is not None), None)
+        if first is None:
+            return
+        if first == self.rank and isinstance(error, ClozelineError):
+            raise error
+        message, code = problems[first] or ("", 1)
+        raise PeerError(message if first == self.rank else f"rank {first}: {message}", code) from error
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Run a block that may fail on some ranks only: afterwards all succeeded, or all raise the first error."""
+        problem: Exception | None = None
+        try:
+            yield
+        except (ClozelineError, OSError) as error:
+            problem = error
+        self.share(problem)
+
+    def shutdown(self) -> None:
+        """Leave the process group."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def place(environment: MutableMapping[str, str]) -> None:
+    """Fill in the five variables of torch's rendezvous, from Slurm or for a single process.
+
+    A single process gets a free port, so that two runs on one machine never collide.
+    """
+    if "RANK" not in environment and "SLURM_PROCID" in environment and "MASTER_ADDR" in environment:
+        environment["RANK"] = environment["SLURM_PROCID"]
+        environment.setdefault("LOCAL_RANK", environment.get("SLURM_LOCALID", "0"))
+        environment.setdefault("WORLD_SIZE", environment.get("SLURM_NTASKS", "1"))
+        environment.setdefault("MASTER_PORT", "29500")
+    for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1")):
+        environment.setdefault(name, value)
+    if "MASTER_PORT" not in environment:
+        environment["MASTER_PORT"] = str(_free_port())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, int]:
+    """(rank, world size) of this process before any process group exists.
+
+    Raises:
+        ConfigurationError: a variable is not a number, or the rank does not lie in the world.
+    """
+    place(environment)
+    try:
+        rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+    except ValueError as error:
+        raise ConfigurationError(f"environment: RANK and WORLD_SIZE must be whole numbers ({error})") from error
+    if not 0 <= rank < size:
+        raise ConfigurationError(f"environment: RANK must lie in 0..{size - 1} for WORLD_SIZE={size}, got {rank}")
+    return rank, size
+
+
+def load_deepspeed() -> Any:
+    """The deepspeed module, imported late and quietly.
+
+    Late, because the accelerator must be chosen before its import; quietly, because it warns of things that nobody
+    here can change. The shared-memory op serves inference only and would be compiled at the first start.
+    """
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import deepspeed
+        from deepspeed.ops import __compatible_ops__ as compatible_ops
+        from deepspeed.runtime import bf16_optimizer
+        from deepspeed.utils import logger
+    logger.setLevel("ERROR")
+    compatible_ops["deepspeed_shm_comm"] = False
+    bf16_optimizer.see_memory_usage = lambda *_, **__: None
+    return deepspeed
+
+
+def start(timeout_s: float = 600.0) -> World:
+    """Join the process group; every rank calls this once.
+
+    Raises:
+        ConfigurationError: the port of the rendezvous is taken.
+    """
+    rank, size = describe_environment(os.environ)
+    deepspeed = load_deepspeed()
+    timeout = timedelta(seconds=timeout_s)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            deepspeed.init_distributed(verbose=False, timeout=timeout)
+    except RuntimeError as error:
+        if "EADDRINUSE" not in str(error) and "address already in use" not in str(error).lower():
+            raise
+        port = os.environ["MASTER_PORT"]
+        raise ConfigurationError(
+            f"port {port} of {os.environ['MASTER_ADDR']} is in use, probably by another run: choose another one, "
+            f"for example `deepspeed --master_port {_free_port()} ...`"
+        ) from error
+    _make_deterministic()
+    local_rank = int(os.environ["LOCAL_RANK"])
+    on_gpu = os.environ.get("DS_ACCELERATOR", "cuda") == "cuda" and torch.cuda.is_available()
+    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    group = dist.new_group(backend="gloo", timeout=timeout)
+    return World(rank=rank, size=size, local_rank=local_rank, device=device, group=group)
+
+
+def _make_deterministic() -> None:
+    """Ask torch for reproducible kernels.
+
+    Filling fresh memory is part of that mode and would touch each of DeepSpeed's large buckets at every step, eighty
+    times the cost of a small step: nothing here reads memory that it has not written.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=torch.cuda.is_available())
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -1,0 +1,208 @@
+"""One optimizer step under DeepSpeed ZeRO: micro-batches in, summed losses and a gradient norm out.
+
+The loss of a head is the mean over all its labels in the global batch. ZeRO averages gradients over ranks and sums
+them over micro-batches, so each micro-batch contributes `sum x weight x world / N` with N the global label count:
+the result does not depend on how rows are spread over ranks and micro-batches.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.loss import Loss
+from pipeline.seeding import keyed_hash
+from train.config import TrainConfig, check_world
+from train.distributed import World, load_deepspeed
+from train.parameter_groups import parameter_groups
+
+__all__ = ["Engine", "MicroBatch", "StepResult", "deepspeed_settings"]
+
+
+class MicroBatch(Protocol):
+    """What the engine needs to know of a batch."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Inputs of the model by feature name."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step did on this rank: sums are local, the norm is the same on every rank."""
+
+    sums: dict[str, Tensor]
+    """head → summed loss of this rank's labels, float64 scalar on the device"""
+    gradient_norm: float
+    """norm of the whole gradient before clipping; inf where the step was skipped"""
+    skipped: bool
+    """whether the gradient was not finite, so that nothing was updated"""
+
+
+class Engine:
+    """A model, its optimizer and DeepSpeed's engine around them.
+
+    The only place that seeds torch: dropout depends on (seed, step, first lane of the rank, micro-batch), so no
+    generator state has to be saved.
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig, world: World) -> None:
+        self.config = config
+        self.world = world
+        self.skipped = 0
+        self.gradient_bytes = 0
+        self._accumulation = check_world(config, world.size)
+        self._weights = dict(config.model.heads)
+        self._linear = torch.nn.functional.linear
+        model.to(world.device)
+        self.model = model
+        count = sum(parameter.numel() for parameter in model.parameters())
+        groups = parameter_groups(model, config.optimizer.options.weight_decay)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.deepspeed, *_ = load_deepspeed().initialize(
+                model=model,
+                optimizer=config.optimizer.build().build(groups),
+                config=deepspeed_settings(config, world.size, count),
+                dist_init_required=False,
+            )
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The torch optimizer inside, whose groups take the learning rate."""
+        return cast(torch.optim.Optimizer, self.deepspeed.basic_optimizer)
+
+    def step(
+        self, batches: Sequence[MicroBatch], counts: Mapping[str, float], step: int, learning_rate: float
+    ) -> StepResult:
+        """One optimizer step.
+
+        Args:
+            batches: this rank's micro-batches of the global batch.
+            counts: head → labels of the whole global batch, over all ranks.
+            step: number of this step, from 1; seeds dropout.
+            learning_rate: rate of this step.
+        """
+        if len(batches) != self._accumulation:
+            raise ValueError(f"expected {self._accumulation} micro-batches, got {len(batches)}")
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        scales = {
+            head: weight * self.world.size / counts[head] if counts[head] else 0.0
+            for head, weight in self._weights.items()
+        }
+        sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
+        norm: float | None = None
+        for index, batch in enumerate(batches):
+            self._seed(step, index)
+            losses = self.losses(batch.tensors)
+            scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
+            self.deepspeed.backward(scaled, scale_wrt_gas=False)
+            for head, total in sums.items():
+                total += losses[head].total.detach()
+            if index + 1 == len(batches):
+                norm = self._finish_gradient()
+            self.deepspeed.step()
+        norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
+        norm = norm if math.isfinite(norm) else math.inf
+        self.skipped += norm == math.inf
+        return StepResult(sums=sums, gradient_norm=norm, skipped=norm == math.inf)
+
+    def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
+        device = self.world.device
+        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
+        return cast(dict[str, Loss], self.deepspeed(moved))
+
+    def train(self, mode: bool) -> None:
+        """Switch dropout on or off."""
+        self.deepspeed.train(mode)
+
+    def continue_from(self, step: int, samples: int, skipped: int) -> None:
+        """Set the counters of a run that goes on."""
+        self.skipped = skipped
+        self.deepspeed.global_steps = step
+        self.deepspeed.global_samples = samples
+        self.deepspeed.skipped_steps = skipped
+        self.deepspeed.micro_steps = step * self._accumulation
+
+    def close(self) -> None:
+        """Release DeepSpeed's hooks and put back the function that stage 3 replaces in torch."""
+        self.deepspeed.destroy()
+        torch.nn.functional.linear = self._linear
+
+    def _seed(self, step: int, micro_batch: int) -> None:
+        lane = self.world.rank * (self.config.data.lane_count // self.world.size)
+        word = keyed_hash("dropout", self.config.seed, step, lane, micro_batch)
+        torch.manual_seed(word - (1 << 63))
+
+    def _finish_gradient(self) -> float | None:
+        """Stage 0 only: the gradient's norm, with clipping and the decision to skip, which DeepSpeed leaves out there.
+
+        A step whose gradients are all None advances DeepSpeed's counters and touches nothing else.
+        """
+        if not self.gradient_bytes:
+            self.gradient_bytes = _gradient_bytes(self.deepspeed)
+        if self.config.zero.stage > 0:
+            return None
+        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if not torch.isfinite(norm):
+            for parameter in parameters:
+                parameter.grad = None
+        elif self.config.gradient_clipping > 0:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.gradient_clipping, norm)
+        return float(norm)
+
+
+def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
+    """The configuration handed to DeepSpeed; every key whose default could surprise is written out."""
+    stage = config.zero.stage
+    bucket = config.zero.bucket or min(500_000_000, max(2 * parameters, 1))
+    settings: dict[str, Any] = {
+        "train_batch_size": config.data.global_batch,
+        "train_micro_batch_size_per_gpu": config.data.micro_batch,
+        "gradient_accumulation_steps": check_world(config, world_size),
+        "gradient_clipping": config.gradient_clipping if stage > 0 else 0.0,
+        "steps_per_print": 1_000_000_000,
+        "wall_clock_breakdown": False,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "zero_optimization": {
+            "stage": stage,
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
+            "overlap_comm": True,
+            "contiguous_gradients": True,
+            "round_robin_gradients": False,
+            "stage3_param_persistence_threshold": 100_000,
+            "stage3_prefetch_bucket_size": min(50_000_000, bucket),
+        },
+    }
+    if config.precision == "bf16":
+        settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
+        settings["data_types"] = {"grad_accum_dtype": "fp32"}
+    return settings
+
+
+def _gradient_bytes(engine: Any) -> int:
+    """Bytes held for gradients between the last backward pass and the update."""
+    held = [parameter.grad for parameter in engine.module.parameters()]
+    zero = engine.optimizer
+    averaged = getattr(zero, "averaged_gradients", None) or {}
+    held += [gradient for group in averaged.values() if group is not None for gradient in group]
+    held += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
+    held.append(getattr(zero, "grad_partitions_flat_buffer", None))
+    storages = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+        for tensor in held
+        if isinstance(tensor, Tensor)
+    }
+    return sum(storages.values())

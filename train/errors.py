@@ -1,0 +1,54 @@
+"""Errors of a training run, with the exit codes that the pipeline's table leaves to the trainer.
+
+0 done, 64 configuration, 65 integrity, 70 watchdog, 74 input or output, 75 stopped by a signal with the state saved
+(a supervisor starts the same command again), 76 diverged, 77 out of memory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.errors import ClozelineError, IntegrityError, StorageError
+
+__all__ = [
+    "STOPPED",
+    "WATCHDOG",
+    "CheckpointError",
+    "DivergedError",
+    "OutOfMemoryError",
+    "PeerError",
+    "SaveError",
+]
+
+WATCHDOG: Final = 70
+"""Exit code of a process that the watchdog ended."""
+STOPPED: Final = 75
+"""Exit code after a stop request: the state is saved, the same command goes on from it."""
+
+
+class CheckpointError(IntegrityError):
+    """A checkpoint is torn, corrupted, or belongs to another run."""
+
+
+class SaveError(StorageError):
+    """A checkpoint could not be written `checkpoint.max_failures` times in a row."""
+
+
+class DivergedError(ClozelineError):
+    """Too many steps in a row had a gradient that is not finite."""
+
+    exit_code = 76
+
+
+class OutOfMemoryError(ClozelineError):
+    """The model, its optimizer state or a batch does not fit."""
+
+    exit_code = 77
+
+
+class PeerError(ClozelineError):
+    """An error that happened on one rank and ends the run on all of them, with that rank's exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,0 +1,32 @@
+"""Which parameters share a learning rate and a weight decay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from pipeline.errors import ConfigurationError
+
+__all__ = ["parameter_groups"]
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
+
+    Every parameter that needs a gradient is in exactly one; a tied parameter is there once, under its first name. An
+    empty group is left out, because ZeRO cannot partition one.
+
+    Raises:
+        ConfigurationError: a parameter has no dimension, so that its slices could not be told from a scalar state.
+    """
+    groups: dict[str, dict[str, Any]] = {
+        "decay": {"name": "decay", "weight_decay": weight_decay, "params": []},
+        "no_decay": {"name": "no_decay", "weight_decay": 0.0, "params": []},
+    }
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 0:
+            raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
+        if parameter.requires_grad:
+            groups["decay" if parameter.dim() >= 2 else "no_decay"]["params"].append(parameter)
+    return [group for group in groups.values() if group["params"]]

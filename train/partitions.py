@@ -1,0 +1,247 @@
+"""Which elements of which parameter this rank holds, at every ZeRO stage.
+
+The only file that knows DeepSpeed's private attributes (0.19.8, an exact pin). A *flat* is the fp32 tensor that the
+torch optimizer updates; a `Fragment` is the part of a flat that belongs to one parameter, together with the optimizer
+states of the same elements. Padding at the end of a flat belongs to no fragment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from train.engine import Engine
+from train.errors import CheckpointError
+
+__all__ = [
+    "FROZEN",
+    "WEIGHT",
+    "Fragment",
+    "buffers",
+    "fragments",
+    "memory",
+    "prepare_states",
+    "refresh_weights",
+    "scalars",
+    "shapes",
+]
+
+FROZEN = "frozen"
+"""Group name of parameters without a gradient."""
+WEIGHT = "weight"
+"""Key of the master weights; the other keys are those of the optimizer's states."""
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Elements `[start, start + count)` of a flattened parameter, held by this rank.
+
+    `tensors` are 1-D views into the live state: reading them saves, writing them loads.
+    """
+
+    name: str
+    group: str
+    start: int
+    count: int
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a parameter lies in a flat."""
+
+    name: str
+    flat: Tensor
+    group: str
+    offset: int
+    start: int
+    count: int
+
+
+def shapes(engine: Engine) -> dict[str, list[int]]:
+    """Full shape of each parameter, also where this rank holds a slice of it only."""
+    return {name: list(getattr(p, "ds_shape", p.shape)) for name, p in engine.model.named_parameters()}
+
+
+def buffers(engine: Engine) -> dict[str, Tensor]:
+    """Persistent buffers, whole on every rank."""
+    saved = engine.model.state_dict(keep_vars=True)
+    return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
+
+
+def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
+    """Fragments on this rank, in the order of the model's parameters.
+
+    Args:
+        engine: the engine.
+        owned: only what this rank writes: at stage 0, where every rank holds all, equal shares of all elements.
+    """
+    trainable = list(_places(engine))
+    if owned and engine.config.zero.stage == 0:
+        trainable = list(_share(trainable, engine.world.rank, engine.world.size))
+    found = [_fragment(engine, place) for place in trainable if place.count > 0]
+    return found + list(_frozen(engine, owned=owned))
+
+
+def _named(engine: Engine, *, trainable: bool) -> list[tuple[str, Any]]:
+    """Parameters with the attributes that DeepSpeed hangs on them, which torch's type does not know."""
+    return [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad is trainable]
+
+
+def _fragment(engine: Engine, place: _Place) -> Fragment:
+    tensors = {WEIGHT: place.flat.data}
+    for key, value in engine.optimizer.state.get(place.flat, {}).items():
+        if isinstance(value, Tensor) and value.shape == place.flat.shape:
+            tensors[key] = value
+        elif not isinstance(value, Tensor) or value.numel() != 1:
+            raise CheckpointError(f"optimizer state {key} of {place.name} has a shape that no checkpoint holds yet")
+    views = {key: tensor.view(-1).narrow(0, place.offset, place.count) for key, tensor in tensors.items()}
+    return Fragment(place.name, place.group, place.start, place.count, views)
+
+
+def _places(engine: Engine) -> Iterator[_Place]:
+    zero = engine.deepspeed.optimizer
+    kind = type(zero).__name__
+    named = _named(engine, trainable=True)
+    if zero is engine.optimizer:
+        groups = {id(p): group["name"] for group in zero.param_groups for p in group["params"]}
+        for name, p in named:
+            yield _Place(name, p, groups[id(p)], 0, 0, p.numel())
+    elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
+        for name, p in named:
+            mapping = p._hp_mapping
+            if mapping is not None:
+                flat = _flats(zero)[mapping.param_group_index]
+                group = engine.optimizer.param_groups[mapping.param_group_index]["name"]
+                here, there = mapping.hp_fragment_address, mapping.lp_fragment_address
+                yield _Place(name, flat, group, here.start, there.start, there.numel)
+    elif kind == "DeepSpeedZeroOptimizer_Stage3":
+        for name, p in named:
+            index, offset, width = zero.grad_position[zero.get_param_id(p)]
+            group = engine.optimizer.param_groups[zero.sub_group_to_group_id[index]]["name"]
+            start = width * zero._get_param_partition_rank(p)
+            count = min(width, p.ds_numel - start)
+            yield _Place(name, zero.fp32_partitioned_groups_flat[index], group, offset, start, count)
+    else:
+        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint holds; this is a bug")
+
+
+def _flats(zero: Any) -> list[Tensor]:
+    """Master tensors that the torch optimizer updates, in its order."""
+    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
+        if (flats := getattr(zero, name, None)) is not None:
+            return list(flats)
+    return [parameter for group in zero.param_groups for parameter in group["params"]]
+
+
+def _share(places: list[_Place], rank: int, size: int) -> Iterator[_Place]:
+    """Cut places that every rank holds into equal element ranges of their concatenation."""
+    total = sum(place.count for place in places)
+    first, last = total * rank // size, total * (rank + 1) // size
+    begin = 0
+    for place in places:
+        start, stop = max(first - begin, 0), min(last - begin, place.count)
+        if start < stop:
+            yield _Place(place.name, place.flat, place.group, start, start, stop - start)
+        begin += place.count
+
+
+def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
+    for index, (name, p) in enumerate(_named(engine, trainable=False)):
+        if engine.config.zero.stage == 3:
+            width = p.ds_tensor.ds_numel
+            start = engine.world.rank * width
+            count = min(width, p.ds_numel - start)
+            if count > 0:
+                yield Fragment(name, FROZEN, start, count, {WEIGHT: p.ds_tensor.data.view(-1)[:count]})
+        elif not owned or index % engine.world.size == engine.world.rank:
+            yield Fragment(name, FROZEN, 0, p.numel(), {WEIGHT: p.data.view(-1)})
+
+
+def scalars(engine: Engine) -> dict[str, dict[str, float]]:
+    """Optimizer states that are one number per group, such as the number of updates.
+
+    Raises:
+        CheckpointError: the flats of a group disagree.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for flat, group in _grouped_flats(engine):
+        state = engine.optimizer.state.get(flat, {})
+        numbers = {
+            key: float(value)
+            for key, value in state.items()
+            if not isinstance(value, Tensor) or (value.dim() == 0 and value.shape != flat.shape)
+        }
+        if found.setdefault(group, numbers) != numbers:
+            raise CheckpointError(f"optimizer group {group}: states disagree, {found[group]} and {numbers}")
+    return found
+
+
+def _grouped_flats(engine: Engine) -> Iterator[tuple[Tensor, str]]:
+    """(flat, group name) of every flat, also of those that hold padding only."""
+    zero = engine.deepspeed.optimizer
+    groups = engine.optimizer.param_groups
+    if zero is engine.optimizer:
+        yield from ((p, group["name"]) for group in groups for p in group["params"])
+        return
+    owners = getattr(zero, "sub_group_to_group_id", None)
+    for index, flat in enumerate(_flats(zero)):
+        yield flat, groups[index if owners is None else owners[index]]["name"]
+
+
+def prepare_states(engine: Engine, keys: set[str], numbers: Mapping[str, Mapping[str, float]]) -> None:
+    """Create the optimizer state of every flat, zeros to be overwritten, as the first step would have.
+
+    Each flat gets number tensors of its own: torch updates them in place.
+    """
+    on_device = {
+        group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
+    }
+    for flat, group in _grouped_flats(engine):
+        state: dict[str, Tensor] = {}
+        for key, value in numbers.get(group, {}).items():
+            device = flat.device if on_device[group] else torch.device("cpu")
+            state[key] = torch.tensor(value, dtype=torch.float32, device=device)
+        if state:
+            state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(keys)}
+            engine.optimizer.state[flat] = state
+
+
+def refresh_weights(engine: Engine) -> None:
+    """Copy the masters into the model's own weights, which DeepSpeed does by itself only after a step."""
+    zero = engine.deepspeed.optimizer
+    if zero is engine.optimizer:
+        return
+    if engine.config.zero.stage < 3:
+        zero.update_lp_params()
+        return
+    for index in range(len(zero.fp16_groups)):
+        zero._reassign_or_swap_out_partitioned_parameters(index)
+    if persistent := zero.persistent_parameters:
+        persistent[0].partition(persistent)  # without this the gather finds nothing to do
+        persistent[0].all_gather(persistent)
+
+
+def memory(engine: Engine) -> dict[str, int]:
+    """Bytes that this rank holds, unique storages counted once: weights, gradients, optimizer."""
+    weights = [getattr(p, "ds_tensor", None) for p in engine.model.parameters()]
+    weights += [p.data for p in engine.model.parameters() if p.data.numel()]
+    held = _storages(weights)
+    optimizer: list[Tensor | None] = []
+    for flat, _ in _grouped_flats(engine):
+        optimizer += [flat, *(v for v in engine.optimizer.state.get(flat, {}).values() if isinstance(v, Tensor))]
+    states = {address: size for address, size in _storages(optimizer).items() if address not in held}
+    return {
+        "weights": sum(held.values()),
+        "gradients": engine.gradient_bytes,
+        "optimizer": sum(states.values()),
+    }
+
+
+def _storages(tensors: list[Tensor | None]) -> dict[int, int]:
+    stores = [tensor.untyped_storage() for tensor in tensors if tensor is not None]
+    return {store.data_ptr(): store.nbytes() for store in stores if store.nbytes()}

@@ -1,0 +1,27 @@
+"""Linear warm-up, then a constant rate."""
+
+from __future__ import annotations
+
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from train.schedules import Horizon, Schedule
+
+__all__ = ["Constant"]
+
+
+class Constant(Schedule):
+    """Stays at the peak after the warm-up.
+
+    With `warmup` 2: steps 1..4 give 0.5, 1, 1, 1.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(Horizon):
+        """Options of the constant schedule."""
+
+    options: Options
+
+    def after_warmup(self, step: int) -> float:
+        """The peak."""
+        return 1.0
