@@ -1,0 +1,25 @@
+"""Shard sets: blocks of rows in Arrow or WebDataset files, a block index, and a manifest written last."""
+
+from pipeline.shards.columns import ColumnSpec, feature_columns, fixed_columns
+from pipeline.shards.errors import CorruptBlock, ManifestError
+from pipeline.shards.manifest import Manifest
+from pipeline.shards.manifest_writer import write_manifest
+from pipeline.shards.reader import ShardSet, open_shards
+from pipeline.shards.shard import Block, ShardInfo
+from pipeline.shards.writer import auto_block_rows, write_shard
+
+__all__ = [
+    "Block",
+    "ColumnSpec",
+    "CorruptBlock",
+    "Manifest",
+    "ManifestError",
+    "ShardInfo",
+    "ShardSet",
+    "auto_block_rows",
+    "feature_columns",
+    "fixed_columns",
+    "open_shards",
+    "write_manifest",
+    "write_shard",
+]

@@ -1,0 +1,177 @@
+"""One block: the stored bytes of a record batch, checked before anything is decompressed or believed.
+
+Compressed Arrow buffers say how large they become; 17 kB can claim 512 MiB. So the message's own table of buffers is
+read first, compared with what the columns allow, and only then given to Arrow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.example import Ragged, Rows
+from pipeline.shards.columns import ColumnSpec
+
+__all__ = ["BlockError", "decode", "decoded_bytes"]
+
+_HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
+_LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
+_PADDING: Final = 64
+
+
+class BlockError(Exception):
+    """A block that must not be used; the reader adds file and number."""
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(f"expected {expected}, got {got}")
+        self.expected = expected
+        self.got = got
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What a record batch message says of itself: rows, (length, nulls) a node, (offset, length) a buffer."""
+
+    rows: int
+    nodes: NDArray[np.int64]
+    buffers: NDArray[np.int64]
+    compressed: bool
+
+
+def decoded_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:
+    """Bytes of a block after decompression; `values` counts the values of each list column."""
+    fixed = sum(rows * spec.width for spec in columns if spec.kind == "fixed")
+    lists = [spec for spec in columns if spec.kind == "list"]
+    return fixed + sum(4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True))
+
+
+def decode(stored: bytes, columns: Sequence[ColumnSpec], rows: int, most_bytes: int) -> Rows:
+    """Rows of one encapsulated record batch message; arrays are read-only views where nothing was compressed.
+
+    The buffers are taken by the message's own table, because Arrow's reader of single messages would decompress on
+    its global thread pool, and the stream's threads are parallel already.
+
+    Args:
+        stored: metadata and body, exactly as in the file.
+        columns: the columns of the set.
+        rows: rows that the index promises.
+        most_bytes: largest size after decompression, in bytes.
+
+    Raises:
+        BlockError: the message does not hold what it should.
+    """
+    try:
+        message = pa.ipc.read_message(pa.py_buffer(stored))
+        header = _read_header(message.metadata.to_pybytes())
+        sizes = _buffer_sizes(header, columns, rows)
+        if sum(sizes) > most_bytes:
+            raise BlockError(f"at most {most_bytes} bytes after decompression", f"{sum(sizes)}")
+        buffers = _buffers(header, memoryview(message.body), sizes)
+    except (pa.ArrowException, struct.error, IndexError, ValueError, OSError) as error:
+        raise BlockError("a record batch", f"unreadable bytes ({error})") from error
+    return _to_rows(buffers, columns, rows)
+
+
+def _read_header(raw: bytes) -> _Header:
+    message = _fields(raw, struct.unpack_from("<I", raw, 0)[0])
+    batch = _fields(raw, _pointer(raw, message[_HEADER]))
+    (rows,) = struct.unpack_from("<q", raw, batch[_LENGTH])
+    compressed = len(batch) > _COMPRESSION and batch[_COMPRESSION] > 0
+    return _Header(rows, _pairs(raw, batch[_NODES]), _pairs(raw, batch[_BUFFERS]), compressed)
+
+
+def _fields(raw: bytes, table: int) -> list[int]:
+    """Places of a flatbuffer table's fields; -1 where a field is absent."""
+    vtable = table - struct.unpack_from("<i", raw, table)[0]
+    if vtable < 0:
+        raise ValueError("a table points outside the message")
+    size = struct.unpack_from("<H", raw, vtable)[0]
+    entries = struct.unpack_from(f"<{(size - 4) // 2}H", raw, vtable + 4)
+    return [table + entry if entry else -1 for entry in entries]
+
+
+def _pointer(raw: bytes, place: int) -> int:
+    if place < 0:
+        raise ValueError("a field of the message is absent")
+    target: int = place + struct.unpack_from("<I", raw, place)[0]
+    return target
+
+
+def _pairs(raw: bytes, place: int) -> NDArray[np.int64]:
+    """A vector of structs of two int64, shape [n, 2]."""
+    vector = _pointer(raw, place)
+    count = struct.unpack_from("<I", raw, vector)[0]
+    return np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2)
+
+
+def _buffer_sizes(header: _Header, columns: Sequence[ColumnSpec], rows: int) -> list[int]:
+    """Bytes each buffer must have, in Arrow's order, from the row count and the value counts of the lists."""
+    nodes = header.nodes.tolist()
+    lists = sum(spec.kind == "list" for spec in columns)
+    counts = (len(nodes), len(header.buffers))
+    if counts != (len(columns) + lists, 2 * (len(columns) + lists)):
+        raise BlockError(f"the {len(columns)} columns of the manifest", f"{counts[0]} nodes, {counts[1]} buffers")
+    sizes: list[int] = []
+    take = iter(nodes)
+    for spec in columns:
+        length, nulls = next(take)
+        if (header.rows, length, nulls) != (rows, rows, 0):
+            raise BlockError(f"{rows} rows without nulls in {spec.name}", f"{length} with {nulls} nulls")
+        sizes.append(0)
+        if spec.kind == "list":
+            sizes += [4 * (rows + 1), 0]
+            length, nulls = next(take)
+            if length < 0 or nulls:
+                raise BlockError(f"values without nulls in {spec.name}", f"{length} with {nulls} nulls")
+        sizes.append(length * spec.width)
+    return sizes
+
+
+def _buffers(header: _Header, body: memoryview, sizes: Sequence[int]) -> list[Any]:
+    """The buffers after decompression; each claim is compared with its size first."""
+    codec = pa.Codec("zstd") if header.compressed else None
+    buffers: list[Any] = []
+    for (offset, length), size in zip(header.buffers.tolist(), sizes, strict=True):
+        if offset < 0 or length < 0 or offset + length > len(body):
+            raise BlockError(f"buffers inside a body of {len(body)} bytes", f"one at {offset} of {length} bytes")
+        stored = body[offset : offset + length]
+        if codec is None or length == 0:
+            claimed, raw = length, True
+        else:  # an int64 before the frame says its size; -1: the bytes did not shrink and are stored as they are
+            claimed = struct.unpack_from("<q", stored)[0]
+            raw, stored = claimed == -1, stored[8:]
+            claimed = len(stored) if raw else claimed
+        if not size <= claimed <= size + _PADDING * (size > 0):
+            raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
+        buffers.append(stored if raw or codec is None else codec.decompress(stored, claimed))
+    return buffers
+
+
+def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int) -> Rows:
+    fixed: dict[str, NDArray[Any]] = {}
+    lists: dict[str, Ragged] = {}
+    take = iter(buffers)
+    for spec in columns:
+        _, first = next(take), next(take)
+        if spec.dtype == "binary16":
+            fixed[spec.name] = np.frombuffer(first, np.uint8, 16 * rows).reshape(-1, 16)
+        elif spec.kind == "fixed":
+            fixed[spec.name] = np.frombuffer(first, spec.dtype, rows)
+        else:
+            _, values = next(take), next(take)
+            lists[spec.name] = _to_ragged(np.frombuffer(first, np.int32, rows + 1), values, spec)
+    return Rows(fixed, lists)
+
+
+def _to_ragged(offsets: NDArray[np.int32], data: Any, spec: ColumnSpec) -> Ragged:
+    values = np.frombuffer(data, spec.dtype, len(data) // spec.width) if len(data) else np.empty(0, spec.dtype)
+    count = int(offsets[-1])
+    if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any() or not 0 <= len(values) - count <= _PADDING:
+        raise BlockError(f"offsets of {spec.name} that rise from 0 to {len(values)}", "others")
+    return Ragged(values[:count], offsets.astype(np.int64))

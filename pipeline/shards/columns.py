@@ -1,0 +1,155 @@
+"""Columns of a shard set, and the way from rows in memory to one Arrow record batch.
+
+Fixed columns hold one number (or 16 bytes) a row; every other column is a list of unsigned integers, scalars too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import IntegrityError
+from pipeline.example import FIXED_COLUMNS, Feature, Ragged, Rows
+
+__all__ = ["ColumnSpec", "Dtype", "arrow_schema", "cut", "feature_columns", "fixed_columns", "holds_ids", "to_batch"]
+
+Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "binary16"]
+
+_LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """One column: `kind` "fixed" is one value a row, "list" a list of them; `dtype` is that of the values."""
+
+    name: str
+    dtype: Dtype
+    kind: Literal["fixed", "list"]
+    description: str
+
+    def __post_init__(self) -> None:
+        if self.dtype not in get_args(Dtype) or (self.kind == "list" and self.dtype == "binary16"):
+            raise IntegrityError(f"column {self.name}: no shard column is a {self.kind} of {self.dtype}")
+
+    @property
+    def width(self) -> int:
+        """Bytes of one value."""
+        return 16 if self.dtype == "binary16" else np.dtype(self.dtype).itemsize
+
+    @property
+    def arrow_type(self) -> str:
+        """The Arrow type as manifests write it, such as `list<uint16>`."""
+        value = "fixed_size_binary[16]" if self.dtype == "binary16" else self.dtype
+        return f"list<{value}>" if self.kind == "list" else value
+
+    @staticmethod
+    def parse(name: str, arrow_type: str, description: str) -> ColumnSpec:
+        """The column whose `arrow_type` reads so; `IntegrityError` for any other text."""
+        for dtype in get_args(Dtype):
+            for kind in ("fixed", "list"):
+                if (kind, dtype) == ("list", "binary16"):
+                    continue
+                spec = ColumnSpec(name, dtype, kind, description)
+                if spec.arrow_type == arrow_type:
+                    return spec
+        raise IntegrityError(f"column {name}: unknown type '{arrow_type}', known ones look like uint64 or list<uint16>")
+
+
+def fixed_columns(names: Iterable[str] = tuple(FIXED_COLUMNS)) -> list[ColumnSpec]:
+    """The fixed columns that every sample and example row has."""
+    return [ColumnSpec(name, FIXED_COLUMNS[name], "fixed", _FIXED_TEXT[name]) for name in names]  # type: ignore[arg-type]
+
+
+_FIXED_TEXT: Final = {
+    "uid": "hash of first document, copy, offset and grouping",
+    "variant": "which corruption of the sample this is",
+    "document_uid": "document of the row's first token",
+    "document_offset": "index of the first token in that document",
+    "copy": "which copy of the document",
+    "part": "part of a mixture",
+    "language": "code; names stand in the manifest",
+}
+
+
+def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[ColumnSpec]:
+    """List columns for declared features; `ids` becomes uint16 up to 65,536 entries, else uint32."""
+    ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
+    return [
+        ColumnSpec(feature.name, ids if feature.dtype == "ids" else feature.dtype, "list", feature.description)
+        for feature in features
+    ]
+
+
+def holds_ids(spec: ColumnSpec) -> bool:
+    """Whether the column's values are token ids, by its name: `ids`, `input_ids`, `input_ids_b`, ..."""
+    return spec.kind == "list" and "ids" in spec.name.split("_")
+
+
+def arrow_schema(columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | None = None) -> pa.Schema:
+    """Schema without nulls, dictionaries or extension types; a list's values are a field named `item`."""
+    fields = []
+    for spec in columns:
+        value = pa.binary(16) if spec.dtype == "binary16" else getattr(pa, spec.dtype)()
+        if spec.kind == "list":
+            value = pa.list_(pa.field("item", value, nullable=False))
+        fields.append(pa.field(spec.name, value, nullable=False))
+    return pa.schema(fields, metadata=dict(metadata) if metadata else None)
+
+
+def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa.RecordBatch:
+    """One record batch; `IntegrityError` where rows and columns disagree or a value does not fit its column."""
+    have, want = {*rows.fixed, *rows.columns}, {spec.name for spec in columns}
+    if have != want:
+        missing, extra = sorted(want - have) or "none", sorted(have - want) or "none"
+        raise IntegrityError(f"rows do not match the declared columns: missing {missing}, not declared {extra}")
+    arrays = []
+    for spec, field in zip(columns, schema, strict=True):
+        if spec.kind == "fixed":
+            arrays.append(_fixed_array(rows.fixed[spec.name], spec, len(rows)))
+        else:
+            arrays.append(_list_array(rows.columns[spec.name], spec, field.type, len(rows)))
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _fixed_array(values: NDArray[Any], spec: ColumnSpec, rows: int) -> pa.Array:
+    shape = (rows, 16) if spec.dtype == "binary16" else (rows,)
+    if values.shape != shape:
+        raise IntegrityError(f"column {spec.name}: expected shape {shape}, got {values.shape}")
+    if spec.dtype == "binary16":
+        raw = pa.py_buffer(np.ascontiguousarray(_fitting(values, "uint8", spec.name)))
+        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), rows, [None, raw])
+    return pa.array(_fitting(values, spec.dtype, spec.name))
+
+
+def _list_array(ragged: Ragged, spec: ColumnSpec, kind: pa.DataType, rows: int) -> pa.Array:
+    if len(ragged) != rows:
+        raise IntegrityError(f"column {spec.name}: expected {rows} lists, got {len(ragged)}")
+    first, last = int(ragged.offsets[0]), int(ragged.offsets[-1])
+    if last - first > _LIST_LIMIT:
+        raise IntegrityError(f"column {spec.name}: {last - first} values in one block; use smaller blocks")
+    values = _fitting(ragged.values[first:last], spec.dtype, spec.name)
+    offsets = (ragged.offsets - first).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), type=kind)
+
+
+def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
+    """The values as `dtype`; a value outside its range is an error, never a wrapped number."""
+    if values.dtype == dtype:
+        return values
+    if len(values):
+        most = int(np.iinfo(dtype).max)
+        low, high = int(values.min()), int(values.max())
+        if values.dtype.kind not in "iu" or low < 0 or high > most:
+            raise IntegrityError(f"column {name}: values must lie in 0..{most}, got {low}..{high} ({values.dtype})")
+    return values.astype(dtype)
+
+
+def cut(rows: Rows, start: int, stop: int) -> Rows:
+    """Rows `start .. stop`, as views."""
+    columns = {name: Ragged(column.values, column.offsets[start : stop + 1]) for name, column in rows.columns.items()}
+    return Rows({name: column[start:stop] for name, column in rows.fixed.items()}, columns)

@@ -1,0 +1,36 @@
+"""Errors of shard sets: what was expected, what was found, in which file and block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.errors import IntegrityError
+
+__all__ = ["CorruptBlock", "ManifestError"]
+
+
+class ManifestError(IntegrityError):
+    """A manifest or its index is not what this version reads, or contradicts the files beside it."""
+
+
+class CorruptBlock(IntegrityError):
+    """The bytes of one block are not the ones that its index entry names, or do not hold what the manifest says.
+
+    Args:
+        shard: path of the shard file.
+        block: number of the block inside that file.
+        expected: what the index or the manifest says.
+        got: what was found.
+    """
+
+    def __init__(self, shard: Path | str, block: int, expected: str, got: str) -> None:
+        super().__init__(
+            f"{shard}: block {block}: expected {expected}, got {got}; copy the file again or rebuild the shard set"
+        )
+        self.shard = str(shard)
+        self.block = block
+        self.expected = expected
+        self.got = got
+
+    def __reduce__(self) -> tuple[type[CorruptBlock], tuple[str, int, str, str]]:
+        return (CorruptBlock, (self.shard, self.block, self.expected, self.got))

@@ -1,0 +1,257 @@
+"""`manifest.json`: what a shard set holds, written last; a folder without it is no shard set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from pipeline.errors import StorageError
+from pipeline.shards.columns import ColumnSpec
+from pipeline.shards.errors import ManifestError
+
+__all__ = [
+    "BLOCK_LIMIT",
+    "FORMAT",
+    "Frame",
+    "Manifest",
+    "ObjectiveFacts",
+    "TokenizerFacts",
+    "canonical_sha256",
+    "first_problem",
+    "manifest_path",
+]
+
+FORMAT: Final = 1
+_SIZE_LIMIT: Final = 64 << 20
+BLOCK_LIMIT: Final = 1 << 30
+"""No block may take more bytes than this after decompression, whatever a manifest claims."""
+
+_Count = Field(ge=0, lt=2**63)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Frame(_Strict):
+    """How rows are padded, and the id that a decoder starts with."""
+
+    padding_side: Literal["right", "left"] = "right"
+    decoder_start: int | None = None
+
+
+class ObjectiveFacts(_Strict):
+    """The objective that made an example set."""
+
+    name: str
+    label: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    architecture: Literal["encoder", "decoder", "encoder_decoder"]
+    heads: tuple[str, ...]
+    frame: Frame
+
+
+class GroupingFacts(_Strict):
+    """The grouping that made the rows."""
+
+    name: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class TokenizerFacts(_Strict):
+    """The tokenizer whose ids the set holds."""
+
+    name: str
+    fingerprint: str
+    vocab_size: int = Field(ge=1, lt=2**32)
+    special_ids: dict[str, int]
+    sentinels: tuple[int, ...] = ()
+
+
+class ColumnFacts(_Strict):
+    """One column."""
+
+    name: str
+    arrow_type: str
+    description: str
+
+
+class Compression(_Strict):
+    """Compression of each buffer."""
+
+    codec: Literal["none", "zstd"]
+    level: int | None = None
+
+
+class Totals(_Strict):
+    """Sums over all shards; `tokens` counts the first column of ids."""
+
+    samples: int = _Count
+    tokens: int = _Count
+    blocks: int = _Count
+    shards: int = _Count
+    bytes: int = _Count
+    tokens_by_language: dict[str, int] = Field(default_factory=dict)
+    tokens_by_source: dict[str, int] = Field(default_factory=dict)
+    skipped: dict[str, int] = Field(default_factory=dict)
+
+
+def _relative(path: str) -> str:
+    """A relative POSIX path that stays inside its folder."""
+    if not re.fullmatch(r"[^\\:\x00-\x1f]+", path) or any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError(f"path {path!r} must be relative, without '..', scheme or backslash")
+    return path
+
+
+class IndexFacts(_Strict):
+    """The index file."""
+
+    path: str
+    sha256: str
+    bytes: int = _Count
+
+    _path = field_validator("path")(_relative)
+
+
+class ShardFacts(_Strict):
+    """One shard file."""
+
+    path: str
+    bytes: int = _Count
+    sha256: str
+    blocks: int = _Count
+    rows: int = _Count
+
+    _path = field_validator("path")(_relative)
+
+
+class Parent(_Strict):
+    """A set or tokenizer that this set was made from."""
+
+    name: str
+    digest: str
+    role: str
+
+
+class Code(_Strict):
+    """What wrote the set."""
+
+    package_version: str
+    git_commit: str | None = None
+
+
+class Manifest(_Strict):
+    """Everything a reader must know before it reads a block."""
+
+    format: int = FORMAT
+    created: str
+    name: str = Field(min_length=1)
+    kind: Literal["tokens", "samples", "examples"]
+    grouping: GroupingFacts | None = None
+    objective: ObjectiveFacts | None = None
+    variants: int = Field(default=1, ge=1, le=65536)
+    seed: int
+    tokenizer: TokenizerFacts
+    columns: tuple[ColumnFacts, ...] = Field(min_length=1)
+    languages: tuple[str, ...] = Field(default=(), max_length=255)
+    """Names of the `language` codes, in order."""
+    source_groups: tuple[str, ...] = Field(default=(), max_length=65535)
+    """Names of the `source_group` codes of a token set, in order."""
+    max_length: int = _Count
+    block_rows: int = Field(ge=1, lt=2**31)
+    max_block_bytes: int = Field(ge=0, le=BLOCK_LIMIT)
+    container: Literal["arrow", "tar"]
+    compression: Compression
+    totals: Totals
+    index: IndexFacts
+    shards: tuple[ShardFacts, ...]
+    parents: tuple[Parent, ...] = ()
+    code: Code
+    config: dict[str, Any] = Field(default_factory=dict)
+    checksum: str = ""
+    """SHA-256 of the manifest itself without this key, so that a flipped bit cannot pass."""
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, value: int) -> int:
+        if not 1 <= value <= FORMAT:
+            raise ValueError(f"format {value} is not one of 1..{FORMAT}: written by a newer version")
+        return value
+
+    @model_validator(mode="after")
+    def _sums(self) -> Manifest:
+        for key, total in (("rows", self.totals.samples), ("blocks", self.totals.blocks), ("bytes", self.totals.bytes)):
+            found = sum(getattr(shard, key) for shard in self.shards)
+            if found != total:
+                raise ValueError(f"the shards have {found} {key}, totals say {total}")
+        if len(self.shards) != self.totals.shards or len({shard.path for shard in self.shards}) != len(self.shards):
+            raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed, or one twice")
+        return self
+
+    @cached_property
+    def specs(self) -> tuple[ColumnSpec, ...]:
+        """The columns, parsed."""
+        return tuple(ColumnSpec.parse(column.name, column.arrow_type, column.description) for column in self.columns)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of what must not change under a run: never time, code, executor or paths."""
+        facts = self.model_dump(mode="json")
+        keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
+        parts: dict[str, Any] = {key: facts[key] for key in keys}
+        parts["counts"] = [facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")]
+        parts["shards"] = [shard.sha256 for shard in self.shards]
+        parts["index"] = self.index.sha256
+        return canonical_sha256(parts)
+
+    @staticmethod
+    def load(path: Path | str) -> Manifest:
+        """Read and check a manifest (its path, or the folder it stands in).
+
+        Raises:
+            StorageError: there is none.
+            ManifestError: it is too large, malformed, or was changed after it was written.
+        """
+        path = manifest_path(path)
+        try:
+            size = path.stat().st_size
+            if size > _SIZE_LIMIT:
+                raise ManifestError(f"{path}: {size} bytes, a manifest has at most {_SIZE_LIMIT}")
+            raw = path.read_bytes()
+        except OSError as error:
+            raise StorageError(f"{path}: no shard set here, its manifest cannot be read ({error.strerror})") from error
+        try:
+            manifest = Manifest.model_validate_json(raw)
+            plain = json.loads(raw)
+        except (ValidationError, ValueError) as error:
+            raise ManifestError(f"{path}: not a manifest of a shard set: {first_problem(error)}") from error
+        checksum = plain.pop("checksum", "")
+        if checksum != canonical_sha256(plain):
+            raise ManifestError(f"{path}: checksum differs: the manifest was changed after it was written; rebuild it")
+        return manifest
+
+
+def manifest_path(path: Path | str) -> Path:
+    """The manifest's own path, also when its folder was given."""
+    path = Path(path)
+    return path / "manifest.json" if path.is_dir() else path
+
+
+def canonical_sha256(value: Any) -> str:
+    """SHA-256 (hex) of canonical JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def first_problem(error: Exception) -> str:
+    """One line for a person from a list of validation errors."""
+    if isinstance(error, ValidationError):
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "the whole"
+        return f"{where}: {problem['msg']}"
+    return str(error)

@@ -1,0 +1,134 @@
+"""Writing the manifest, the last file of a shard set."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import ValidationError
+
+from pipeline.shards.columns import ColumnSpec
+from pipeline.shards.errors import ManifestError
+from pipeline.shards.index import write_index
+from pipeline.shards.manifest import FORMAT, Manifest, canonical_sha256, first_problem
+from pipeline.shards.shard import ShardInfo
+
+__all__ = ["Outputs", "write_manifest"]
+
+
+class Outputs(Protocol):
+    """Whoever publishes files: `file` yields a temporary path and renames it when the block ends well."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder that relative names start from."""
+
+    def file(self, relative: str) -> AbstractContextManager[Path]:
+        """Temporary path for `relative`."""
+
+
+def write_manifest(
+    folder: Path,
+    *,
+    name: str,
+    kind: Literal["tokens", "samples", "examples"],
+    seed: int,
+    tokenizer: Mapping[str, Any],
+    columns: Sequence[ColumnSpec],
+    block_rows: int,
+    container: Literal["arrow", "tar"],
+    codec: Literal["none", "zstd"],
+    level: int = 3,
+    shards: Sequence[ShardInfo],
+    output: Outputs,
+    totals: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Manifest:
+    """Write `index.arrow`, then `manifest.json`, for shards that are already in `folder`, in the order given.
+
+    Args:
+        folder: folder of the set, inside `output.folder`.
+        name: name of the set; with the seed it decides the order of the stream.
+        kind: `tokens`, `samples` or `examples`.
+        seed: seed of the stage.
+        tokenizer: `name`, `fingerprint`, `vocab_size`, `special_ids`, `sentinels`.
+        columns: columns as given to `write_shard`.
+        block_rows: as given to `write_shard`.
+        container: as given to `write_shard`.
+        codec: as given to `write_shard`.
+        level: as given to `write_shard`.
+        shards: what `write_shard` returned, in shard order.
+        output: publishes the two files.
+        totals: `tokens_by_language`, `tokens_by_source`, `skipped`; the other totals are counted here.
+        fields: other keys of the manifest: `grouping`, `objective`, `variants`, `languages`, `parents`, `config`, ...
+    """
+    prefix = folder.relative_to(output.folder)
+    with output.file(str(prefix / "index.arrow")) as path:
+        write_index(path, shards)
+        raw = path.read_bytes()
+    facts = {
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        **fields,
+        "format": FORMAT,
+        "name": name,
+        "kind": kind,
+        "seed": seed,
+        "tokenizer": dict(tokenizer),
+        "columns": [
+            {"name": spec.name, "arrow_type": spec.arrow_type, "description": spec.description} for spec in columns
+        ],
+        "max_length": max((shard.longest for shard in shards), default=0),
+        "block_rows": block_rows,
+        "max_block_bytes": max((shard.largest_block for shard in shards), default=0),
+        "container": container,
+        "compression": {"codec": codec, "level": level if codec == "zstd" else None},
+        "totals": {**(totals or {}), **_totals(shards)},
+        "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
+        "shards": [_shard_facts(shard) for shard in shards],
+        "code": {"package_version": version("clozeline"), "git_commit": _git_commit()},
+    }
+    manifest = _validated(facts, folder)
+    plain = manifest.model_dump(mode="json", exclude={"checksum"})
+    plain["checksum"] = canonical_sha256(plain)
+    with output.file(str(prefix / "manifest.json")) as path:
+        path.write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _validated(facts: Mapping[str, Any], folder: Path) -> Manifest:
+    try:
+        return Manifest.model_validate_json(json.dumps(facts))
+    except ValidationError as error:
+        raise ManifestError(f"{folder}: refusing to write this manifest: {first_problem(error)}") from error
+
+
+def _totals(shards: Sequence[ShardInfo]) -> dict[str, int]:
+    return {
+        "samples": sum(shard.rows for shard in shards),
+        "tokens": sum(shard.tokens for shard in shards),
+        "blocks": sum(len(shard.blocks) for shard in shards),
+        "shards": len(shards),
+        "bytes": sum(shard.bytes for shard in shards),
+    }
+
+
+def _shard_facts(shard: ShardInfo) -> dict[str, Any]:
+    plain = {"path": shard.path, "bytes": shard.bytes, "sha256": shard.sha256}
+    return {**plain, "blocks": len(shard.blocks), "rows": shard.rows}
+
+
+def _git_commit() -> str | None:
+    """Commit of the checkout that the code runs from, if it runs from one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or None if result.returncode == 0 else None

@@ -1,0 +1,61 @@
+"""What is known of one written shard; its record lets a final pass merge shards written by many tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.errors import IntegrityError
+
+__all__ = ["Block", "ShardInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Place of one block in its shard: byte range, rows, and the xxh3-128 of the range as stored (16 bytes)."""
+
+    offset: int
+    length: int
+    rows: int
+    xxh3: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """One shard file.
+
+    Args:
+        path: file name, relative to the manifest.
+        bytes: size of the file.
+        sha256: hex digest of the file.
+        rows: rows in all blocks.
+        blocks: the blocks in order.
+        tokens: values of the first column that holds token ids.
+        longest: most token ids in one row of any column.
+        largest_block: bytes of the largest block after decompression.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int
+    blocks: tuple[Block, ...]
+    tokens: int
+    longest: int
+    largest_block: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; blocks as [offset, length, rows, hex digest]."""
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        record["blocks"] = [[block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks]
+        return record
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> ShardInfo:
+        """What `to_json` gave."""
+        try:
+            blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in record["blocks"])
+            return ShardInfo(**{**record, "blocks": blocks})
+        except (KeyError, TypeError, ValueError) as error:
+            raise IntegrityError(f"not the record of a shard ({error}): {str(record)[:200]}") from error

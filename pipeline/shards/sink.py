@@ -1,0 +1,54 @@
+"""The file a shard is written to: it counts and hashes what passes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import BinaryIO
+
+__all__ = ["HashedFile"]
+
+
+class HashedFile:
+    """A binary file for writing, with position, SHA-256, and a copy of the latest bytes on demand."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self._kept: list[bytes] | None = None
+        self.position = 0
+        self.closed = False
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Append bytes."""
+        raw = bytes(data)
+        self._file.write(raw)
+        self._hash.update(raw)
+        if self._kept is not None:
+            self._kept.append(raw)
+        self.position += len(raw)
+        return len(raw)
+
+    def keep(self) -> None:
+        """Start a copy of what is written from here on."""
+        self._kept = []
+
+    def kept(self) -> bytes:
+        """The copy, which ends here."""
+        copy, self._kept = b"".join(self._kept or ()), None
+        return copy
+
+    def hexdigest(self) -> str:
+        """SHA-256 of everything written."""
+        return self._hash.hexdigest()
+
+    def tell(self) -> int:
+        """Bytes written."""
+        return self.position
+
+    def flush(self) -> None:
+        """Hand buffered bytes to the operating system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """The file belongs to its opener: nothing is closed here."""
+        self.closed = True

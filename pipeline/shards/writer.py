@@ -1,0 +1,122 @@
+"""Writing shards: rows are cut into blocks, blocks go into a container, and every byte range gets its hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from pipeline.errors import IntegrityError
+from pipeline.example import Rows
+from pipeline.shards.arrow import ArrowContainer
+from pipeline.shards.block import decoded_bytes
+from pipeline.shards.columns import ColumnSpec, arrow_schema, cut, holds_ids, to_batch
+from pipeline.shards.shard import Block, ShardInfo
+from pipeline.shards.sink import HashedFile
+from pipeline.shards.tar import TarContainer
+
+__all__ = ["BLOCK_ROWS", "auto_block_rows", "write_shard"]
+
+BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)
+"""Rows of a block that `auto` chooses among."""
+_BLOCK_BYTES: Final = 4 << 20
+
+_CONTAINERS: Final[Mapping[str, type[ArrowContainer | TarContainer]]] = {"arrow": ArrowContainer, "tar": TarContainer}
+
+
+def auto_block_rows(row_bytes: float) -> int:
+    """The largest of `BLOCK_ROWS` whose block of rows of `row_bytes` on average is at most 4 MiB uncompressed."""
+    return next((rows for rows in BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), BLOCK_ROWS[-1])
+
+
+def write_shard(
+    path: Path,
+    blocks: Iterable[Rows] | Rows,
+    columns: Sequence[ColumnSpec],
+    *,
+    block_rows: int,
+    container: Literal["arrow", "tar"] = "arrow",
+    codec: Literal["none", "zstd"] = "none",
+    level: int = 3,
+    metadata: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> ShardInfo:
+    """Write one shard at `path`; the bytes depend on the arguments alone.
+
+    Args:
+        path: file to write; making it durable and renaming it is the caller's part.
+        blocks: rows in any portions; they are cut again into blocks of exactly `block_rows`, the last may be short.
+        columns: columns in file order; rows must have exactly these.
+        block_rows: rows of a block.
+        container: `arrow` (one IPC file) or `tar` (WebDataset, a block a member).
+        codec: compression of each buffer.
+        level: zstd level; no meaning for `none`.
+        metadata: facts for people who open the file without the manifest (objective or grouping, tokenizer).
+        name: file name that the shard will have beside its manifest; default: that of `path`.
+
+    Raises:
+        IntegrityError: rows do not match the columns.
+    """
+    if block_rows < 1:
+        raise IntegrityError(f"block_rows must be at least 1, got {block_rows}")
+    schema = arrow_schema(columns, {"clozeline.format": "1", **(metadata or {})})
+    compression = pa.Codec("zstd", compression_level=level) if codec == "zstd" else None
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    tally = _Tally(columns)
+    with path.open("wb") as file:
+        sink = HashedFile(file)
+        target = _CONTAINERS[container](sink, schema, options)
+        for rows in _recut([blocks] if isinstance(blocks, Rows) else blocks, block_rows):
+            offset, stored = target.append(to_batch(rows, columns, schema))
+            tally.add(rows, Block(offset, len(stored), len(rows), xxhash.xxh3_128_digest(stored)))
+        target.close()
+    return tally.info(name or path.name, sink)
+
+
+class _Tally:
+    """Sums over the blocks of one shard."""
+
+    def __init__(self, columns: Sequence[ColumnSpec]) -> None:
+        self._columns = columns
+        self._lists = [spec.name for spec in columns if spec.kind == "list"]
+        self._ids = [spec.name for spec in columns if holds_ids(spec)]
+        self._blocks: list[Block] = []
+        self._tokens = self._longest = self._largest = 0
+
+    def add(self, rows: Rows, block: Block) -> None:
+        values = [int(np.diff(rows.columns[name].offsets[[0, -1]])[0]) for name in self._lists]
+        self._largest = max(self._largest, decoded_bytes(self._columns, len(rows), values))
+        self._longest = max([self._longest, *(int(rows.columns[name].lengths.max()) for name in self._ids)])
+        if self._ids:
+            self._tokens += values[self._lists.index(self._ids[0])]
+        self._blocks.append(block)
+
+    def info(self, name: str, sink: HashedFile) -> ShardInfo:
+        rows = sum(block.rows for block in self._blocks)
+        facts = (tuple(self._blocks), self._tokens, self._longest, self._largest)
+        return ShardInfo(name, sink.position, sink.hexdigest(), rows, *facts)
+
+
+def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """The same rows in portions of exactly `size`; only the last may be shorter, and none is empty."""
+    pending: list[Rows] = []
+    held = 0
+    for portion in portions:
+        start = 0
+        while held + len(portion) - start >= size:
+            stop = start + size - held
+            yield _joined([*pending, cut(portion, start, stop)])
+            pending, held, start = [], 0, stop
+        if start < len(portion):
+            pending.append(cut(portion, start, len(portion)))
+            held += len(portion) - start
+    if held:
+        yield _joined(pending)
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return parts[0] if len(parts) == 1 else Rows.concatenate(parts)

@@ -1,0 +1,107 @@
+"""Shard sets for tests: small, with every row recognisable by its uid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.example import Ragged, Rows
+from pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
+from pipeline.stage import Output
+
+TOKENIZER = {
+    "name": "byte_bpe",
+    "fingerprint": "f" * 64,
+    "vocab_size": 1000,
+    "special_ids": {"pad": 0, "cls": 1, "sep": 2, "mask": 3, "bos": 4, "eos": 5},
+    "sentinels": [],
+}
+
+IDS = ColumnSpec("input_ids", "uint16", "list", "token ids")
+
+
+def fixed(uids: np.ndarray) -> dict[str, np.ndarray]:
+    """The fixed columns of rows with these uids."""
+    n = len(uids)
+    return {
+        "uid": uids.astype(np.uint64),
+        "variant": np.zeros(n, np.uint16),
+        "document_uid": np.tile(np.arange(16, dtype=np.uint8), (n, 1)),
+        "document_offset": np.arange(n, dtype=np.uint32),
+        "copy": np.zeros(n, np.uint8),
+        "part": np.zeros(n, np.uint8),
+        "language": np.zeros(n, np.uint8),
+    }
+
+
+def ids_of(uid: int, length: int) -> np.ndarray:
+    """Token ids that depend on the uid alone, specials excluded."""
+    return ((uid * 7 + np.arange(length) * 13) % 990 + 10).astype(np.uint16)
+
+
+def rows(uids: Sequence[int], lengths: Sequence[int] | int = 8) -> Rows:
+    """Rows with `input_ids` of the given lengths."""
+    sizes = [lengths] * len(uids) if isinstance(lengths, int) else lengths
+    lists = [ids_of(uid, size) for uid, size in zip(uids, sizes, strict=True)]
+    return Rows(fixed(np.asarray(uids, np.uint64)), {"input_ids": Ragged.from_lists(lists, np.uint16)})
+
+
+def write_set(
+    folder: Path,
+    shards: Sequence[Rows],
+    *,
+    columns: Sequence[ColumnSpec] = (IDS,),
+    block_rows: int = 4,
+    container: str = "arrow",
+    codec: str = "none",
+    **fields: Any,
+) -> ShardSet:
+    """Write a shard set, one shard for each `Rows`, and open it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    specs = [*fixed_columns(), *columns]
+    infos = []
+    for number, content in enumerate(shards):
+        path = folder / f"shard-{number:05d}-of-{len(shards):05d}.{container}"
+        options: Any = {"block_rows": block_rows, "container": container, "codec": codec}
+        infos.append(write_shard(path, content, specs, **options))
+    settings: Any = {
+        "name": "toy/train",
+        "kind": "examples",
+        "seed": 1,
+        "tokenizer": TOKENIZER,
+        "columns": specs,
+        "objective": objective("decoder"),
+        **fields,
+    }
+    write_manifest(
+        folder,
+        block_rows=block_rows,
+        container=container,  # type: ignore[arg-type]
+        codec=codec,  # type: ignore[arg-type]
+        shards=infos,
+        output=Output(folder),
+        **settings,
+    )
+    return open_shards(folder)
+
+
+def objective(architecture: str, **options: Any) -> dict[str, Any]:
+    """Facts of an objective as a manifest holds them."""
+    return {
+        "name": "toy",
+        "label": "toy",
+        "options": options,
+        "architecture": architecture,
+        "heads": ["lm"],
+        "frame": {"padding_side": "right", "decoder_start": 0 if architecture == "encoder_decoder" else None},
+    }
+
+
+def toy_set(folder: Path, sizes: Sequence[int], *, row_length: int = 8, **options: Any) -> ShardSet:
+    """Shards of the given numbers of rows; uids count from 1 over all of them."""
+    first = np.cumsum([1, *sizes])
+    shards = [rows(range(start, start + size), row_length) for start, size in zip(first, sizes, strict=False)]
+    return write_set(folder, shards, **options)
