@@ -43,10 +43,11 @@ def rows_of(lists: Ragged) -> Int64:
 
 def running(values: NDArray[Any], offsets: Int64) -> Int64:
     """Sum of the values before each one in its own list (an exclusive cumulative sum a row)."""
-    before = np.cumsum(values, dtype=np.int64) - values
+    before: Int64 = np.cumsum(values, dtype=np.int64) - values
     starts = offsets[:-1][np.diff(offsets) > 0]
     counts = np.diff(offsets)[np.diff(offsets) > 0]
-    return before - np.repeat(before[starts], counts)
+    before -= np.repeat(before[starts], counts)
+    return before
 
 
 def skip_words(keys: UInt64, words: Int64) -> UInt64:

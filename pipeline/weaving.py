@@ -32,8 +32,8 @@ class IdSet:
     def mask(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Bool of the same shape as `ids`."""
         if len(self._runs) > self._FEW:
-            return self._bitmap[ids]
-        found = np.zeros(ids.shape, dtype=np.bool_)
+            return self._bitmap.take(ids)
+        found: NDArray[np.bool_] = np.zeros(ids.shape, dtype=np.bool_)
         for start, stop in self._runs:
             found |= (ids - ids.dtype.type(start)) < (stop - start)
         return found

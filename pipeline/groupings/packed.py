@@ -1,0 +1,92 @@
+"""Packed: documents run on in rows of one fixed length."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Feature, Ragged, Rows
+from pipeline.groupings import Grouped, Grouping, Least, kept_by_least, row_offsets, sample_rows, without_empty
+from pipeline.kernels import offsets_of
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import starts_in_rows, weave
+
+__all__ = ["Packed"]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+
+class Packed(Grouping):
+    """All documents, each followed by its separator, are one stream of tokens, cut every `length` tokens.
+
+    A separator belongs to the document before it and may open a row. The shard's last row may be short.
+
+    Example (length 4, separator eos, documents a b c and d e f g h):
+        a b c </s> | d e f g | h </s>
+        document_starts [0] [0] [0], offsets 0, 0, 4
+    """
+
+    VERSION: ClassVar[int] = 1
+    columns: ClassVar[tuple[Feature, ...]] = (
+        Feature("ids", "ids", 1, "content tokens and separators"),
+        Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
+        Feature("document_starts", "uint16", 1, "row indices of document starts, first 0"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of packed rows."""
+
+        length: Annotated[int, Field(ge=1)]
+        """Tokens in a row, separators included."""
+        separator: Literal["none", "sep", "eos"] = "none"
+        """Special token behind each document."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
+        super().__init__(options, vocabulary)
+        name = options.separator
+        self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")
+
+    def group(self, documents: Rows, least: Least, label: str) -> Grouped:
+        """Lay the documents end to end and cut."""
+        filled = without_empty(documents)
+        tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        begins = offsets_of(tokens.lengths + (self._separator is not None))
+        stream, separators = self._stream(tokens, begins)
+        offsets = row_offsets(len(stream), self.options.length)
+        places = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
+        columns = {
+            "ids": Ragged(stream, offsets),
+            "sentence_starts": starts_in_rows(places, offsets),
+            "document_starts": starts_in_rows(begins[:-1], offsets),
+        }
+        lengths = np.diff(offsets)
+        in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
+        kept, dropped = kept_by_least(lengths, lengths - in_row, columns["sentence_starts"].lengths, least)
+        first = np.searchsorted(begins, offsets[:-1], side="right") - 1
+        offset = offsets[:-1] - begins[first]
+        if not kept.all():
+            columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
+        rows = sample_rows(filled, first[kept], offset[kept], columns, label)
+        counts: dict[str, Any] = {
+            "tokens_in": len(tokens.values),
+            "tokens_in_samples": int((lengths - in_row)[kept].sum()),
+            "tokens_dropped": dropped,
+            "separators": int(in_row[kept].sum()),
+            "documents_dropped": {"empty": len(documents) - len(filled)},
+        }
+        return Grouped(rows, counts)
+
+    def _stream(self, tokens: Ragged, begins: Int64) -> tuple[NDArray[Any], Int64]:
+        values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
+        if self._separator is None:
+            return values, np.empty(0, dtype=np.int64)
+        places = begins[1:] - 1
+        return weave(values, places, self._separator), places
