@@ -1,17 +1,29 @@
+# Two commands: `make demo` and `make test`. Each makes .venv, installs the pinned dependencies once, and goes on.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# DeepSpeed looks for its tools on PATH. Without a GPU it must be told so; `make demo DS_ACCELERATOR=cuda` on one.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-all check fix bench docs clean
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all check fix bench clean
 
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# An environment with a torch of the user's own keeps it; otherwise exactly this pin, which is the small CPU build.
 $(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed, $(PYTHON) is older: make PYTHON=python3.11 ..." >&2; exit 64; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install -q torch==2.13.0
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch $@
+
+install: $(STAMP)  ## make .venv with the pinned dependencies
 
 demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain on a real crawl
 	$(BIN)/python tools/demo.py --output runs/demo
@@ -28,12 +40,12 @@ check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fix: $(STAMP)
+fix: $(STAMP)  ## what lint and format can mend by themselves
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: $(STAMP)  ## every benchmark, one table each
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
-clean:
+clean:  ## remove the environment, runs and build folders
 	rm -rf $(VENV) runs build *.egg-info

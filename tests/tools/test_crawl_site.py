@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,62 +15,11 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
 from pipeline.errors import ConfigurationError, StorageError
+from tests.loopback_site import HTML, Site, page
 from tools.crawl.archive import Archive
 from tools.crawl.fetch import Exchange, FetchFailedError, fetch
-from tools.crawl.links import find_links, normalise_url
-from tools.crawl.robots import Robots
 from tools.crawl.walk import Crawl, CrawlSettings
 from tools.crawl_site import crawl_to_file, main
-
-Answer = tuple[int, dict[str, str], bytes]
-HTML = {"Content-Type": "text/html; charset=utf-8"}
-
-
-def page(*links: str, text: str = "A page of some words.") -> Answer:
-    anchors = "".join(f'<a href="{link}">to {link}</a>' for link in links)
-    return 200, HTML, f"<html><body><p>{text}</p>{anchors}</body></html>".encode()
-
-
-class Site:
-    """A site by path: an answer, or a function that writes to the socket itself."""
-
-    def __init__(self, pages: dict[str, Answer | Callable[[BaseHTTPRequestHandler], None]]) -> None:
-        self.pages = pages
-        self.asked: list[str] = []
-        self.url = ""
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[Site]:
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.asked.append(self.path)
-                answer = site.pages.get(self.path, (404, HTML, b"<a href=/never>none</a>"))
-                if callable(answer):
-                    answer(self)
-                    return
-                status, headers, body = answer
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        self.url = f"http://127.0.0.1:{server.server_address[1]}/"
-        try:
-            yield self
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
 def settings(site: Site, **changes: Any) -> CrawlSettings:
@@ -351,73 +300,6 @@ def test_missing_robots(tmp_path: Path, status: int, allowed: bool) -> None:
     with site.running(), Archive(tmp_path / "x.warc.gz", settings(site).recorded()) as archive:
         tally = Crawl(settings(site), archive, sleep=lambda _: None).run()
     assert tally.pages == int(allowed)
-
-
-@pytest.mark.parametrize(
-    ("agent", "path", "allowed"),
-    [
-        ("*", "/x", True),
-        ("*", "/private/x", False),
-        ("*", "/private/open", True),
-        ("*", "/a.pdf", False),
-        ("*", "/a.pdf?x", True),
-        ("*", "/%C3%A9t%C3%A9", False),
-        ("nosy/2.0", "/x", False),
-        ("friend/1", "/private/x", True),
-    ],
-)
-def test_robots_rules(agent: str, path: str, allowed: bool) -> None:
-    text = """\ufeff# comment
-    User-agent: nosy
-    User-agent: other
-    Disallow: / # all
-
-    User-agent: friend
-    Disallow:
-
-    User-agent: *
-    Disallow: /private/
-    Allow: /private/open
-    Disallow: *.pdf$
-    Disallow: /été
-    Unknown: x
-    no colon
-    """
-    assert Robots.parse(text, agent).allows("http://x.org" + path) is allowed
-
-
-@pytest.mark.parametrize(
-    ("url", "normal"),
-    [
-        ("HTTP://Example.ORG:80", "http://example.org/"),
-        ("https://example.org:443/a/../b?x=1#y", "https://example.org/b?x=1"),
-        ("http://example.org:8080/a b/ü", "http://example.org:8080/a%20b/%C3%BC"),
-        ("http://example.org/%7Euser", "http://example.org/%7Euser"),
-        ("http://bücher.example/", "http://xn--bcher-kva.example/"),
-        ("http://me:secret@example.org/", "http://example.org/"),
-        ("http://[::1]:80/x", "http://[::1]/x"),
-        ("ftp://example.org/", None),
-        ("javascript:alert(1)", None),
-        ("http://", None),
-        ("http://host:port/", None),
-        ("http://[bad/", None),
-    ],
-)
-def test_normalise_url(url: str, normal: str | None) -> None:
-    assert normalise_url(url) == normal
-    if normal:
-        assert normalise_url(normal) == normal
-
-
-def test_find_links() -> None:
-    base = "http://x.org/dir/page"
-    assert find_links('<base href="/other/"><A HREF="a">A</A><area href=b>', base) == [
-        "http://x.org/other/a",
-        "http://x.org/other/b",
-    ]
-    assert find_links('<a rel="nofollow" href=a>a</a><a href=b>b</a>', base) == ["http://x.org/dir/b"]
-    assert find_links('<meta name="robots" content="noindex, nofollow"><a href=a>a</a>', base) == []
-    assert find_links("<a href><a href=''><a>", base) == [base]
 
 
 @pytest.mark.parametrize(

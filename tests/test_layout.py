@@ -1,0 +1,128 @@
+"""The layout rules of the repository: small files, one idea a file, names that shadow nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import sys
+import tomllib
+from collections import Counter
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("pipeline", "model", "train", "tools")
+REGISTRIES = (
+    *(f"pipeline/{kind}" for kind in ("readers", "extractors", "languages", "filters", "sentences", "tokenizers")),
+    *("pipeline/groupings", "pipeline/objectives", "model/families", "model/heads"),
+    *("train/optimizers", "train/schedules"),
+)
+LONGEST_FILE = 400
+MEDIAN_FILE = 150
+FORBIDDEN_WORDS = frozenset({"utils", "util", "common", "helpers", "helper", "misc", "manager"})
+
+
+def files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def named(path: Path) -> bool:
+    return not path.stem.startswith("__")
+
+
+SOURCES = [path for path in files(*PACKAGES) if named(path)]
+ENTRIES = [path for folder in REGISTRIES for path in sorted((ROOT / folder).glob("[!_]*.py"))]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_no_long_files() -> None:
+    long = {
+        relative(path): lines(path) for path in files(*PACKAGES, "tests", "benchmarks") if lines(path) > LONGEST_FILE
+    }
+    assert not long, f"over {LONGEST_FILE} lines, split them by idea: {long}"
+
+
+def test_most_files_are_short() -> None:
+    assert statistics.median(lines(path) for path in SOURCES) <= MEDIAN_FILE
+
+
+@pytest.mark.parametrize("folder", REGISTRIES)
+def test_registry_folders_exist(folder: str) -> None:
+    assert (ROOT / folder / "__init__.py").exists()
+    assert any(path.parent == ROOT / folder for path in ENTRIES), f"{folder} is empty"
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=relative)
+def test_registry_file_class_and_name_agree(path: Path) -> None:
+    """`masked_lm.py` holds `MaskedLM`; where the class says its `name`, it is the file's."""
+    classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+    same = [node for node in classes if node.name.lower() == path.stem.replace("_", "")]
+    assert len(same) == 1, f"expected one class named like {path.name}, found {[node.name for node in classes]}"
+    assert ast.get_docstring(same[0]), f"{same[0].name} has no docstring"
+    assert set(_class_names(same[0])) <= {path.stem}
+
+
+def _class_names(node: ast.ClassDef) -> list[object]:
+    """Values given to `name` in the class body, with or without an annotation."""
+    found: list[object] = []
+    for statement in node.body:
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        value = getattr(statement, "value", None)
+        if isinstance(target, ast.Name) and target.id == "name" and isinstance(value, ast.Constant):
+            found.append(value.value)
+    return found
+
+
+def _importable_dependencies() -> set[str]:
+    """Names that `import` finds for the distributions of pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {re.split(r"[\s<>=!~\[;]", line)[0].lower() for line in project["dependencies"]}
+    found = {
+        module.lower()
+        for module, distributions in packages_distributions().items()
+        if wanted & {name.lower() for name in distributions}
+    }
+    return found | {name.replace("-", "_") for name in wanted}
+
+
+def test_no_file_shadows_a_dependency_or_the_standard_library() -> None:
+    """Scripts are started with their own folder on `sys.path`: `train/queue.py` would break the whole program."""
+    taken = _importable_dependencies() | set(sys.stdlib_module_names)
+    free = [path for path in SOURCES if path not in ENTRIES]
+    packages = {parent for path in free for parent in path.relative_to(ROOT).parents if len(parent.parts) > 1}
+    assert not [relative(path) for path in free if path.stem in taken]
+    assert not [str(folder) for folder in packages if folder.name in taken and str(folder) not in REGISTRIES]
+
+
+def test_names_say_what_is_inside() -> None:
+    assert not [relative(path) for path in SOURCES if FORBIDDEN_WORDS & set(path.stem.lower().split("_"))]
+
+
+def test_stages_are_verbs_with_a_command() -> None:
+    from pipeline.recipe import STAGES
+
+    folders = {path.parent.name for path in (ROOT / "pipeline").glob("*/__main__.py")}
+    assert folders == set(STAGES)
+
+
+def test_tests_mirror_the_source() -> None:
+    """Each folder of tests stands beside a folder of the source; file names are unique, as pytest wants them."""
+    tests = files("tests")
+    strangers = {
+        relative(path.parent)
+        for path in tests
+        if path.parent != ROOT / "tests" and not (ROOT / path.parent.relative_to(ROOT / "tests")).is_dir()
+    }
+    assert not strangers
+    twice = [name for name, count in Counter(p.name for p in tests if p.name != "conftest.py").items() if count > 1]
+    assert not twice

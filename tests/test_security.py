@@ -1,0 +1,76 @@
+"""What the code must never do: unpickle, evaluate, open the network by itself, mix the offline side with torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(path for folder in ("pipeline", "model", "train", "tools") for path in (ROOT / folder).rglob("*.py"))
+FORBIDDEN_CALLS = frozenset(
+    {
+        *("eval", "exec", "compile", "__import__", "os.system", "os.popen"),
+        *("pickle.load", "pickle.loads", "dill.load", "dill.loads", "marshal.loads", "shelve.open", "torch.load"),
+        *("yaml.load", "yaml.unsafe_load", "yaml.full_load", "tarfile.extractall", "tempfile.mktemp"),
+    }
+)
+FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
+HOST = re.compile(r"https?://([\w.-]+)")
+LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)")
+"""Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def called(node: ast.AST) -> str:
+    """`a.b.c` of a call's function, as it is written."""
+    if isinstance(node, ast.Attribute):
+        return f"{called(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_no_code_from_data(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = called(node.func)
+            safe_yaml = name == "yaml.load" and any(keyword.arg == "Loader" for keyword in node.keywords)
+            assert name not in FORBIDDEN_CALLS or safe_yaml, f"{path}:{node.lineno}: {name}"
+            shell = [keyword for keyword in node.keywords if keyword.arg == "shell"]
+            assert not shell, f"{path}:{node.lineno}: shell="
+        elif isinstance(node, ast.Import):
+            assert not FORBIDDEN_IMPORTS & {alias.name.split(".")[0] for alias in node.names}, f"{path}:{node.lineno}"
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] not in FORBIDDEN_IMPORTS, f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_no_network_hosts(path: Path) -> None:
+    """No source names a host: the network is used where a person's command or configuration names one."""
+    hosts = HOST.findall(path.read_text(encoding="utf-8"))
+    assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)]
+
+
+@pytest.mark.parametrize(
+    ("package", "forbidden"),
+    [("pipeline", "torch deepspeed transformers"), ("model", "pipeline deepspeed datatrove"), ("train", "tools")],
+)
+def test_packages_do_not_pull_each_other_in(package: str, forbidden: str) -> None:
+    """Importing every module of one side, in a fresh process, loads nothing of the other."""
+    code = (
+        f"import importlib, pkgutil, sys, {package}\n"
+        f"for module in pkgutil.walk_packages({package}.__path__, '{package}.'):\n"
+        "    if not module.name.endswith('__main__') and module.name != 'train.main':\n"
+        "        importlib.import_module(module.name)\n"
+        f"print(*sorted(set(sys.modules) & set('{forbidden}'.split())))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == ""
