@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.errors import BatchError, ConfigurationError
 from model.families import Family
-from model.flops import training_flops
 from model.heads import Head
 from model.initialisation import initialise
 from model.layers.vocabulary import padded_rows
@@ -35,11 +34,12 @@ class Model(nn.Module):
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
         # Counted now: a sharded engine leaves parameters empty on each rank.
         self._parameter_count = sum(parameter.numel() for parameter in self.parameters())
+        self._head_flops = sum(head.flops() for head in self.heads.values())
 
     @property
     def needs(self) -> frozenset[str]:
         """Tensors that a training batch must hold."""
-        return self.family.needs.union(*(head.needs for head in self.heads.values()))
+        return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Summed loss and count of each head.
@@ -62,9 +62,16 @@ class Model(nn.Module):
         return self._parameter_count
 
     def flops(self, tokens_per_row: int, target_tokens_per_row: int = 0, labels_per_row: float | None = None) -> float:
-        """Floating-point operations of one row's forward and backward; see `training_flops`."""
-        rows = self.family.tokens.num_embeddings
-        return training_flops(self.config, rows, tokens_per_row, target_tokens_per_row, labels_per_row)
+        """Floating-point operations of one row's forward and backward, matrix products only.
+
+        Args:
+            tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.
+            target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
+            labels_per_row: places that reach the heads; None = every token of the labelled row.
+        """
+        labels = (target_tokens_per_row or tokens_per_row) if labels_per_row is None else labels_per_row
+        forward = self.family.flops(tokens_per_row, target_tokens_per_row) + labels * self._head_flops
+        return 3.0 * forward  # the backward pass costs two products for each of the forward's
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: Mapping[str, int]) -> Model:

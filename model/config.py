@@ -186,6 +186,11 @@ class ModelConfig:
         return self.kv_heads or self.attention_heads
 
     @property
+    def decoder_depth(self) -> int:
+        """Layers of an encoder_decoder's decoder."""
+        return self.decoder_layers or self.layers
+
+    @property
     def embedding_width(self) -> int:
         """Width of the embedding tables."""
         return self.emb_dim or self.dim

@@ -24,3 +24,7 @@ class Family(nn.Module):
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Hidden states [B, T, dim] of the rows that carry the labels."""
         raise NotImplementedError
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Floating-point operations of one row's forward, heads excluded."""
+        raise NotImplementedError

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.families import Family
+from model.flops import layer_flops
 from model.layers.stack import Stack
 
 __all__ = ["Decoder"]
@@ -21,6 +22,7 @@ class Decoder(Family):
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
+        self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.stack = Stack(config, config.layers, causal=True)
 
@@ -29,3 +31,7 @@ class Decoder(Family):
         vectors = self.tokens(tensors["input_ids"])
         hidden: Tensor = self.stack(vectors, tensors["position_ids"], tensors.get("type_ids"), None)
         return hidden
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Floating-point operations of one row's forward; there is no second row."""
+        return self.config.layers * layer_flops(self.config, tokens, tokens / 2)

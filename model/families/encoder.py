@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.families import Family
+from model.flops import layer_flops
 from model.layers.stack import Stack
 from model.masks import padding_mask
 
@@ -22,6 +23,7 @@ class Encoder(Family):
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
+        self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.stack = Stack(config, config.layers)
 
@@ -31,3 +33,7 @@ class Encoder(Family):
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
         hidden: Tensor = self.stack(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding)
         return hidden
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Floating-point operations of one row's forward; there is no second row."""
+        return self.config.layers * layer_flops(self.config, tokens, tokens)

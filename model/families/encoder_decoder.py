@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.families import Family
+from model.flops import layer_flops
 from model.layers.stack import Stack
 from model.masks import padding_mask
 
@@ -24,9 +25,10 @@ class EncoderDecoder(Family):
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
+        self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.encoder = Stack(config, config.layers)
-        self.decoder = Stack(config, config.decoder_layers or config.layers, causal=True, cross=True)
+        self.decoder = Stack(config, config.decoder_depth, causal=True, cross=True)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Hidden states of the decoder [B, Td, dim]."""
@@ -36,3 +38,9 @@ class EncoderDecoder(Family):
         vectors = self.tokens(tensors["decoder_input_ids"])
         hidden: Tensor = self.decoder(vectors, tensors["decoder_position_ids"], None, None, source, padding)
         return hidden
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Floating-point operations of one pair's forward: encoder row and decoder row."""
+        config = self.config
+        source = config.layers * layer_flops(config, tokens, tokens)
+        return source + config.decoder_depth * layer_flops(config, target_tokens, target_tokens / 2, tokens)

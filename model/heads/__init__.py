@@ -18,7 +18,7 @@ class Head(nn.Module):
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     needs: ClassVar[frozenset[str]]
-    """Tensors it reads from a batch, besides the family's."""
+    """Tensors it reads from a batch, besides the family's and `row_weight`."""
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -35,3 +35,7 @@ class Head(nn.Module):
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """`counted` as a number; free for a batch that is still on the host."""
         return int(self.counted(tensors))
+
+    def flops(self) -> float:
+        """Floating-point operations of the forward for one counted place: each entry of a matrix is used once."""
+        return 2.0 * sum(parameter.numel() for parameter in self.parameters() if parameter.ndim == 2)
