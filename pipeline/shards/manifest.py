@@ -143,14 +143,12 @@ class Code(_Strict):
     """What wrote the set."""
 
     package_version: str
-    git_commit: str | None = None
 
 
 class Manifest(_Strict):
     """Everything a reader must know before it reads a block."""
 
     format: int = FORMAT
-    created: str
     name: str = Field(min_length=1)
     kind: Literal["tokens", "samples", "examples"]
     grouping: GroupingFacts | None = None

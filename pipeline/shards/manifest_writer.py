@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import version
@@ -74,7 +72,6 @@ def write_manifest(
         write_index(path, shards)
         raw = path.read_bytes()
     facts = {
-        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         **fields,
         "format": FORMAT,
         "name": name,
@@ -92,7 +89,7 @@ def write_manifest(
         "totals": {**(totals or {}), **_totals(shards)},
         "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
         "shards": [_shard_facts(shard) for shard in shards],
-        "code": {"package_version": version("clozeline"), "git_commit": _git_commit()},
+        "code": {"package_version": version("clozeline")},
     }
     manifest = _validated(facts, folder)
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
@@ -122,13 +119,3 @@ def _totals(shards: Sequence[ShardInfo]) -> dict[str, int]:
 def _shard_facts(shard: ShardInfo) -> dict[str, Any]:
     plain = {"path": shard.path, "bytes": shard.bytes, "sha256": shard.sha256}
     return {**plain, "blocks": len(shard.blocks), "rows": shard.rows}
-
-
-def _git_commit() -> str | None:
-    """Commit of the checkout that the code runs from, if it runs from one."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return None
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    return result.stdout.strip() or None if result.returncode == 0 else None
