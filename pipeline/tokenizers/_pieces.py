@@ -1,0 +1,140 @@
+"""What all tokenizers share: reserved pieces, pieces as bytes, offsets from byte lengths, cutting long texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IntegrityError
+from pipeline.text import match_words
+from pipeline.tokenizers import Encoding
+from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
+
+__all__ = ["TRAINING_CUT", "PieceTable", "cut", "fingerprint", "reserved_pieces", "training_texts"]
+
+SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
+
+ENCODING_CUT: Final = 1 << 16
+"""Longest text given to a library at once, in characters: bounds its memory, and costs grow faster than the text."""
+TRAINING_CUT: Final = 1 << 10
+"""The same for training: a megabyte without a space would be one word, walked through for every merge."""
+TRAINING_DOCUMENT: Final = 1 << 20
+"""Characters that one document gives to training: no single text decides the pieces."""
+
+
+def reserved_pieces(spares: int) -> list[str]:
+    """Pieces that stand for no text, in the order of their ids from 0: specials, sentinels, modes, spares."""
+    return [
+        *(SPECIAL_PIECES[name] for name in SPECIALS),
+        *(f"<extra_{number}>" for number in range(SENTINELS)),
+        *(f"<{mode}>" for mode in MODES),
+        *(f"<reserved_{number}>" for number in range(spares)),
+    ]
+
+
+def fingerprint(facts: Any) -> str:
+    """SHA-256 (hex) of everything that decides how a tokenizer encodes, as canonical JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def cut(text: str, limit: int) -> list[str]:
+    """Slices of at most `limit` characters that join to the text.
+
+    A cut falls before white space where the last half of a slice has any: there no piece of ours crosses it, so the
+    tokens are those of the whole text.
+    """
+    slices = []
+    start = 0
+    while len(text) - start > limit:
+        end = max(text.rfind(space, start + limit // 2, start + limit) for space in " \n\t")
+        while end > start and text[end - 1].isspace():
+            end -= 1
+        if end <= start:
+            end = start + limit
+        slices.append(text[start:end])
+        start = end
+    slices.append(text[start:])
+    return slices
+
+
+def training_texts(texts: Iterable[str]) -> Iterator[str]:
+    """The texts as training sees them: bounded per document, cut to short pieces."""
+    for text in texts:
+        yield from cut(text[:TRAINING_DOCUMENT], TRAINING_CUT)
+
+
+class PieceTable:
+    """The bytes each id stands for: gives offsets, texts and bitmaps without asking the library.
+
+    Args:
+        pieces: bytes of each id, None for those that stand for no text.
+        names: the piece of each id as text.
+    """
+
+    def __init__(self, pieces: Sequence[bytes | None], names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
+        self.special = np.array([piece is None for piece in pieces])
+        # A special id counts as no bytes: were it ever produced, the lengths below would not add up.
+        self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int64)
+
+    def vocabulary(self, print_: str) -> Vocabulary:
+        """The facts that objectives may know; `print_` is the fingerprint."""
+        ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
+        opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
+        return Vocabulary(
+            size=len(self.names),
+            specials={name: ids[SPECIAL_PIECES[name]] for name in SPECIALS},
+            sentinels=tuple(ids[f"<extra_{number}>"] for number in range(SENTINELS)),
+            modes={mode: ids[f"<{mode}>"] for mode in MODES},
+            special=self.special.copy(),
+            word_start=np.array(opens, dtype=np.bool_),
+            fingerprint=print_,
+        )
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Bytes of the ids, as text."""
+        return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
+
+    def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
+        """Token offsets of a batch of texts, from the lengths of the pieces.
+
+        Raises:
+            IntegrityError: the ids of a text stand for more or fewer bytes than it has.
+        """
+        if not texts:
+            return []
+        raw = [text.encode() for text in texts]
+        counts = np.array([len(tokens) for tokens in ids])
+        widths = self.lengths[np.concatenate(ids)]
+        ends = np.cumsum(widths)
+        token_ends = np.cumsum(counts)
+        byte_ends = np.cumsum([len(text) for text in raw])
+        reached = np.concatenate(([0], ends))[token_ends]
+        if not np.array_equal(reached, byte_ends):
+            row = int(np.flatnonzero(reached != byte_ends)[0])
+            raise IntegrityError(
+                f"the tokenizer lost or added text: text {row} of a batch has {len(raw[row])} bytes, its tokens stand "
+                f"for {int(np.diff(reached, prepend=0)[row])}; the text begins {texts[row][:60]!r}"
+            )
+        starts = ends - widths
+        characters = sum(len(text) for text in texts)
+        if characters != byte_ends[-1]:
+            lead = (np.frombuffer(b"".join(raw), dtype=np.uint8) & 0xC0) != 0x80
+            starts = (np.cumsum(lead) - 1)[starts]
+        text_starts = np.cumsum([0] + [len(text) for text in texts[:-1]])
+        starts = starts - np.repeat(text_starts, counts)
+        return [Encoding(*pair) for pair in zip(ids, np.split(starts, token_ends[:-1]), strict=True)]
+
+
+def _opens_word(piece: bytes) -> bool:
+    """White space opens a word, and so does each character of a script written without spaces."""
+    text = piece.decode("utf-8", errors="ignore")
+    if not text or not piece.startswith(text[0].encode()):
+        return False
+    return text[0].isspace() or (not text[0].isascii() and len(match_words(f"{text[0]}a")) == 2)

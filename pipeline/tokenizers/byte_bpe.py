@@ -1,0 +1,155 @@
+"""Byte-level byte-pair encoding: 256 bytes and the most frequent merges (arXiv 1508.07909; bytes as in GPT-2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.tokenizers import Encoding
+from pipeline.tokenizers._pieces import ENCODING_CUT, PieceTable, cut, fingerprint, reserved_pieces, training_texts
+
+__all__ = ["ByteBpe"]
+
+# The library never merges across these: a space and what follows it up to the next white space, or a run of white
+# space. So the ids of a text are those of its words, and a word met before need not be asked for again.
+_SPACE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_WORD: Final = re.compile(f" ?[^{_SPACE}]+|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+")
+_KNOWN_WORDS: Final = 1 << 18
+_WORD_CHARACTERS: Final = 64
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The printable character that stands for each byte: itself where it prints, else one from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
+
+
+class ByteBpe:
+    """Byte-level BPE by the `tokenizers` library.
+
+    Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
+    those. Training counts pairs and breaks ties by id, so it gives the same merges every time.
+
+    Example:
+        "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`, never the special.
+    """
+
+    VERSION: ClassVar[int] = 1
+    SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
+    FILE: ClassVar[str] = "tokenizer.json"
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """How to train."""
+
+        size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+        """number of ids, specials and bytes included; a small text may have fewer pairs to merge"""
+        reserved: Annotated[int, Field(ge=0, le=4096)] = 16
+        """spare special ids, 0 to 4096"""
+        min_frequency: Annotated[int, Field(ge=1)] = 2
+        """times a pair must occur to become a piece, ≥ 1"""
+
+    def __init__(self, model: Tokenizer) -> None:
+        self._model = model
+        self._known: dict[str, bytes] = {}
+        # Special pieces are marked in the file, for other programs; here text never becomes one.
+        model.encode_special_tokens = True
+        facts = json.loads(model.to_str())
+        special = {entry["id"] for entry in facts["added_tokens"] if entry["special"]}
+        vocabulary: dict[str, int] = facts["model"]["vocab"]
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            raise IntegrityError(f"{self.FILE}: ids must be 0 .. {len(vocabulary) - 1} without gaps")
+        names = sorted(vocabulary, key=vocabulary.__getitem__)
+        alphabet = _byte_alphabet()
+        pieces = [None if token in special else bytes(alphabet[c] for c in name) for token, name in enumerate(names)]
+        self._table = PieceTable(pieces, names)
+        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        self.vocabulary = self._table.vocabulary(fingerprint({"name": "byte_bpe", **decisive}))
+
+    @classmethod
+    def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
+        """Learn the merges and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` leaves no room beside the reserved pieces and the 256 bytes.
+        """
+        reserved = reserved_pieces(options.reserved)
+        least = len(reserved) + 256
+        if options.size < least:
+            raise ConfigurationError(
+                f"byte_bpe: size {options.size} is too small: {len(reserved)} reserved pieces and 256 bytes need "
+                f"{least}"
+            )
+        model = Tokenizer(models.BPE())
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        model.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=options.size,
+            min_frequency=options.min_frequency,
+            special_tokens=reserved,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        model.train_from_iterator(training_texts(texts), trainer)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / cls.FILE).write_text(model.to_str(pretty=True), encoding="utf-8")
+        return cls(model)
+
+    @classmethod
+    def load(cls, folder: Path) -> ByteBpe:
+        """Read `tokenizer.json`.
+
+        Raises:
+            IntegrityError: the file is missing or not one of ours.
+        """
+        path = folder / cls.FILE
+        try:
+            return cls(Tokenizer.from_file(str(path)))
+        except IntegrityError:
+            raise
+        except Exception as error:  # the library raises bare Exception
+            raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error})") from error
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Ids and token offsets of each text; words met before are looked up."""
+        rows = [_WORD.findall(text) for text in texts]
+        new = set(chain.from_iterable(rows)).difference(self._known)
+        if len(self._known) + len(new) > _KNOWN_WORDS:
+            self._known.clear()
+            new = set(chain.from_iterable(rows))
+        known = self._known
+        known.update(self._encoded(list(new)))
+        ids = [np.frombuffer(b"".join(map(known.__getitem__, row)), dtype=self.vocabulary.id_dtype) for row in rows]
+        for word in new:
+            if len(word) > _WORD_CHARACTERS:
+                del known[word]
+        return self._table.encodings(texts, ids)
+
+    def _encoded(self, words: list[str]) -> dict[str, bytes]:
+        slices = [cut(word, ENCODING_CUT) for word in words]
+        found = iter(self._model.encode_batch_fast(list(chain.from_iterable(slices)), add_special_tokens=False))
+        dtype = self.vocabulary.id_dtype
+        return {
+            word: b"".join(np.array(next(found).ids, dtype=dtype).tobytes() for _ in row)
+            for word, row in zip(words, slices, strict=True)
+        }
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids."""
+        return self._table.decode(ids)
+
+    def piece(self, token: int) -> str:
+        """The piece in the byte alphabet (`Ġthe` for " the")."""
+        return self._table.names[token]
