@@ -154,6 +154,8 @@ def start(timeout_s: float = 600.0) -> World:
     """
     rank, size = describe_environment(os.environ)
     deepspeed = load_deepspeed()
+    # DeepSpeed calls collectives by names that torch 2.13 has just renamed
+    warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     timeout = timedelta(seconds=timeout_s)
     try:
         with warnings.catch_warnings():

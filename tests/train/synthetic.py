@@ -1,0 +1,147 @@
+"""Tiny configurations and random batches: the same global batch at a step for every world size and micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pipeline.config import validate
+from train.agreement import take_turn
+from train.checkpoint import Checkpoints, TrainState, load
+from train.config import TrainConfig, flatten
+from train.distributed import World
+from train.engine import Engine, StepResult
+
+VOCABULARY = 301
+LENGTH = 11
+
+
+def tiny(**changes: Any) -> TrainConfig:
+    """A small encoder with odd sizes; `changes` are dotted keys with `__` for the dot."""
+    plain: dict[str, Any] = {
+        "model": {
+            "family": "encoder",
+            "dim": 20,
+            "layers": 2,
+            "attention_heads": 2,
+            "ffn": 39,
+            "heads": {"masked_lm": 1.0},
+            "position": {"maximum": 16},
+            "dropout": {"hidden": 0.1, "attention": 0.1, "embedding": 0.1},
+        },
+        "data": {"shards": "nowhere", "global_batch": 8, "micro_batch": 2, "lanes": 4},
+        "optimizer": {"name": "adamw", "learning_rate": 3e-3, "weight_decay": 0.1},
+        "schedule": {"name": "linear", "warmup": 2, "steps": 8},
+        "zero": {"stage": 1, "bucket": 100_000},
+        "output": "nowhere",
+        "log": {"tensorboard": False},
+        "seed": 7,
+    }
+    for key, value in changes.items():
+        *parents, last = key.split("__")
+        place = plain
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    config: TrainConfig = validate(TrainConfig, plain, "tiny")
+    assert flatten(plain)
+    return config
+
+
+@dataclass
+class RandomBatch:
+    tensors: dict[str, Tensor]
+    samples: int = 0
+
+
+def random_rows(step: int, rows: int, first: int, total: int) -> dict[str, Tensor]:
+    """Rows `first .. first + rows` of global batch `step`: 1 to 7 labels a row, lengths 4 to LENGTH."""
+    generator = np.random.Generator(np.random.PCG64(step))
+    ids = generator.integers(0, VOCABULARY, (total, LENGTH))
+    lengths = generator.integers(4, LENGTH + 1, total)
+    counts = generator.integers(1, 8, total)
+    places = [np.sort(generator.permutation(length)[:count]) for length, count in zip(lengths, counts, strict=True)]
+    labels = [generator.integers(0, VOCABULARY, len(place)) for place in places]
+    mine = range(first, first + rows)
+    index = np.concatenate([places[row] + (row - first) * LENGTH for row in mine])
+    return {
+        "input_ids": torch.from_numpy(ids[first : first + rows].copy()),
+        "position_ids": torch.arange(LENGTH).repeat(rows, 1),
+        "lengths": torch.from_numpy(lengths[first : first + rows].copy()),
+        "row_weight": torch.ones(rows),
+        "label_index": torch.from_numpy(index),
+        "label_ids": torch.from_numpy(np.concatenate([labels[row] for row in mine])),
+    }
+
+
+class RandomSource:
+    """A stream of random batches."""
+
+    def __init__(self, config: TrainConfig, world: World, step: int = 0) -> None:
+        self.config, self.world, self.step = config, world, step
+
+    def next_step(self) -> Sequence[RandomBatch]:
+        self.step += 1
+        data = self.config.data
+        share = data.global_batch // self.world.size
+        firsts = range(self.world.rank * share, (self.world.rank + 1) * share, data.micro_batch)
+        return [
+            RandomBatch(random_rows(self.step, data.micro_batch, first, data.global_batch), self.step * share)
+            for first in firsts
+        ]
+
+
+def build(config: TrainConfig, world: World, seed: int = 1, prepare: Any = None) -> Engine:
+    """An engine around a fresh model; `prepare(model)` may change the model first."""
+    from model.build import build_model
+
+    torch.manual_seed(seed)
+    model: nn.Module = build_model(config.model, VOCABULARY, {})
+    if prepare is not None:
+        prepare(model)
+    return Engine(model, config, world)
+
+
+def train_steps(engine: Engine, first: int, last: int) -> list[tuple[str, str]]:
+    """Steps `first..last` of the random stream: (loss, gradient norm) of each, in hex."""
+    config, world = engine.config, engine.world
+    source = RandomSource(config, world, first - 1)
+    schedule = config.schedule.build(config.schedule.options.steps)
+    found = []
+    for step in range(first, last + 1):
+        turn = take_turn(source, engine.model.heads, world, stop=False)  # type: ignore[arg-type]
+        rate = config.optimizer.options.learning_rate * schedule(step)
+        result = engine.step(turn.batches, turn.counts, step, rate)
+        found.append((global_loss(result, turn.counts, world).hex(), result.gradient_norm.hex()))
+    return found
+
+
+def global_loss(result: StepResult, counts: dict[str, float], world: World) -> float:
+    totals = world.total([float(total) for total in result.sums.values()])
+    return sum(total / counts[head] for head, total in zip(result.sums, totals, strict=True) if counts[head])
+
+
+def store(directory: Path, world: World, **options: Any) -> Checkpoints:
+    """Checkpoints of a directory; reports are kept in `.reports`."""
+    config = tiny(**{f"checkpoint__{key}": value for key, value in options.items()}).checkpoint
+    reports: list[dict[str, Any]] = []
+    found = Checkpoints(directory, config, world, lambda event, **fields: reports.append({"event": event, **fields}))
+    found.reports = reports  # type: ignore[attr-defined]
+    found.prepare()
+    return found
+
+
+def save(engine: Engine, directory: Path, step: int) -> None:
+    assert store(directory, engine.world).save(engine, TrainState(step=step, samples=step * 8, skipped=engine.skipped))
+
+
+def resume(engine: Engine, directory: Path) -> TrainState:
+    found = store(directory, engine.world).find()
+    assert found is not None
+    return load(engine, *found)

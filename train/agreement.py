@@ -1,0 +1,82 @@
+"""What the ranks agree on before a step: label counts, tokens, a wish to stop, a failure. One collective carries all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from torch import Tensor
+
+from pipeline.errors import ClozelineError
+from train.distributed import World
+from train.engine import MicroBatch
+
+__all__ = ["Counter", "Source", "Turn", "count_labels", "real_tokens", "take_turn"]
+
+B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
+B = TypeVar("B", bound=MicroBatch)
+
+
+class Source(Protocol[B_co]):
+    """Where a rank's micro-batches come from."""
+
+    def next_step(self) -> Sequence[B_co]:
+        """This rank's micro-batches of the next global batch."""
+
+
+class Counter(Protocol):
+    """A head, as far as counting goes."""
+
+    def count(self, tensors: Mapping[str, Tensor]) -> int:
+        """Labels of a batch, from its inputs alone."""
+
+
+@dataclass(frozen=True)
+class Turn(Generic[B]):
+    """A global batch and what all ranks know of it."""
+
+    batches: Sequence[B]
+    """this rank's micro-batches"""
+    counts: dict[str, float]
+    """head → labels over all ranks"""
+    tokens: int
+    """real tokens over all ranks"""
+    stop: bool
+    """whether some rank was asked to stop: then this batch is still trained on, and is the last"""
+
+
+def take_turn(source: Source[B], heads: Mapping[str, Counter], world: World, *, stop: bool) -> Turn[B]:
+    """Take the next global batch.
+
+    Raises:
+        ClozelineError: reading failed on some rank; then it is raised on all of them, naming rank and cause.
+    """
+    batches: Sequence[B] = ()
+    problem: Exception | None = None
+    try:
+        batches = source.next_step()
+    except (ClozelineError, OSError) as error:
+        problem = error
+    mine = [count_labels(head, batches) for head in heads.values()]
+    totals = world.total([*mine, real_tokens(batches), float(stop), float(problem is not None)])
+    if totals[-1]:
+        world.share(problem)
+    counts = dict(zip(heads, totals, strict=False))
+    return Turn(batches=batches, counts=counts, tokens=int(totals[-3]), stop=totals[-2] > 0)
+
+
+def count_labels(head: Counter, batches: Iterable[MicroBatch]) -> float:
+    """Labels of a head in some micro-batches."""
+    return float(sum(head.count(batch.tensors) for batch in batches))
+
+
+def real_tokens(batches: Iterable[MicroBatch]) -> float:
+    """Tokens of rows with weight, of both rows of an encoder-decoder, without padding."""
+    total = 0.0
+    for batch in batches:
+        weighted = batch.tensors["row_weight"] > 0
+        for name in ("lengths", "decoder_lengths"):
+            if (lengths := batch.tensors.get(name)) is not None:
+                total += float(lengths[weighted].sum())
+    return total
