@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from typing import Final
 
 __all__ = ["MATCH_VERSION", "NORMALISE_VERSION", "control_characters", "match_words", "normalise"]
@@ -24,10 +23,13 @@ _BLANK_LINES: Final = re.compile("\n{3,}")
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"[^\S\n]\n")
 
 
-def _characters(chosen: Callable[[str], bool]) -> str:
-    """A character class (without brackets) of all code points for which `chosen` holds."""
-    planes = (range(0x80, 0x20000), range(0xE0000, 0xE0200))  # no mark stands anywhere else
-    points = [point for plane in planes for point in plane if chosen(chr(point))]
+_BASIC: Final = (range(0x80, 0x10000),)
+_ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))  # no mark stands anywhere else
+
+
+def _characters(category: str, planes: tuple[range, ...]) -> str:
+    """A character class (without brackets) of all code points of a category in some planes."""
+    points = [point for plane in planes for point in plane if unicodedata.category(chr(point)) == category]
     ranges: list[list[int]] = []
     for point in points:
         if ranges and ranges[-1][1] == point - 1:
@@ -44,9 +46,15 @@ _ALONE: Final = re.compile(
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
-_MARK: Final = re.compile(f"[{_characters(lambda c: unicodedata.category(c) == 'Mn')}]+")
+# Two patterns each: one with astral characters in its class tests them one range after another, for every character.
+_IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+_MARK: Final = re.compile(f"[{_characters('Mn', _BASIC)}]+")
+_ASTRAL_MARK: Final = re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
 # Spacing marks (vowel signs of Indic scripts) stand inside words, but `\w` leaves them out.
-_WORD: Final = re.compile(rf"[\w{_characters(lambda c: unicodedata.category(c) == 'Mc')}]+")
+_WORD: Final = re.compile(rf"[\w{_characters('Mc', _BASIC)}]+")
+_ASTRAL_WORD: Final = re.compile(
+    rf"(?:[\w{_characters('Mc', _BASIC)}]|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+"
+)
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -83,4 +91,7 @@ def match_words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(_DIGITS.sub("0", text.lower()))
     folded = _MARK.sub("", unicodedata.normalize("NFD", text.casefold()))
-    return _WORD.findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))
+    word = _WORD
+    if _IS_ASTRAL.search(folded):
+        folded, word = _ASTRAL_MARK.sub("", folded), _ASTRAL_WORD
+    return word.findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))
