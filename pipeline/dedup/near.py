@@ -7,6 +7,7 @@ agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -23,20 +24,42 @@ NEAR_VERSION: Final = 1
 
 _BLOCK: Final = 256
 """Shingles hashed at once: 256 x 112 words of 8 bytes stay in a core's second-level cache."""
-_CACHED_WORDS: Final = 1_000_000
+_CACHED: Final = 1_000_000
+_CACHED_CHARACTERS: Final = 64
+"""Longer tokens hardly come twice, and one of them may be a whole document."""
 _BASE: Final = 0x9E3779B97F4A7C15
 
 UInt64 = NDArray[np.uint64]
 
 
 class _WordHashes(dict[str, int]):
-    """XXH3-64 of words, computed once each."""
+    """XXH3-64 of words of the match form, computed once each."""
 
     def __missing__(self, word: str) -> int:
-        if len(self) >= _CACHED_WORDS:
+        if len(self) >= _CACHED:
             self.clear()
         value = xxhash.xxh3_64_intdigest(word.encode())
         self[word] = value
+        return value
+
+
+class _TokenHashes(dict[str, tuple[int, ...]]):
+    """Hashes of the words in a token, a run of characters between blanks.
+
+    No word of the match form crosses a blank, so the words of a text are those of its tokens; nearly all tokens have
+    been seen before, and the cost of the match form is paid for the new ones only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = _WordHashes()
+
+    def __missing__(self, token: str) -> tuple[int, ...]:
+        if len(self) >= _CACHED:
+            self.clear()
+        value = tuple(map(self._words.__getitem__, match_words(token)))
+        if len(token) <= _CACHED_CHARACTERS:
+            self[token] = value
         return value
 
 
@@ -57,17 +80,16 @@ class MinHash:
         self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
         self._offsets = raw[1]
         self._powers = np.array([pow(_BASE, ngram - 1 - i, 2**64) for i in range(ngram)], dtype=np.uint64)
-        self._words = _WordHashes()
+        self._tokens = _TokenHashes()
         self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
         """A 64-bit hash for each run of `ngram` words, repeated ones included (a minimum does not mind)."""
-        words = match_words(text)
-        if len(words) < self.ngram:
-            whole = " ".join(words) or text
+        hashes = np.fromiter(chain.from_iterable(map(self._tokens.__getitem__, text.split())), dtype=np.uint64)
+        if len(hashes) < self.ngram:
+            whole = " ".join(match_words(text)) or text
             return np.array([xxhash.xxh3_64_intdigest(whole.encode())], dtype=np.uint64)
-        hashes = np.fromiter(map(self._words.__getitem__, words), dtype=np.uint64, count=len(words))
-        count = len(words) - self.ngram + 1
+        count = len(hashes) - self.ngram + 1
         combined = hashes[:count] * self._powers[0]
         for i in range(1, self.ngram):
             combined += hashes[i : i + count] * self._powers[i]

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import xxhash
 from dedup_documents import document
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.dedup.near import MinHash, similarities, sketch
 from pipeline.text import match_words
@@ -59,6 +61,13 @@ def test_signature_equals_a_slow_reference():
         for band in range(2)
     ]
     assert minhash.band_keys(minhash.signature(text)).tolist() == keys
+
+
+@given(st.text(st.characters(codec="utf-8")) | st.text("aß1 \u0301\u2009\n漢ก’é.", max_size=60))
+def test_words_of_a_text_are_those_of_its_tokens(text):
+    words = match_words(text)
+    shingles = [mixed(xxhash.xxh3_64_intdigest(word.encode())) for word in words]
+    assert MinHash(ngram=1).shingles(text).tolist() == (shingles or [xxhash.xxh3_64_intdigest(text.encode())])
 
 
 def test_signatures_do_not_depend_on_what_was_signed_before():
