@@ -19,7 +19,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import FIXED_COLUMNS, Feature, Ragged, Rows
 from pipeline.kernels import offsets_of
 from pipeline.registry import choose
-from pipeline.seeding import mix, sample_uid
+from pipeline.seeding import sample_uid
 from pipeline.vocabulary import Vocabulary
 
 __all__ = [
@@ -86,7 +86,7 @@ class Least:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Sample rows sorted by hash of their uid, and the account of where the tokens went."""
+    """Sample rows in stream order, and the account of where the tokens went."""
 
     rows: Rows
     counts: dict[str, Any] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def without_empty(documents: Rows) -> Rows:
 def sample_rows(
     documents: Rows, first: NDArray[np.intp], offset: Int64, columns: Mapping[str, Ragged], label: str
 ) -> Rows:
-    """Rows with their fixed columns, sorted by hash of their uid.
+    """Rows with their fixed columns, in the order given.
 
     Args:
         documents: the documents.
@@ -154,8 +154,7 @@ def sample_rows(
     fixed["document_offset"] = offset.astype(np.uint32)
     fixed["copy"] = copies[first].astype(np.uint8)
     fixed["language"] = documents.fixed["language"][first].astype(np.uint8)
-    in_order = {name: fixed[name] for name in FIXED_COLUMNS}
-    return Rows(in_order, columns).take(np.argsort(mix(in_order["uid"]), kind="stable"))
+    return Rows({name: fixed[name] for name in FIXED_COLUMNS}, columns)
 
 
 def kept_by_least(

@@ -1,0 +1,223 @@
+"""Passes of the stage `corrupt`: one unit per objective, sample shard and variant; then the manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import to_plain
+from pipeline.corrupt.entries import ObjectiveEntry
+from pipeline.errors import ConfigurationError
+from pipeline.example import Rows
+from pipeline.group.passes import Splits
+from pipeline.objectives import Objective, Skip
+from pipeline.shard_format import block_rows_of, shard_name, vocabulary_of
+from pipeline.shards import (
+    Manifest,
+    ShardInfo,
+    ShardSet,
+    feature_columns,
+    fixed_columns,
+    open_shards,
+    write_manifest,
+    write_shard,
+)
+from pipeline.shards.columns import ColumnSpec
+from pipeline.stage import Counts, Output, Pass, add_counts, records
+
+__all__ = ["CorruptManifests", "CorruptShards", "Place"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a unit makes: shard `variant * shards + shard` of an entry's training or held-out set."""
+
+    entry: int
+    split: str
+    shard: int
+    shards: int
+    variant: int
+    variants: int
+
+    @property
+    def file_number(self) -> int:
+        """Number of the example shard."""
+        return self.variant * self.shards + self.shard
+
+
+def places(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[Place, ...]:
+    """All units of the stage, in order."""
+    return tuple(
+        Place(number, split, shard, shards, variant, variants)
+        for number, entry in enumerate(entries)
+        for split, shards in splits.items()
+        for variants in [entry.variants if split == "train" else 1]
+        for variant in range(variants)
+        for shard in range(shards)
+    )
+
+
+@dataclass(frozen=True)
+class CorruptShards(Pass):
+    """One sample shard under one variant to one example shard, rows in the same order."""
+
+    units: int
+    tokens: Path
+    samples: Path
+    entries: tuple[ObjectiveEntry, ...]
+    places: tuple[Place, ...]
+    seed: int
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Corrupt one shard, block by block."""
+        place = self.places[unit]
+        entry = self.entries[place.entry]
+        objective, source = self.open(entry, place.split)
+        columns, block_rows = layout(entry, objective)
+        shard = CorruptedShard(objective, source, place, self.seed_of(entry))
+        relative = f"{entry.set_label}/{place.split}/{self.file_name(place)}"
+        with output.file(relative) as path:
+            info = write_shard(
+                path, shard.blocks(), columns, block_rows=block_rows, container=entry.container,
+                codec=entry.compression.codec, level=entry.compression.level, name=Path(relative).name,
+                metadata={"objective": entry.set_label, "tokenizer": objective.vocabulary.fingerprint},
+            )  # fmt: skip
+        with output.file(f"tmp/{relative}.json") as path:
+            path.write_text(json.dumps(info.to_json()), encoding="utf-8")
+        found = {**shard.counts, "tokens": info.tokens}
+        own = {**found, "by_language": shard.by_language}
+        return {**found, "objectives": {entry.set_label: {place.split: own}}}
+
+    def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
+        """The objective and the sample set it reads.
+
+        Raises:
+            ConfigurationError: the recipe's `group` does not make that set.
+        """
+        fingerprint = Manifest.load(self.tokens).tokenizer.fingerprint
+        objective = entry.build(vocabulary_of(self.tokens / "manifest.json", fingerprint))
+        folder = self.samples / objective.grouping.label / split
+        if not (folder / "manifest.json").is_file():
+            have = ", ".join(sorted(path.parent.parent.name for path in self.samples.glob("*/train/manifest.json")))
+            raise ConfigurationError(
+                f"corrupt: '{entry.set_label}' reads the sample set {objective.grouping.label}/{split}, but group made "
+                f"{have or 'none'}; use `groupings: auto`, or name this one too"
+            )
+        return objective, open_shards(folder)
+
+    def seed_of(self, entry: ObjectiveEntry) -> int:
+        """Seed of an entry's draws."""
+        return self.seed if entry.seed is None else entry.seed
+
+    def file_name(self, place: Place) -> str:
+        """File name of the example shard."""
+        container = self.entries[place.entry].container
+        return shard_name(place.file_number, place.shards * place.variants, container)
+
+
+def layout(entry: ObjectiveEntry, objective: Objective) -> tuple[list[ColumnSpec], int]:
+    """Columns and rows of a block of an example set."""
+    vocabulary = objective.vocabulary
+    columns = [*fixed_columns(), *feature_columns(objective.features, vocabulary.size)]
+    width = np.dtype(vocabulary.id_dtype).itemsize
+    return columns, block_rows_of(entry.block_rows, objective.features, objective.raw_length, width)
+
+
+@dataclass
+class CorruptedShard:
+    """Examples of one sample shard under one variant; the counts are complete when the blocks have been taken."""
+
+    objective: Objective
+    source: ShardSet
+    place: Place
+    seed: int
+    counts: Counts = field(default_factory=lambda: {"samples_in": 0, "examples": 0, "skipped": {}})
+    by_language: dict[str, int] = field(default_factory=dict)
+
+    def blocks(self) -> Iterator[Rows]:
+        """Examples block by block, skipped rows left out."""
+        for block in np.flatnonzero(self.source.index.shard == self.place.shard).tolist():
+            samples = self.source.read_block(block)
+            variants = np.full(len(samples), self.place.variant, dtype=np.uint16)
+            examples, skips = self.objective.corrupt(samples, variants, self.seed)
+            if skips.any():
+                examples = examples.take(np.flatnonzero(skips == Skip.NONE))
+            self._count(len(samples), examples, skips)
+            yield examples
+
+    def _count(self, samples: int, examples: Rows, skips: Any) -> None:
+        reasons = {Skip(code).reason: int(number) for code, number in enumerate(np.bincount(skips)) if code and number}
+        add_counts(self.counts, {"samples_in": samples, "examples": len(examples), "skipped": reasons})
+        lengths = examples.columns[self.objective.features[0].name].lengths
+        tokens = np.bincount(examples.fixed["language"], lengths)
+        languages = self.source.manifest.languages
+        add_counts(self.by_language, {languages[code]: int(tokens[code]) for code in np.flatnonzero(tokens)})
+
+
+@dataclass(frozen=True)
+class CorruptManifests(Pass):
+    """The manifests of all example sets, when their shards are there."""
+
+    shards: CorruptShards
+    name: str = "manifest"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Merge the records of the shards.
+
+        Raises:
+            ConfigurationError: every sample of a set was skipped.
+        """
+        counts: Counts = {}
+        for record in records(output.folder, self.shards.name):
+            add_counts(counts, record.counts)
+        for number, entry in enumerate(self.shards.entries):
+            for split, found in counts["objectives"][entry.set_label].items():
+                if not found["examples"]:
+                    raise ConfigurationError(
+                        f"corrupt: the {split} set of '{entry.set_label}' is empty: "
+                        f"{found['samples_in']} samples, skipped {found['skipped']}"
+                    )
+                self._write(number, split, found, output)
+        return {}
+
+    def _write(self, number: int, split: str, found: dict[str, Any], output: Output) -> None:
+        work, entry = self.shards, self.shards.entries[number]
+        objective, source = work.open(entry, split)
+        columns, block_rows = layout(entry, objective)
+        relative = f"{entry.set_label}/{split}"
+        made = [place for place in work.places if (place.entry, place.split) == (number, split)]
+        made.sort(key=lambda place: place.file_number)
+        infos = [
+            json.loads((output.folder / f"tmp/{relative}/{work.file_name(place)}.json").read_text()) for place in made
+        ]
+        samples = source.manifest
+        write_manifest(
+            output.folder / relative, name=relative, kind="examples", seed=work.seed_of(entry),
+            tokenizer=samples.tokenizer.model_dump(), columns=columns, block_rows=block_rows,
+            container=entry.container, codec=entry.compression.codec, level=entry.compression.level,
+            shards=[ShardInfo.from_json(info) for info in infos], output=output,
+            totals={"tokens_by_language": found["by_language"], "skipped": found["skipped"]},
+            grouping=samples.grouping.model_dump() if samples.grouping else None, variants=made[0].variants,
+            objective=objective_facts(entry, objective), languages=samples.languages,
+            parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}], config=to_plain(entry),
+        )  # fmt: skip
+
+
+def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, Any]:
+    """The manifest's key `objective`."""
+    frame = {"padding_side": objective.frame.padding_side, "decoder_start": objective.frame.decoder_start}
+    return {
+        "name": objective.name,
+        "label": objective.label,
+        "options": to_plain(entry.objective.options),
+        "architecture": objective.architecture,
+        "heads": list(objective.heads),
+        "frame": frame,
+    }

@@ -1,0 +1,95 @@
+"""Token documents of a shard, split in training and held-out ones, in the order that grouping takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.example import Ragged, Rows
+from pipeline.heldout import is_heldout
+from pipeline.seeding import order_key
+from pipeline.shards import open_shards
+
+__all__ = ["heldout_documents", "train_documents"]
+
+_COLUMNS = ("token_ids", "sentence_starts")
+
+
+def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
+    """Documents of a token shard that are not held out.
+
+    Args:
+        tokens: manifest of the token set, or its folder.
+        shard: which token shard.
+        fraction: share of documents held out.
+        seed: the recipe's seed.
+    """
+    return _in_hash_order(_read(tokens, [shard], lambda uid: not is_heldout(uid, fraction, seed)), seed)
+
+
+def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, seed: int) -> Rows:
+    """Held-out documents of the token shards whose order falls in range `shard` of `shards`.
+
+    Args:
+        tokens: manifest of the token set, or its folder.
+        shard: which held-out shard.
+        shards: number of held-out shards, at most that of the token set.
+        fraction: share of documents held out.
+        seed: the recipe's seed.
+    """
+    total = len(open_shards(tokens).manifest.shards)
+    first, last = shard * total // shards, -(-(shard + 1) * total // shards)
+
+    def wanted(uid: bytes) -> bool:
+        return is_heldout(uid, fraction, seed) and (order_key(uid, "order", seed) * shards) >> 64 == shard
+
+    return _in_hash_order(_read(tokens, range(first, last), wanted), seed)
+
+
+def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
+    token_set = open_shards(tokens)
+    wanted_shards = set(shards)
+    parts = []
+    for block in range(len(token_set.index)):
+        if int(token_set.index.shard[block]) in wanted_shards:
+            rows = token_set.read_block(block)
+            uids = rows.fixed["document_uid"]
+            kept = np.fromiter((wanted(uid.tobytes()) for uid in uids), dtype=np.bool_, count=len(rows))
+            parts.append(_pick(rows, np.flatnonzero(kept)))
+    return Rows.concatenate(parts) if parts else _none(token_set.manifest.tokenizer.vocab_size)
+
+
+def _in_hash_order(documents: Rows, seed: int) -> Rows:
+    """By a keyed word of uid and copy."""
+    keys = [
+        order_key(uid.tobytes() + bytes([copy]), "group", seed)
+        for uid, copy in zip(documents.fixed["document_uid"], documents.fixed["copy"].tolist(), strict=True)
+    ]
+    return _pick(documents, np.argsort(np.array(keys, dtype=np.uint64), kind="stable"))
+
+
+def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """Chosen documents; slices are joined one by one, since an index per token takes four times their memory."""
+    fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
+    fixed["copy"] = documents.fixed["copy"][chosen] if "copy" in documents.fixed else np.zeros(len(chosen), np.uint8)
+    columns = {}
+    for name in _COLUMNS:
+        column = documents.columns[name]
+        columns[name] = Ragged.from_lists([column[row] for row in chosen.tolist()], column.values.dtype)
+    return Rows(fixed, columns)
+
+
+def _none(vocab_size: int) -> Rows:
+    ids = np.uint16 if vocab_size <= 65536 else np.uint32
+    fixed: dict[str, NDArray[Any]] = {
+        "document_uid": np.empty((0, 16), np.uint8),
+        "language": np.empty(0, np.uint8),
+        "source_group": np.empty(0, np.uint16),
+        "copy": np.empty(0, np.uint8),
+    }
+    dtypes = {"token_ids": ids, "sentence_starts": np.uint32}
+    return Rows(fixed, {name: Ragged.from_lists([], dtype) for name, dtype in dtypes.items()})

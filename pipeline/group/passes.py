@@ -1,0 +1,172 @@
+"""Passes of the stage `group`: one unit a shard, then the manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Rows
+from pipeline.group.documents import heldout_documents, train_documents
+from pipeline.group.sample_sets import SampleSet
+from pipeline.groupings import Grouping, build_grouping
+from pipeline.seeding import mix
+from pipeline.shard_format import BlockRows, Compression, block_rows_of, heldout_shards, shard_name, vocabulary_of
+from pipeline.shards import Manifest, ShardInfo, feature_columns, fixed_columns, write_manifest, write_shard
+from pipeline.shards.columns import ColumnSpec
+from pipeline.stage import Counts, Output, Pass, add_counts, records
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["GroupManifests", "GroupShards", "Splits"]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training and held-out shards: unit u below `shards` is training shard u, the others are held-out ones."""
+
+    shards: int
+    fraction: float
+
+    @property
+    def heldout(self) -> int:
+        """Number of held-out shards."""
+        return heldout_shards(self.shards, self.fraction)
+
+    def of_unit(self, unit: int) -> tuple[str, int, int]:
+        """Split, shard and number of shards of a unit."""
+        if unit < self.shards:
+            return "train", unit, self.shards
+        return "heldout", unit - self.shards, self.heldout
+
+    def items(self) -> list[tuple[str, int]]:
+        """Splits that exist, with their number of shards."""
+        return [("train", self.shards)] + ([("heldout", self.heldout)] if self.heldout else [])
+
+
+@dataclass(frozen=True)
+class GroupShards(Pass):
+    """Token documents of one shard to one shard of every sample set."""
+
+    units: int
+    tokens: Path
+    sets: tuple[SampleSet, ...]
+    splits: Splits
+    block_rows: BlockRows
+    compression: Compression
+    seed: int
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Group the documents of a unit in every way."""
+        split, shard, shards = self.splits.of_unit(unit)
+        fraction = self.splits.fraction
+        if split == "train":
+            documents = train_documents(self.tokens, shard, fraction, self.seed)
+        else:
+            documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
+        manifest = Manifest.load(self.tokens)
+        vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
+        counts: Counts = {"documents": {split: len(documents)}}
+        for sample_set in self.sets:
+            grouping = build_grouping(sample_set.spec, vocabulary)
+            grouped = grouping.group(documents, sample_set.least, sample_set.label)
+            columns, block_rows = self.layout(sample_set, grouping, vocabulary)
+            relative = f"{sample_set.label}/{split}/{shard_name(shard, shards, 'arrow')}"
+            with output.file(relative) as path:
+                info = write_shard(
+                    path, _by_uid(grouped.rows, block_rows), columns, block_rows=block_rows, name=Path(relative).name,
+                    codec=self.compression.codec, level=self.compression.level,
+                    metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
+                )  # fmt: skip
+            with output.file(f"tmp/{relative}.json") as path:
+                path.write_text(json.dumps(info.to_json()), encoding="utf-8")
+            found = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
+            by_language = _by_language(grouped.rows, manifest.languages)
+            add_counts(counts, {**found, "sets": {sample_set.label: {split: {**found, "by_language": by_language}}}})
+        return counts
+
+    def layout(self, sample_set: SampleSet, grouping: Grouping, vocabulary: Vocabulary) -> tuple[list[ColumnSpec], int]:
+        """Columns and rows of a block of a sample set."""
+        width = np.dtype(vocabulary.id_dtype).itemsize
+        columns = [*fixed_columns(), *feature_columns(grouping.columns, vocabulary.size)]
+        return columns, block_rows_of(self.block_rows, grouping.columns, sample_set.spec.length, width)
+
+
+def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
+    """Rows by hash of their uid, a portion at a time: an index per token of a whole shard would be large."""
+    order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
+    for start in range(0, len(order), portion):
+        yield rows.take(order[start : start + portion])
+
+
+def _by_language(rows: Rows, languages: tuple[str, ...]) -> dict[str, int]:
+    """Tokens of rows (separators included) by the language of their first document."""
+    tokens = np.bincount(rows.fixed["language"], rows.columns["ids"].lengths, minlength=len(languages))
+    return {name: int(count) for name, count in zip(languages, tokens, strict=False) if count}
+
+
+@dataclass(frozen=True)
+class GroupManifests(Pass):
+    """The manifests of all sample sets, when their shards are there."""
+
+    shards: GroupShards
+    name: str = "manifest"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Merge the records of the shards.
+
+        Raises:
+            ConfigurationError: a set would be empty.
+        """
+        counts: Counts = {}
+        for record in records(output.folder, self.shards.name):
+            add_counts(counts, record.counts)
+        for sample_set in self.shards.sets:
+            for split, shards in self.shards.splits.items():
+                found = counts["sets"][sample_set.label][split]
+                self._refuse_empty(sample_set.label, split, counts["documents"].get(split, 0), found)
+                self._write(sample_set, split, shards, found, output)
+        return {}
+
+    def _refuse_empty(self, label: str, split: str, documents: int, found: dict[str, Any]) -> None:
+        if found["samples"]:
+            return
+        fraction = self.shards.splits.fraction
+        if split == "heldout" and not documents:
+            raise ConfigurationError(
+                f"group: heldout.fraction {fraction} selected no document; raise it, add input, "
+                "or set heldout.fraction=0 and train without a held-out set"
+            )
+        raise ConfigurationError(
+            f"group: the {split} set of {label} is empty: {documents} documents, {found['tokens_in']} tokens, dropped "
+            f"{found['tokens_dropped'] or 'none'}; add input, or lower max_length of the objectives that read it"
+        )
+
+    def _write(self, sample_set: SampleSet, split: str, shards: int, found: dict[str, Any], output: Output) -> None:
+        work = self.shards
+        tokens = Manifest.load(work.tokens)
+        vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
+        columns, block_rows = work.layout(sample_set, build_grouping(sample_set.spec, vocabulary), vocabulary)
+        relative = f"{sample_set.label}/{split}"
+        infos = [
+            json.loads((output.folder / f"tmp/{relative}/{shard_name(shard, shards, 'arrow')}.json").read_text())
+            for shard in range(shards)
+        ]
+        entry = sample_set.spec.entry()
+        write_manifest(
+            output.folder / relative, name=relative, kind="samples", seed=work.seed,
+            tokenizer=tokens.tokenizer.model_dump(), columns=columns, block_rows=block_rows, container="arrow",
+            codec=work.compression.codec, level=work.compression.level,
+            shards=[ShardInfo.from_json(info) for info in infos], output=output,
+            totals={"tokens_by_language": found["by_language"], "skipped": found["tokens_dropped"]},
+            grouping={"name": entry.pop("name"), "options": entry}, languages=tokens.languages,
+            parents=[{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}],
+            config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.least.tokens,
+                    "least_sentences": sample_set.least.sentences},
+        )  # fmt: skip

@@ -1,0 +1,65 @@
+"""Which sample sets a recipe needs: one for each distinct grouping, length and separator of its objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.config import to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.groupings import GroupingSpec, Least
+from pipeline.objectives import Objective
+from pipeline.registry import Chosen
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["SampleSet", "sample_sets"]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """One sample set: how it is grouped, and the smallest row that an objective can use."""
+
+    spec: GroupingSpec
+    least: Least
+
+    @property
+    def label(self) -> str:
+        """Name of its folder."""
+        return self.spec.label
+
+
+def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleSet, ...]:
+    """The sets in order of their label.
+
+    Args:
+        groupings: `auto`, or the groupings named in the recipe.
+        entries: objective entries of the recipe.
+        vocabulary: vocabulary of the token set.
+
+    Raises:
+        ConfigurationError: `auto` without objectives, or two groupings with one label.
+    """
+    objectives: list[Objective] = [entry.build(vocabulary) for entry in entries]
+    if groupings == "auto":
+        if not objectives:
+            raise ConfigurationError(
+                "group: `groupings: auto` follows the recipe's objectives, but it has no `corrupt` key; "
+                "add one, or name the groupings"
+            )
+        specs = {objective.grouping for objective in objectives}
+    else:
+        specs = {_spec(chosen) for chosen in groupings}
+    by_label = {spec.label: spec for spec in specs}
+    if len(by_label) < len(specs):
+        raise ConfigurationError(f"group: two groupings share a label: {sorted(spec.label for spec in specs)}")
+    return tuple(SampleSet(by_label[label], _least(by_label[label], objectives)) for label in sorted(by_label))
+
+
+def _spec(chosen: Chosen) -> GroupingSpec:
+    return GroupingSpec.of(chosen.name, to_plain(chosen.options))
+
+
+def _least(spec: GroupingSpec, objectives: Sequence[Objective]) -> Least:
+    sharing = [objective.least for objective in objectives if objective.grouping == spec] or [Least()]
+    return Least(min(least.tokens for least in sharing), min(least.sentences for least in sharing))

@@ -1,0 +1,93 @@
+"""Group: token documents become sample rows, in training and held-out sets; the one stage that cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
+from pipeline.group.passes import GroupManifests, GroupShards, Splits
+from pipeline.group.sample_sets import SampleSet, sample_sets
+from pipeline.recipe import Recipe
+from pipeline.registry import Chosen, OneOf, find
+from pipeline.seeding import keyed_hash
+from pipeline.shard_format import BlockRows, Compression, vocabulary_of
+from pipeline.shards import Manifest
+from pipeline.stage import Counts, Pass, Stage, require_equal
+
+__all__ = ["GroupConfig", "GroupStage"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class GroupConfig:
+    """Which sample sets to make."""
+
+    groupings: Literal["auto"] | list[Annotated[Chosen, OneOf("pipeline.groupings")]] = "auto"
+    """`auto`: one set per distinct grouping, length and separator that the recipe's objectives declare; or a list"""
+    block_rows: BlockRows = "auto"
+    """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
+    compression: Compression = field(default_factory=Compression)
+
+
+class GroupStage(Stage):
+    """Token shard k to sample shard k of every set; held-out documents to shards of their own."""
+
+    name: ClassVar[str] = "group"
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.group is None:
+            raise ConfigurationError("the recipe has no key 'group'")
+        self.config: GroupConfig = recipe.group
+        self._tokens = recipe.folder("encode")
+
+    @cached_property
+    def sets(self) -> tuple[SampleSet, ...]:
+        """The sample sets, by label."""
+        manifest = Manifest.load(self._tokens)
+        vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
+        return sample_sets(self.config.groupings, self.recipe.corrupt or [], vocabulary)
+
+    def version(self) -> int:
+        """The groupings' versions and, since `auto` follows the objectives, the sets that they ask for."""
+        facts = [
+            (one.label, one.least.tokens, one.least.sentences, find("pipeline.groupings", one.spec.name).VERSION)
+            for one in self.sets
+        ]
+        return keyed_hash(repr(facts))
+
+    def passes(self) -> Sequence[Pass]:
+        """Shards, then manifests."""
+        splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
+        shards = GroupShards(
+            units=splits.shards + splits.heldout,
+            tokens=self._tokens,
+            sets=self.sets,
+            splits=splits,
+            block_rows=self.config.block_rows,
+            compression=self.config.compression,
+            seed=self.recipe.seed,
+        )
+        return [shards, GroupManifests(shards)]
+
+    def check(self, counts: Counts) -> None:
+        """Each token is in a row of each set or dropped for a reason."""
+        for label, splits in counts.get("sets", {}).items():
+            for split, found in splits.items():
+                _check_set(f"group {label}/{split}", found)
+
+
+def _check_set(where: str, found: Mapping[str, Any]) -> None:
+    dropped = sum(found["tokens_dropped"].values())
+    require_equal(
+        where, "tokens_in", found["tokens_in"], "tokens_in_samples + tokens_dropped",
+        found["tokens_in_samples"] + dropped,
+    )  # fmt: skip
+    with_separators = found["tokens_in_samples"] + found["separators"]
+    require_equal(where, "tokens by language", sum(found["by_language"].values()), "tokens + separators",
+                  with_separators)  # fmt: skip
