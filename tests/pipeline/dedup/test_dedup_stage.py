@@ -7,13 +7,13 @@ import random
 from dataclasses import replace
 
 import pytest
-from dedup_documents import document
 
 from pipeline.config import validate
 from pipeline.dedup.near_passes import NearCandidates
 from pipeline.dedup.stage import DedupConfig
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.stage import Output
+from tests.pipeline.dedup.dedup_documents import document
 
 EXACT = {"exact": {}, "near": None}
 NEAR = {"exact": None, "near": {}}

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xxhash
-from dedup_documents import document
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.dedup.near import MinHash, similarities, sketch
 from pipeline.text import match_words
+from tests.pipeline.dedup.dedup_documents import document
 
 WORDS = [f"{a}{b}{c}{d}" for a, b, c, d in itertools.product("bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou")]
 BINS = [(0.475, 0.55), (0.55, 0.625), (0.625, 0.675), (0.675, 0.725), (0.725, 0.775), (0.775, 0.825), (0.825, 0.875),
