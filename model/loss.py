@@ -64,6 +64,7 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor) -> Tensor:
         label_ids: [N] int64.
 
     Example:
+        >>> import torch
         >>> round(cross_entropy_sum(torch.zeros(2, 4), torch.tensor([3, 1])).item(), 4)  # 2 ln 4
         2.7726
     """

@@ -1,4 +1,4 @@
-"""Trains three small models at ZeRO stages 0 and 3 and prints the losses as JSON; run by test_zero.py.
+"""Trains three small models at ZeRO stages 0 and 3 and prints the losses as JSON; run by test_zero_stages.py.
 
 A process of its own: a stage 3 engine changes torch.nn.functional and starts a process group.
 """
@@ -19,7 +19,7 @@ os.environ["DS_ACCELERATOR"] = "cpu"
 
 import deepspeed
 import torch
-from small import batch_for, small_config
+from small_models import batch_for, small_config
 
 from model.build import build_model
 

@@ -9,7 +9,7 @@ VOCABULARY = 37
 FAMILIES = ("encoder", "decoder", "encoder_decoder")
 
 
-def small_config(family, **changes):
+def small_config(family, /, **changes):
     """A BERT, Llama or T5 of a few thousand parameters; every part of the core occurs in one of them."""
     keys = {"family": family, "dim": 24, "layers": 2, "attention_heads": 4, "ffn": 40}
     if family == "encoder":

@@ -1,0 +1,99 @@
+"""Positions against oracles written as loops."""
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import model.layers.position
+from model.errors import BatchError
+from model.layers.position import Learned, Rope, Sinusoidal, T5Bias, rotate, t5_bucket
+
+
+def bucket_of(distance, buckets, max_distance, causal):
+    """The rule in words: half the buckets per direction, half of those exact, the rest logarithmic."""
+    start = 0
+    if causal:
+        span = max(0, -distance)
+    else:
+        buckets //= 2
+        start = buckets if distance > 0 else 0
+        span = abs(distance)
+    exact = buckets // 2
+    if span < exact:
+        return start + span
+    share = np.float32(np.log(np.float32(span) / np.float32(exact))) / np.float32(math.log(max_distance / exact))
+    return start + min(buckets - 1, exact + int(np.float32(share) * np.float32(buckets - exact)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("buckets", "max_distance"), [(8, 20), (12, 50), (32, 128)])
+def test_t5_buckets(buckets, max_distance, causal):
+    distances = list(range(-600, 601))
+    found = t5_bucket(torch.tensor(distances), buckets, max_distance, causal).tolist()
+    assert found == [bucket_of(distance, buckets, max_distance, causal) for distance in distances]
+    assert set(found) == set(range(buckets)) - (set() if causal else {buckets // 2})
+
+
+def test_t5_bias_per_head_and_place():
+    torch.manual_seed(0)
+    bias = T5Bias(heads=3, buckets=8, max_distance=20, causal=False)
+    same = torch.arange(5).repeat(2, 1)
+    scores = bias.bias(same)
+    assert scores.shape == (1, 3, 5, 5)
+    for query in range(5):
+        for key in range(5):
+            row = bias.table.weight[bucket_of(key - query, 8, 20, False)]
+            assert torch.equal(scores[0, :, query, key], row)
+    same[1] = torch.tensor([0, 1, 2, 0, 1])  # a second document in the row
+    assert bias.bias(same).shape == (2, 3, 5, 5)
+    assert torch.equal(bias.bias(same)[:1], scores)
+
+
+def test_rope_turns_pairs_by_the_place():
+    torch.manual_seed(0)
+    x, places = torch.randn(1, 2, 4, 6), torch.tensor([[0, 1, 2, 7]])
+    turned = rotate(x, Rope(6, 100.0).rotation(places))
+    for place in range(4):
+        for pair in range(3):
+            angle = places[0, place].item() * 100.0 ** (-2 * pair / 6)
+            number = torch.complex(x[..., place, pair], x[..., place, pair + 3]) * complex(
+                math.cos(angle), math.sin(angle)
+            )
+            assert torch.allclose(turned[..., place, pair], number.real, atol=1e-6)
+            assert torch.allclose(turned[..., place, pair + 3], number.imag, atol=1e-6)
+
+
+def test_rope_scores_depend_on_the_distance_only():
+    torch.manual_seed(0)
+    query, key = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
+    rope = Rope(8, 10000.0)
+
+    def score(query_place, key_place):
+        turned = [rotate(x, rope.rotation(torch.tensor([[p]]))) for x, p in ((query, query_place), (key, key_place))]
+        return (turned[0] * turned[1]).sum().item()
+
+    assert [score(start + 5, start) for start in (3, 40, 4000)] == pytest.approx([score(5, 0)] * 3, abs=1e-4)
+
+
+def test_sinusoidal_waves():
+    waves = Sinusoidal(6).embed(torch.tensor([[0, 3, 11]]))
+    for row, place in enumerate((0, 3, 11)):
+        for pair in range(3):
+            angle = place / 10000 ** (2 * pair / 6)
+            assert waves[0, row, 2 * pair].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert waves[0, row, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_learned_positions_start_behind_the_offset_and_end_with_a_message():
+    table = Learned(width=4, maximum=6, offset=2)
+    assert table.table.num_embeddings == 8
+    assert torch.equal(table.embed(torch.tensor([[0, 5]]))[0], table.table.weight[[2, 7]])
+    with pytest.raises(BatchError, match=r"position id 6: .* room for 0..5"):
+        table.embed(torch.tensor([[0, 6]]))
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.layers.position).failed == 0

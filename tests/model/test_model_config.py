@@ -1,0 +1,70 @@
+"""Configurations that contradict themselves are refused in words."""
+
+import dataclasses
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from small_models import small_config
+
+from model.build import build_model
+from model.config import InitConfig, ModelConfig, PositionConfig
+from model.errors import ConfigurationError
+from model.registry import find, names
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention_heads": 5}, "5 heads do not divide dim 24"),
+        ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
+        ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
+        ({"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7}, "even embedding width, got 7"),
+        ({"emb_dim": 12, "heads": {"lm": 1.0}}, "needs emb_dim = dim 24, got 12"),
+        ({"family": "encodr"}, "expected one of decoder, encoder, encoder_decoder, got 'encodr'"),
+        ({"heads": {"masked": 1.0}}, "got 'masked'"),
+        ({"heads": {}}, "at least one"),
+        ({"heads": {"masked_lm": 0.0}}, "greater than 0"),
+        ({"decoder_layers": 2}, "only an encoder_decoder"),
+        ({"dim": 2**40}, "less than or equal to 1048576"),
+        ({"norm": "batch"}, "'layer' or 'rms'"),
+    ],
+)
+def test_contradictions_are_named(changes, message):
+    with pytest.raises(ValidationError) as caught:
+        small_config("encoder", **changes)
+    assert message in str(caught.value)
+
+
+def test_unknown_keys_are_errors():
+    with pytest.raises(ValidationError, match="width"):
+        TypeAdapter(ModelConfig).validate_python({"family": "encoder", "width": 3})
+
+
+@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig])
+def test_every_field_is_described(schema):
+    for name, field in schema.__pydantic_fields__.items():
+        assert field.description, name
+
+
+def test_special_ids_must_lie_in_the_vocabulary():
+    with pytest.raises(ConfigurationError, match="'mask': 37"):
+        build_model(small_config("encoder"), 37, {"pad": 0, "mask": 37})
+
+
+@pytest.mark.parametrize("package", ["model.families", "model.heads"])
+def test_registry_files_hold_the_class_they_are_named_for(package):
+    for name in names(package):
+        entry = find(package, name)
+        assert entry.__name__.lower() == name.replace("_", "")
+        assert entry.__doc__
+        assert entry.needs
+
+
+def test_an_unknown_entry_names_the_nearest():
+    with pytest.raises(ConfigurationError, match="did you mean 'masked_lm'"):
+        find("model.heads", "maskd_lm")
+
+
+def test_configurations_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small_config("encoder").dim = 3

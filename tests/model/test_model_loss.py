@@ -1,0 +1,125 @@
+"""Sums and counts: what a head returns for labelled, unlabelled and filler rows."""
+
+import doctest
+
+import pytest
+import torch
+from small_models import FAMILIES, VOCABULARY, batch_for, small_config
+
+import model.loss
+from model.build import build_model
+from model.errors import BatchError
+from model.loss import cross_entropy_sum
+
+
+def built(family, **changes):
+    torch.manual_seed(0)
+    return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0})
+
+
+def only(losses):
+    (loss,) = losses.values()
+    return loss
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_sum_is_over_the_labelled_places(family):
+    network, tensors = built(family), batch_for(family)
+    loss = only(network(tensors))
+    (logits,) = network.logits(tensors).values()
+    by_hand = 0.0
+    for index, label in zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(), strict=True):
+        scores = logits[index // logits.shape[1], index % logits.shape[1]].double()
+        by_hand += (scores.exp().sum().log() - scores[label]).item()
+    assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
+    assert loss.total.dtype == torch.float32
+    assert loss.count == len(tensors["label_ids"])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
+    network = built(family)
+    loss = only(network(batch_for(family, labels=False)))
+    assert (loss.total.item(), loss.count) == (0.0, 0)
+    loss.total.backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert not parameter.grad.any(), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_parameter_takes_part(family):
+    network = built(family)
+    only(network(batch_for(family))).total.backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.ndim > 0, name
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_row_of_weight_zero_changes_neither_sum_nor_count(family):
+    network, tensors = built(family), batch_for(family)
+    tensors["row_weight"][2] = 0
+    loss = only(network(tensors))
+    kept = tensors["label_index"] // (9 if family == "encoder_decoder" else 11) != 2
+    fewer = tensors | {"label_index": tensors["label_index"][kept], "label_ids": tensors["label_ids"][kept]}
+    expected = only(network(fewer | {"row_weight": torch.ones(4)}))
+    assert loss.count == expected.count == int(kept.sum()) < len(kept)
+    assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_count_needs_no_forward(family):
+    network, tensors = built(family), batch_for(family)
+    for name, head in network.heads.items():
+        assert head.count(tensors) == network(tensors)[name].count
+        assert head.needs | network.family.needs | {"row_weight"} >= network.needs
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_micro_batches_add_up_to_the_batch(family):
+    network = built(family).eval()
+    tensors = batch_for(family, lengths=[11, 4, 7, 9])
+    columns = 9 if family == "encoder_decoder" else 11
+    halves = []
+    for rows in (slice(0, 2), slice(2, 4)):
+        part = {name: value[rows] for name, value in tensors.items() if not name.startswith("label")}
+        inside = (tensors["label_index"] // columns >= rows.start) & (tensors["label_index"] // columns < rows.stop)
+        part["label_index"] = tensors["label_index"][inside] - rows.start * columns
+        part["label_ids"] = tensors["label_ids"][inside]
+        halves.append(only(network(part)))
+    whole = only(network(tensors))
+    assert sum(half.count for half in halves) == whole.count
+    assert sum(half.total.item() for half in halves) == pytest.approx(whole.total.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padded_vocabulary_rows_never_win(family):
+    network = built(family, vocab_multiple=16)
+    assert network.family.tokens.num_embeddings == 48
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "tokens" in name:
+                parameter[VOCABULARY:] = 100.0
+    (logits,) = network.logits(batch_for(family)).values()
+    assert logits.shape[-1] == VOCABULARY
+    only(network(batch_for(family))).total.backward()
+    assert not network.family.tokens.weight.grad[VOCABULARY:].any()
+
+
+def test_a_missing_tensor_is_named():
+    tensors = batch_for("encoder")
+    del tensors["label_ids"]
+    with pytest.raises(BatchError, match=r"needs label_ids, has .*input_ids"):
+        built("encoder")(tensors)
+
+
+def test_cross_entropy_is_summed_in_fp32():
+    logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0]], dtype=torch.bfloat16)
+    total = cross_entropy_sum(logits, torch.tensor([1, -100]))
+    assert (total.item(), total.dtype) == (1000.0, torch.float32)
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.loss).failed == 0

@@ -1,0 +1,56 @@
+"""Every model of configs/models has the number of parameters of the publication's own code, to the unit."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from pydantic import TypeAdapter
+
+from model.build import Model, build_model
+from model.config import ModelConfig
+
+FOLDER = Path(__file__).parents[2] / "configs" / "models"
+BERT_HEAD = 768 * 768 + 768 + 2 * 768 + 30522
+BERT_LARGE_HEAD = 1024 * 1024 + 1024 + 2 * 1024 + 30522
+# Vocabulary, parameters. BERT: the published count without its pooler, with the masked-LM head.
+EXPECTED = {
+    "bert_base": (30522, 109_482_240 - (768 * 768 + 768) + BERT_HEAD),
+    "bert_large": (30522, 335_141_888 - (1024 * 1024 + 1024) + BERT_LARGE_HEAD),
+    "gpt2_small": (50257, 124_439_808),
+    "gpt2_medium": (50257, 354_823_168),
+    "llama2_7b": (32000, 6_738_415_616),
+    "llama3_8b": (128256, 8_030_261_248),
+    "llama_tiny": (4000, 2 * 4000 * 256 + 4 * (256 * (2 * 256 + 2 * 128) + 3 * 256 * 688 + 2 * 256) + 256),
+    "t5_small": (32128, 60_506_624),
+    "t5_base": (32128, 222_903_552),
+    "t5_v1_1_base": (32128, 247_577_856),
+    "bart_base": (50265, 139_420_416),
+    "bart_large": (50265, 406_291_456),
+}
+
+
+def load(name):
+    return TypeAdapter(ModelConfig).validate_python(yaml.safe_load((FOLDER / f"{name}.yaml").read_text()))
+
+
+def test_every_preset_has_its_count():
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_parameter_counts(name):
+    vocabulary, parameters = EXPECTED[name]
+    with torch.device("meta"):
+        model = Model(load(name), vocabulary)
+    assert model.num_parameters() == parameters
+
+
+def test_operations_follow_the_parameters():
+    """Far from long rows, a training step costs six operations a token and matrix entry."""
+    with torch.device("meta"):
+        model = build_model(load("gpt2_small"), 50257, {"eos": 50256})
+    matrices = sum(p.numel() for p in model.parameters() if p.ndim == 2) - 1024 * 768
+    causal_attention = 3 * 12 * 4 * 768 * 64 / 2
+    assert model.flops(64) == pytest.approx(64 * (6 * matrices + causal_attention))
+    assert model.flops(64, labels_per_row=0) == pytest.approx(model.flops(64) - 64 * 6 * 50257 * 768)
