@@ -15,7 +15,9 @@ from typing import Any, BinaryIO, Final, Protocol
 import lz4.frame
 import zstandard
 
-__all__ = ["CODECS", "Damage", "Decoder", "Limits", "decompress", "decompress_body", "detect_codec"]
+from pipeline.recipe import Limits
+
+__all__ = ["CODECS", "Damage", "Decoder", "ZlibDecoder", "decompress", "decompress_body", "detect_codec", "is_bomb"]
 
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
@@ -26,32 +28,14 @@ _WINDOW: Final = 2**27
 _MEMORY: Final = 2**28
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one input may cost.
-
-    Args:
-        record_bytes: a longer record (a page, a file) is not read.
-        text_chars: a longer text is rejected.
-        ratio: decompressed to compressed bytes, past the first 64 MiB; more is a decompression bomb.
-        decompressed_bytes: of one input file; more is a bomb too.
-        line_bytes: a longer line of a line-based file is skipped without being held.
-    """
-
-    record_bytes: int = 64 << 20
-    text_chars: int = 20_000_000
-    ratio: float = 200.0
-    decompressed_bytes: int = 64 << 30
-    line_bytes: int = 128 << 20
-
-    def is_bomb(self, compressed: int, decompressed: int) -> bool:
-        """Whether so much output from so little input ends the reading."""
-        return decompressed > self.decompressed_bytes or (
-            decompressed > _RATIO_FREE and decompressed > self.ratio * compressed
-        )
+def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
+    """Whether so much output from so little input ends the reading."""
+    return decompressed > limits.decompressed_bytes or (
+        decompressed > _RATIO_FREE and decompressed > limits.ratio * compressed
+    )
 
 
-class Damage(Exception):  # noqa: N818 (a condition that readers count, not an error of ours)
+class Damage(Exception):
     """A stream cannot be decoded further: `reason` is `truncated`, `bomb`, `trailing_junk` or `<codec>_error`."""
 
     def __init__(self, reason: str) -> None:
@@ -62,16 +46,23 @@ class Damage(Exception):  # noqa: N818 (a condition that readers count, not an e
 class Decoder(Protocol):
     """The interface that the standard library's incremental decompressors share."""
 
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Output of at most about `max_length` bytes; the rest comes at the next calls."""
+
     @property
-    def eof(self) -> bool: ...
+    def eof(self) -> bool:
+        """Whether the stream has ended."""
+
     @property
-    def needs_input(self) -> bool: ...
+    def needs_input(self) -> bool:
+        """Whether everything given was used."""
+
     @property
-    def unused_data(self) -> bytes: ...
+    def unused_data(self) -> bytes:
+        """What follows the stream's end."""
 
 
-class _Zlib:
+class ZlibDecoder:
     """zlib's decompressor with that interface; `wbits` as zlib counts them (31: gzip with its checksum)."""
 
     def __init__(self, wbits: int) -> None:
@@ -79,16 +70,19 @@ class _Zlib:
         self.needs_input = True
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
+        """See `Decoder`."""
         output = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
         self.needs_input = len(output) < max_length
         return output
 
     @property
     def eof(self) -> bool:
+        """See `Decoder`."""
         return self._decoder.eof
 
     @property
     def unused_data(self) -> bytes:
+        """See `Decoder`."""
         return self._decoder.unused_data
 
 
@@ -101,6 +95,7 @@ class _Zstandard:
         self._at = 0
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
+        """See `Decoder`."""
         if data:
             self._pending, self._at = self._pending[self._at :] + data, 0
         pieces, length = [], 0
@@ -113,14 +108,17 @@ class _Zstandard:
 
     @property
     def needs_input(self) -> bool:
+        """See `Decoder`."""
         return self._at >= len(self._pending)
 
     @property
     def eof(self) -> bool:
+        """See `Decoder`."""
         return bool(self._decoder.eof)
 
     @property
     def unused_data(self) -> bytes:
+        """See `Decoder`."""
         return bytes(self._decoder.unused_data) + self._pending[self._at :]
 
 
@@ -132,7 +130,7 @@ class _Codec:
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
 CODECS: Final[dict[str, _Codec]] = {
-    "gzip": _Codec((b"\x1f\x8b\x08",), lambda: _Zlib(31)),
+    "gzip": _Codec((b"\x1f\x8b\x08",), lambda: ZlibDecoder(31)),
     "zstd": _Codec((b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _Zstandard),
     "lz4": _Codec((b"\x04\x22\x4d\x18",), lz4.frame.LZ4FrameDecompressor),
     "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor),
@@ -172,7 +170,7 @@ def decompress(file: BinaryIO, codec: str | None, limits: Limits) -> Iterator[by
             produced += len(piece)
             if piece:
                 yield piece
-            if limits.is_bomb(consumed, produced):
+            if is_bomb(limits, consumed, produced):
                 raise Damage("bomb")
             data = b""
             if decoder.needs_input and not decoder.eof and not (data := file.read(_CHUNK)):
@@ -202,7 +200,7 @@ def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> bytes:
         given = b""
         pieces.append(piece)
         produced += len(piece)
-        if produced > limits.record_bytes or limits.is_bomb(len(data), produced):
+        if produced > limits.record_bytes or is_bomb(limits, len(data), produced):
             raise Damage("bomb")
         if not piece and decoder.needs_input and not decoder.eof:
             raise Damage("truncated")

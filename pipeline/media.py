@@ -1,0 +1,32 @@
+"""What a body is, by its first bytes: servers name types wrongly, and often not at all."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["HTML_TYPES", "contradicts_html", "looks_like_html"]
+
+HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+_MAGICS: Final = (
+    b"%PDF-", b"\x89PNG\r\n", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08", b"\x7fELF", b"MZ\x90",
+    b"OggS", b"ID3", b"RIFF", b"BM\x36", b"II*\0", b"MM\0*", b"\x00\x00\x01\x00", b"wOFF", b"wOF2",
+    b"Rar!", b"7z\xbc\xaf",
+)  # fmt: skip
+_TAG: Final = re.compile(
+    rb"<(?:!doctype\s+html|!--|html|head|body|title|meta|link|script|style|div|p|h[1-6]|table|a|br|span|ul|ol|font|b|i)"
+    rb"[\s>/!-]",
+    re.IGNORECASE,
+)
+_JSON: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[\[{"\]\d])')
+
+
+def looks_like_html(body: bytes) -> bool:
+    """Whether the beginning reads like HTML: used only where no type is declared."""
+    return _TAG.match(body.removeprefix(b"\xef\xbb\xbf")[:1024].lstrip()) is not None
+
+
+def contradicts_html(body: bytes) -> bool:
+    """Whether something declared as HTML is plainly an image, an archive, a PDF or JSON."""
+    return body.startswith(_MAGICS) or (_JSON.match(body[:256]) is not None and body.rstrip()[-1:] in b"]}")
