@@ -85,7 +85,7 @@ class Ragged:
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:
         """Lists of all parts, in order."""
-        starts = np.cumsum([0] + [len(part.values) for part in parts[:-1]])
+        starts = np.cumsum([0] + [int(part.offsets[-1] - part.offsets[0]) for part in parts[:-1]])
         offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
         values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
         return Ragged(np.concatenate(values), np.concatenate([np.zeros(1, np.int64), *offsets]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.errors import ClozelineError, IntegrityError, StorageError
+from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 
 __all__ = [
     "STOPPED",
@@ -18,6 +18,8 @@ __all__ = [
     "OutOfMemoryError",
     "PeerError",
     "SaveError",
+    "StateMismatch",
+    "StreamError",
 ]
 
 WATCHDOG: Final = 70
@@ -52,3 +54,29 @@ class PeerError(ClozelineError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class StreamError(ClozelineError):
+    """The stream is used after it was closed, or in a process forked from the one that opened it."""
+
+
+class StateMismatch(ConfigurationError):
+    """A saved position belongs to another stream.
+
+    Args:
+        field: key of the state that differs.
+        saved: its value in the state.
+        current: the stream's own value.
+    """
+
+    def __init__(self, field: str, saved: object, current: object) -> None:
+        super().__init__(
+            f"stream state: {field} was saved as {saved!r}, this run has {current!r}; "
+            "go on with the saved one, or start in an empty output folder"
+        )
+        self.field = field
+        self.saved = saved
+        self.current = current
+
+    def __reduce__(self) -> tuple[type[StateMismatch], tuple[str, object, object]]:
+        return (StateMismatch, (self.field, self.saved, self.current))

@@ -1,0 +1,271 @@
+"""From stored features to the tensors a model takes: one rule for each (feature, architecture), none per objective.
+
+Everything is vectorised over the micro-batch; rows are padded to its longest row, and equally long rows not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Ragged
+from pipeline.shards import Manifest
+from train.arena import Column
+
+__all__ = ["Architecture", "Batch", "Collate"]
+
+Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
+Int64: TypeAlias = NDArray[np.int64]
+
+_KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
+          "prefix_length")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch.
+
+    Args:
+        tensors: model inputs by name, `row_weight` among them.
+        row_weight: float32 [B]; 0 = filler row.
+        origin: int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler.
+        samples: position of the stream after the global batch that this is a part of.
+        epoch: the same in epochs.
+    """
+
+    tensors: dict[str, Tensor]
+    row_weight: Tensor
+    origin: NDArray[np.int64]
+    samples: int
+    epoch: float
+
+
+class Collate:
+    """Builds the tensors of a micro-batch.
+
+    Args:
+        architecture: encoder, decoder or encoder_decoder.
+        columns: list columns of the examples; those without a rule here (noise kept for inversion) are not read.
+        special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
+        decoder_start: id that decoder inputs begin with; needed by encoder-decoders.
+        padding_side: of the frame.
+        cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
+            positions restart with every document and no label stands across a boundary.
+
+    Raises:
+        ConfigurationError: a needed id or column is absent.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        columns: Iterable[str],
+        special_ids: Mapping[str, int],
+        *,
+        decoder_start: int | None = None,
+        padding_side: str = "right",
+        cross_documents: bool = True,
+    ) -> None:
+        have = set(columns)
+        self.architecture = architecture
+        self.columns = tuple(name for name in _KNOWN if name in have)
+        self._decoder_start = -1 if decoder_start is None else decoder_start
+        self._mask = special_ids.get("mask", -1)
+        self._restart = "document_starts" in have and not cross_documents
+        if not self._restart:
+            self.columns = tuple(name for name in self.columns if name != "document_starts")
+        if "input_ids" not in have or "pad" not in special_ids:
+            raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
+        self._pad = special_ids["pad"]
+        if padding_side != "right":
+            raise ConfigurationError(f"padding_side '{padding_side}': batches are padded on the right only")
+        if architecture == "encoder_decoder":
+            self._check_decoder(have)
+
+    @staticmethod
+    def from_manifest(manifest: Manifest) -> Collate:
+        """The rules for an example set."""
+        objective = manifest.objective
+        if objective is None:
+            raise ConfigurationError(
+                f"shard set '{manifest.name}' holds {manifest.kind}, not examples: name the manifest below corrupt/, "
+                "or give the stream a transform and its collate"
+            )
+        return Collate(
+            objective.architecture,
+            [spec.name for spec in manifest.specs if spec.kind == "list"],
+            manifest.tokenizer.special_ids,
+            decoder_start=objective.frame.decoder_start,
+            padding_side=objective.frame.padding_side,
+            cross_documents=objective.options.get("cross_documents", True),
+        )
+
+    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32]) -> dict[str, Tensor]:
+        """Tensors by name; int64 but for `row_weight`. Shapes: [B, T], lengths [B], labels [N] flat into B * T."""
+        ids, lengths = _padded(columns["input_ids"], self._pad)
+        tensors = {
+            "input_ids": torch.from_numpy(ids),
+            "position_ids": _positions(*ids.shape),
+            "lengths": torch.from_numpy(np.maximum(lengths, 1)),
+            "row_weight": torch.from_numpy(row_weight),
+        }
+        starts = None
+        if self._restart:
+            starts = _marks(columns["document_starts"], *ids.shape)
+            tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
+            tensors["position_ids"] = torch.from_numpy(_restarting(starts))
+        if "segment_starts" in columns:
+            tensors["type_ids"] = torch.from_numpy(_types(columns["segment_starts"], lengths, ids.shape[1]))
+        if "prefix_length" in columns:
+            tensors["prefix_length"] = torch.from_numpy(_scalars(columns["prefix_length"]))
+        tensors.update(self._labels(columns, ids, lengths, starts))
+        return tensors
+
+    def _labels(
+        self, columns: Mapping[str, Column], ids: Int64, lengths: Int64, starts: NDArray[np.int64] | None
+    ) -> dict[str, Tensor]:
+        if self.architecture == "encoder_decoder":
+            if "target_ids" in columns:
+                return self._targets(columns["target_ids"])
+            return self._masked_targets(columns, ids.shape, lengths)
+        if "label_positions" in columns:
+            return _stored_labels(columns, ids.shape[1])
+        if self.architecture == "encoder":
+            return {}
+        prefix = _scalars(columns["prefix_length"]) if "prefix_length" in columns else None
+        return _next_tokens(ids, lengths, prefix, starts)
+
+    def _targets(self, column: Column) -> dict[str, Tensor]:
+        """Decoder rows: the target shifted right behind `decoder_start`; every target place is a label."""
+        targets, lengths = _padded(column, self._pad)
+        inputs = np.empty_like(targets)
+        inputs[:, 0], inputs[:, 1:] = self._decoder_start, targets[:, :-1]
+        valid = np.arange(targets.shape[1]) < lengths[:, None]
+        inputs[~valid] = self._pad
+        index = np.flatnonzero(valid)
+        return self._decoder(inputs, lengths, index, targets.reshape(-1)[index])
+
+    def _masked_targets(
+        self, columns: Mapping[str, Column], shape: tuple[int, ...], lengths: Int64
+    ) -> dict[str, Tensor]:
+        """Decoder rows for masked positions: the label before where there is one, else [MASK]."""
+        inputs = np.full(shape, self._mask, np.int64)
+        inputs[np.arange(shape[1]) >= lengths[:, None]] = self._pad
+        inputs[lengths > 0, 0] = self._decoder_start
+        labels = _stored_labels(columns, shape[1])
+        index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
+        inside = index % shape[1] + 1 < np.repeat(lengths, shape[1])[index]
+        inputs.reshape(-1)[index[inside] + 1] = ids[inside]
+        return self._decoder(inputs, lengths, index, ids)
+
+    def _decoder(self, inputs: Int64, lengths: Int64, index: Int64, ids: Int64) -> dict[str, Tensor]:
+        return {
+            "decoder_input_ids": torch.from_numpy(inputs),
+            "decoder_position_ids": _positions(*inputs.shape),
+            "decoder_lengths": torch.from_numpy(np.maximum(lengths, 1)),
+            "label_index": torch.from_numpy(index),
+            "label_ids": torch.from_numpy(ids),
+        }
+
+    def _check_decoder(self, have: set[str]) -> None:
+        if self._decoder_start < 0:
+            raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
+        if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
+            raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
+
+
+@lru_cache(maxsize=64)
+def _positions(rows: int, width: int) -> Tensor:
+    """Position ids 0 .. width-1 for every row, one row in memory: read only."""
+    return torch.arange(width).expand(rows, width)
+
+
+@lru_cache(maxsize=64)
+def _shifted(rows: int, width: int) -> Tensor:
+    """Flat places of all tokens but each row's last: what predicts the next token in full rows."""
+    return torch.arange(rows * width).view(rows, width)[:, :-1].reshape(-1)
+
+
+def _padded(column: Column, pad: int) -> tuple[Int64, Int64]:
+    """Rows as a matrix [B, longest], and their lengths; a batch without any token still has one place a row."""
+    if not isinstance(column, Ragged):
+        return column, np.full(len(column), column.shape[1], np.int64)
+    lengths = column.lengths
+    width = max(1, int(lengths.max()))
+    matrix = np.full((len(column), width), pad, np.int64)
+    matrix.reshape(-1)[_places(column, lengths, width)] = column.values
+    return matrix, lengths
+
+
+def _places(column: Ragged, lengths: Int64, width: int) -> Int64:
+    """Flat place, in rows of `width`, of every value of a ragged column."""
+    places: Int64 = np.arange(len(column.values))
+    places += np.repeat(np.arange(len(lengths)) * width - column.offsets[:-1], lengths)
+    return places
+
+
+def _flat(column: Column) -> tuple[Int64, Int64]:
+    """All values end to end, and for each the row it belongs to."""
+    if isinstance(column, Ragged):
+        return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
+    return column.reshape(-1), np.repeat(np.arange(len(column)), column.shape[1])
+
+
+def _scalars(column: Column) -> Int64:
+    """One value a row; 0 for rows without (filler)."""
+    values, rows = _flat(column)
+    scalars = np.zeros(len(column), np.int64)
+    scalars[rows] = values
+    return scalars
+
+
+def _stored_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
+    positions, rows = _flat(columns["label_positions"])
+    ids, _ = _flat(columns["label_ids"])
+    return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
+
+
+def _next_tokens(
+    ids: Int64, lengths: Int64, prefix: Int64 | None, starts: NDArray[np.int64] | None
+) -> dict[str, Tensor]:
+    """Token i is a label, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
+    rows, width = ids.shape
+    if prefix is None and starts is None and int(lengths.min()) == width:
+        return {"label_index": _shifted(rows, width), "label_ids": torch.from_numpy(ids[:, 1:].reshape(-1))}
+    place = np.arange(width)
+    first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
+    valid = (place >= first[:, None]) & (place < lengths[:, None])
+    if starts is not None:
+        valid &= starts == 0
+    index = np.flatnonzero(valid)
+    return {"label_index": torch.from_numpy(index - 1), "label_ids": torch.from_numpy(ids.reshape(-1)[index])}
+
+
+def _marks(column: Column, rows: int, width: int) -> Int64:
+    """1 where a part starts, shape [rows, width]; a start behind the last place (an empty part) is left out."""
+    values, row = _flat(column)
+    marks = np.zeros((rows, width + 1), np.int64)
+    marks[row, values] = 1
+    return marks[:, :width]
+
+
+def _restarting(starts: Int64) -> Int64:
+    """Position ids that begin at 0 again with every part."""
+    place = np.arange(starts.shape[1])
+    restarted: Int64 = place - np.maximum.accumulate(np.where(starts > 0, place, 0), axis=1)
+    return restarted
+
+
+def _types(column: Column, lengths: Int64, width: int) -> Int64:
+    """Number of the segment each token stands in; 0 on padding."""
+    types: Any = np.maximum(np.cumsum(_marks(column, len(lengths), width), axis=1) - 1, 0)
+    types[np.arange(width) >= lengths[:, None]] = 0
+    return np.asarray(types, np.int64)

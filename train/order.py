@@ -1,0 +1,209 @@
+"""The order of a stream in closed form: which row stands at a lane's position, and where a row stands.
+
+N rows in blocks of R are dealt to L lanes. A block is read by one lane; the blocks that do not fill a round of L, and
+the rows that do not fill a block, are dealt row by row in the epoch's last round. Every row comes exactly once an
+epoch; fewer than L filler rows stand in the epoch's very last lane row. Pure arithmetic: no files, no torch.
+
+A *position* counts rows consumed per lane. A *logical block* has R rows: the full blocks of the files first, then
+pieces of R of what the short last blocks of all files hold together; fewer than R rows are left over, the *rest*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ConfigurationError
+from pipeline.seeding import keyed_hash
+from train.permutation import FeistelPermutation, row_permutation
+
+__all__ = ["BlockOrder", "Load", "LogicalBlocks", "Piece", "Round"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows `start .. stop` of a stored block."""
+
+    block: int
+    start: int
+    stop: int
+
+
+class LogicalBlocks:
+    """Logical blocks of a set as pieces of stored ones.
+
+    Args:
+        rows: rows of every stored block, in (shard, block) order.
+        block_rows: R; a stored block with fewer rows is a tail.
+    """
+
+    def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
+        self._rows = block_rows
+        self._full = np.flatnonzero(rows == block_rows)
+        self._tails = np.flatnonzero(rows < block_rows)
+        self._ends = np.cumsum(rows[self._tails], dtype=np.int64)
+
+    def pieces(self, block: int) -> list[Piece]:
+        """The stored pieces of a logical block, in row order."""
+        if block < len(self._full):
+            return [Piece(int(self._full[block]), 0, self._rows)]
+        start = (block - len(self._full)) * self._rows
+        stop = min(start + self._rows, int(self._ends[-1]) if len(self._ends) else 0)
+        pieces = []
+        while start < stop:
+            tail = int(np.searchsorted(self._ends, start, side="right"))
+            end, first = int(self._ends[tail]), int(self._ends[tail - 1]) if tail else 0
+            pieces.append(Piece(int(self._tails[tail]), start - first, min(end, stop) - first))
+            start = min(end, stop)
+        return pieces
+
+    def stored(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Stored block and row in it, for every row of a logical block."""
+        pieces = self.pieces(block)
+        blocks = np.repeat([piece.block for piece in pieces], [piece.stop - piece.start for piece in pieces])
+        rows = [np.arange(piece.start, piece.stop) for piece in pieces]
+        return blocks.astype(np.int64), np.concatenate(rows) if rows else np.empty(0, np.int64)
+
+    def logical(self, stored: int, row: int) -> tuple[int, int]:
+        """Logical block and row of a stored row."""
+        full = int(np.searchsorted(self._full, stored))
+        if full < len(self._full) and self._full[full] == stored:
+            return full, row
+        tail = int(np.searchsorted(self._tails, stored))
+        before = int(self._ends[tail - 1]) if tail else 0
+        block, row = divmod(before + row, self._rows)
+        return len(self._full) + block, row
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A stretch of lane rows during which every lane stays in its load: `length` positions from `start` on."""
+
+    epoch: int
+    number: int
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one reading of a logical block gives to some lanes: rows `start .. stop` of its shuffled order.
+
+    `slots[i]` is the place of row `start + i` among lanes x round length, lane by lane.
+    """
+
+    epoch: int
+    block: int
+    start: int
+    stop: int
+    slots: NDArray[np.int64] | slice
+
+
+class BlockOrder:
+    """The order of one set over L lanes.
+
+    Args:
+        name: the set's name in its manifest.
+        rows: N, at least 1.
+        block_rows: R.
+        seed: of the stream; corruption has its own.
+        lanes: L.
+
+    Example: 10 rows in blocks of 4 on 2 lanes give epochs of 5 lane rows: 4 of a normal round, 1 of the last.
+    """
+
+    def __init__(self, name: str, rows: int, block_rows: int, seed: int, lanes: int) -> None:
+        if rows < 1:
+            raise ConfigurationError(f"shard set '{name}' has no rows to stream")
+        if lanes < 1:
+            raise ConfigurationError(f"lanes must be at least 1, got {lanes}")
+        self._place = (seed, name, rows, block_rows, lanes)
+        self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
+        self.blocks, self.rest = divmod(rows, block_rows)
+        self.rounds, self._left = divmod(self.blocks, lanes)
+        self._share, self._longer = divmod(self._left * block_rows + self.rest, lanes)
+        self.lane_rows = -(-rows // lanes)
+        """P: lane rows of an epoch, filler included."""
+        self._permutation = lru_cache(maxsize=4)(self._make_permutation)
+
+    def key(self, purpose: str, epoch: int, block: int = 0) -> int:
+        """64-bit key of a choice."""
+        return keyed_hash(*self._place, purpose, epoch, block)
+
+    def block(self, epoch: int, place: int) -> int:
+        """Logical block at a place of the epoch's block order; the rest stands last and stays there."""
+        return self.blocks if place == self.blocks else self._permutation(epoch)(place)
+
+    def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
+        """Shuffled order of a logical block's rows."""
+        size = self.rest if block == self.blocks else self.block_rows
+        return row_permutation(size, self.key("rows", epoch, block))
+
+    def round_at(self, position: int) -> Round:
+        """The round that holds a position."""
+        epoch, q = divmod(position, self.lane_rows)
+        number = min(q // self.block_rows, self.rounds)
+        length = self.block_rows if number < self.rounds else self.lane_rows - self.rounds * self.block_rows
+        return Round(epoch, number, epoch * self.lane_rows + number * self.block_rows, length)
+
+    def loads(self, turn: Round, first: int, last: int) -> Iterator[Load]:
+        """The loads of lanes `first .. last` in one round; each logical block once."""
+        if turn.number < self.rounds:
+            for lane in range(first, last):
+                start = (lane - first) * turn.length
+                block = self.block(turn.epoch, turn.number * self.lanes + lane)
+                yield Load(turn.epoch, block, 0, self.block_rows, slice(start, start + turn.length))
+            return
+        z, end = self._first(first), self._first(last)
+        while z < end:
+            place, start = divmod(z, self.block_rows)
+            stop = min(self.block_rows, start + end - z)
+            lanes, t = self._dealt(np.arange(z, z + stop - start))
+            block = self.block(turn.epoch, self.rounds * self.lanes + place)
+            yield Load(turn.epoch, block, start, stop, (lanes - first) * turn.length + t)
+            z += stop - start
+
+    def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
+        """(epoch, logical block, row in it) at a lane's position; None for a filler row."""
+        epoch, q = divmod(position, self.lane_rows)
+        if q < self.rounds * self.block_rows:
+            place, i = q // self.block_rows * self.lanes + lane, q % self.block_rows
+        else:
+            t = q - self.rounds * self.block_rows
+            if t >= self._share + (lane < self._longer):
+                return None
+            place, i = divmod(self._first(lane) + t, self.block_rows)
+            place += self.rounds * self.lanes
+        block = self.block(epoch, place)
+        return epoch, block, int(self.row_order(epoch, block)[i])
+
+    def where(self, block: int, row: int, epoch: int) -> tuple[int, int]:
+        """(lane, position) at which a row of a logical block stands in an epoch: the inverse of `row`."""
+        i = int(np.flatnonzero(self.row_order(epoch, block) == row)[0])
+        place = block if block == self.blocks else self._permutation(epoch).inverse(block)
+        if place < self.rounds * self.lanes:
+            number, lane = divmod(place, self.lanes)
+            q = number * self.block_rows + i
+        else:
+            z = (place - self.rounds * self.lanes) * self.block_rows + i
+            lanes, t = self._dealt(np.array([z]))
+            lane, q = int(lanes[0]), self.rounds * self.block_rows + int(t[0])
+        return lane, epoch * self.lane_rows + q
+
+    def _make_permutation(self, epoch: int) -> FeistelPermutation:
+        return FeistelPermutation(self.blocks, self.key("blocks", epoch))
+
+    def _first(self, lane: int) -> int:
+        """First of the last round's rows that a lane takes: `longer` lanes take one row more than the others."""
+        return lane * self._share + min(lane, self._longer)
+
+    def _dealt(self, z: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lane and lane row, within the last round, of that round's row z."""
+        split, share = self._longer * (self._share + 1), max(self._share, 1)  # share 0: all z lie before the split
+        before = z < split
+        lanes = np.where(before, z // (self._share + 1), self._longer + (z - split) // share)
+        return lanes, np.where(before, z % (self._share + 1), (z - split) % share)
