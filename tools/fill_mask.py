@@ -1,0 +1,143 @@
+"""Show what a masked language model has learnt: `python tools/fill_mask.py RUN [--text "a <mask> word"] [--heldout N]`.
+
+With `--text` it guesses the `<mask>` of your sentence. With `--heldout` it takes rows of the held-out set, hides one
+whole word in each, and prints the word beside its guesses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+
+from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.shards import open_shards
+from pipeline.tokenizers import Tokenizer
+from tools.trained_model import TrainedModel, load_trained
+
+__all__ = ["Guess", "guesses", "hidden_words", "main"]
+
+SHOWN = 14
+"""Tokens shown on each side of the hidden word."""
+SHORTEST_WORD = 4
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A piece of text and its probability."""
+
+    text: str
+    probability: float
+
+
+def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
+    """The most probable tokens at a position of a framed row."""
+    row = torch.from_numpy(ids.astype(np.int64))[None]
+    tensors = {"input_ids": row, "position_ids": torch.arange(row.shape[1])[None], "lengths": torch.tensor([len(ids)])}
+    with torch.no_grad():
+        logits = trained.model.logits(tensors)["masked_lm"][0, position, : trained.model.vocab_size]
+    best = logits.softmax(-1).topk(top)
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [Guess(trained.tokenizer.decode([token]), probability) for token, probability in pairs]
+
+
+def hidden_words(trained: TrainedModel, wanted: int) -> Iterator[tuple[NDArray[Any], int]]:
+    """Held-out rows with their original tokens, and a position that holds a whole word of one token.
+
+    Rows are taken evenly over the set; of a row the candidate nearest to its middle.
+    """
+    folder = trained.shards.path.parent.parent / "heldout"
+    shards = open_shards(folder)
+    vocabulary = trained.tokenizer.vocabulary
+    found = 0
+    for row in range(0, len(shards), max(1, len(shards) // (4 * wanted))):
+        block, place = shards.locate(row)
+        example = shards.read_block(block).row(place)
+        ids = example["input_ids"].copy()
+        ids[example["label_positions"]] = example["label_ids"]
+        opens = vocabulary.word_start[ids]
+        whole = np.flatnonzero(opens[:-1] & (opens[1:] | ~_alphabetic(trained.tokenizer, ids[1:])))
+        words = [at for at in whole if _is_word(trained.tokenizer.decode([int(ids[at])]))]
+        if words:
+            yield ids, int(min(words, key=lambda at: abs(int(at) - len(ids) // 2)))
+            found += 1
+        if found == wanted:
+            return
+
+
+def _alphabetic(tokenizer: Tokenizer, ids: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.array([tokenizer.decode([int(token)])[:1].isalnum() for token in ids], dtype=np.bool_)
+
+
+def _is_word(piece: str) -> bool:
+    word = piece.strip()
+    return len(word) >= SHORTEST_WORD and word.isalpha() and word.islower()
+
+
+def _masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
+    """A framed row of a sentence with one `<mask>`; the space before it belongs to the word it stands for."""
+    before, mask, after = text.partition("<mask>")
+    if not mask or "<mask>" in after:
+        raise ConfigurationError(f"--text: expected a sentence with one <mask>, got {text!r}")
+    vocabulary = trained.tokenizer.vocabulary
+    left, right = (encoding.ids for encoding in trained.tokenizer.encode([before.removesuffix(" "), after]))
+    special = {name: vocabulary.id_of(name, "fill_mask") for name in ("cls", "sep", "mask")}
+    ids = np.array([special["cls"], *left, special["mask"], *right, special["sep"]])
+    longest = trained.shards.manifest.max_length
+    if len(ids) > longest:
+        raise ConfigurationError(f"--text: {len(ids)} tokens, the model was trained on rows of at most {longest}")
+    return ids, len(left) + 1
+
+
+def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool) -> None:
+    tokenizer = trained.tokenizer
+    masked = ids.copy()
+    masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
+    left = _one_line(tokenizer, ids[max(1, position - SHOWN) : position])
+    right = _one_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
+    console.print(f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True)
+    found = guesses(trained, masked, position, top)
+    listed = "  ".join(f"{escape(guess.text.strip())} {guess.probability:.2f}" for guess in found)
+    word = f"hidden: [green]{escape(tokenizer.decode([int(ids[position])]).strip())}[/green]   " if answer else ""
+    console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
+
+
+def _one_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
+    text = tokenizer.decode([int(token) for token in ids])
+    return " ".join(text.split()) if not text.startswith(" ") else " " + " ".join(text.split())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="fill_mask.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
+    parser.add_argument("--heldout", type=int, default=0, metavar="N", help="hide one word in each of N held-out rows")
+    parser.add_argument("--top", type=int, default=5, help="guesses to show (default %(default)s)")
+    options = parser.parse_args(arguments)
+    console = Console()
+    try:
+        trained = load_trained(options.run)
+        if "masked_lm" not in trained.model.heads:
+            raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
+        for text in options.text:
+            _show(console, trained, *_masked_text(trained, text), options.top, answer=False)
+        for ids, position in hidden_words(trained, options.heldout) if options.heldout else ():
+            _show(console, trained, ids, position, options.top, answer=True)
+    except ClozelineError as error:
+        print(f"fill_mask: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
