@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 from model.build import build_model
 from model.config import PositionConfig
 from model.masks import padding_mask, plan_attention
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 
 def states(network, tensors):

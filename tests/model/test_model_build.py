@@ -5,13 +5,13 @@ import doctest
 
 import pytest
 import torch
-from small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 import model.flops
 import model.layers.vocabulary
 from model.build import build_model
 from model.config import DropoutConfig, InitConfig, PositionConfig
 from model.errors import BatchError
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
 

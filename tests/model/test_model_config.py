@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
-from small_models import small_config
 
 from model.build import build_model
 from model.config import InitConfig, ModelConfig, PositionConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
+from tests.model.small_models import small_config
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import doctest
 
 import pytest
 import torch
-from small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 import model.loss
 from model.build import build_model
 from model.errors import BatchError
-from model.loss import cross_entropy_sum
+from model.loss import IGNORED, cross_entropy_sum, gather_labels
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 
 def built(family, **changes):
@@ -113,6 +113,19 @@ def test_a_missing_tensor_is_named():
     del tensors["label_ids"]
     with pytest.raises(BatchError, match=r"needs label_ids, has .*input_ids"):
         built("encoder")(tensors)
+
+
+def test_only_labelled_states_are_gathered():
+    hidden = torch.arange(24.0).view(2, 3, 4)
+    tensors = {"input_ids": torch.zeros(2, 3), "row_weight": torch.tensor([1.0, 0.0])}
+    labels = {"label_index": torch.tensor([2, 4]), "label_ids": torch.tensor([7, 8])}
+    states, ids = gather_labels(hidden, tensors | labels)
+    assert torch.equal(states, torch.stack((hidden[0, 2], hidden[1, 1])))
+    assert ids.tolist() == [7, IGNORED]
+    nothing = {"label_index": torch.tensor([]).long(), "label_ids": torch.tensor([]).long()}
+    states, ids = gather_labels(hidden, tensors | nothing)
+    assert torch.equal(states, hidden[0, :1])
+    assert ids.tolist() == [IGNORED]
 
 
 def test_cross_entropy_is_summed_in_fp32():

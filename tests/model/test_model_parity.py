@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from model_peers import PEERS, VOCABULARY, Size, unfused
 from torch.nn import functional as F
 
 from model.config import PositionConfig
+from tests.model.model_peers import PEERS, VOCABULARY, Size, unfused
 
 SIZES = {
     "one layer": Size(dim=12, heads=3, kv_heads=3, head_dim=4, ffn=20, layers=1, decoder_layers=1),

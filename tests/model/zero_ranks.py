@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 with socket.socket() as probe:
     probe.bind(("127.0.0.1", 0))
     port = probe.getsockname()[1]
@@ -19,9 +18,9 @@ os.environ["DS_ACCELERATOR"] = "cpu"
 
 import deepspeed
 import torch
-from small_models import batch_for, small_config
 
 from model.build import build_model
+from tests.model.small_models import batch_for, small_config
 
 STEPS = 4
 
