@@ -1,4 +1,4 @@
-"""What the ranks agree on before a step: label counts, tokens, a wish to stop, a failure. One collective carries all."""
+"""What the ranks agree on before a step: label counts, tokens, a wish to stop, a failure. One collective for all."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,6 +67,18 @@ class TrainState:
     """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
     versions: dict[str, str] = field(default_factory=dict)
     """versions of the libraries that computed it"""
+
+    def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
+        """The state after a step; a skipped one counts, and consumes its rows, like any other."""
+        return replace(
+            self,
+            step=self.step + 1,
+            samples=self.samples + rows,
+            tokens=self.tokens + tokens,
+            skipped=self.skipped + skipped,
+            skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
+            heldout_loss=None,
+        )
 
 
 class Checkpoints:

@@ -78,6 +78,11 @@ class Engine:
         """The torch optimizer inside, whose groups take the learning rate."""
         return cast(torch.optim.Optimizer, self.deepspeed.basic_optimizer)
 
+    @property
+    def heads(self) -> Mapping[str, Any]:
+        """The model's heads by name."""
+        return cast(Mapping[str, Any], self.model.heads)
+
     def step(
         self, batches: Sequence[MicroBatch], counts: Mapping[str, float], step: int, learning_rate: float
     ) -> StepResult:

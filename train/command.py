@@ -1,0 +1,107 @@
+"""The trainer's command line: arguments in, one message and an exit code out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import torch
+
+from model.errors import ModelError
+from pipeline.config import describe, load_config
+from pipeline.errors import ClozelineError, ConfigurationError, StorageError
+from pipeline.registry import find, names
+from train.config import TrainConfig
+from train.errors import OutOfMemoryError
+from train.run import dry_run, run
+
+__all__ = ["main"]
+
+_PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error")
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are configuration errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigurationError(f"{message}; usage: train/main.py --config FILE [--dry-run] [key=value ...]")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; the exit code is one of the table in train.errors.
+
+    A mistake of the user ends in one message on stderr, printed by one rank; with `CLOZELINE_TRACEBACK=1` in the
+    environment the traceback stands before it.
+    """
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
+    local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
+    try:
+        parser = _parser()
+        given = parser.parse_intermixed_args(list(arguments))
+        if given.help:
+            sys.stdout.write(_help(parser) if rank == "0" else "")
+            return 0
+        if given.config is None:
+            parser.error("--config is missing")
+        config = load_config(TrainConfig, Path(given.config), given.overrides)
+        return dry_run(config) if given.dry_run else run(config)
+    except Exception as error:
+        code, message = _explain(error, rank, local)
+        if message and os.environ.get("CLOZELINE_TRACEBACK"):
+            traceback.print_exc()
+        if message:
+            sys.stderr.write(f"{message}\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            os._exit(code)  # the others may be gone: nothing here may wait for them
+        return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="train/main.py", description="Train a model on example shards.", add_help=False)
+    parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run will cost, stop")
+    parser.add_argument("-h", "--help", action="store_true", help="show this text")
+    # DeepSpeed's launcher passes it; the environment says the same.
+    parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys that differ from the file's")
+    return parser
+
+
+def _help(parser: argparse.ArgumentParser) -> str:
+    """Usage, and every key with its type, default and meaning."""
+    lines = [parser.format_help(), "keys:"]
+    for key, kind, default, text in describe(TrainConfig):
+        shown = f" = {default}" if default and not default.startswith("Chosen(") else ""
+        lines.append(f"  {key} ({kind}){shown}\n      {' '.join(text.split())}")
+    for registry in ("optimizers", "schedules"):
+        for name in names(f"train.{registry}"):
+            lines.append(f"{registry.removesuffix('s')}.name = {name}:")
+            for key, _, default, text in describe(find(f"train.{registry}", name).Options):
+                lines.append(f"  {registry.removesuffix('s')}.{key} = {default}\n      {text}")
+    return "\n".join(lines) + "\n"
+
+
+def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
+    """(exit code, message of this rank); the message is empty where another rank prints it."""
+    text = str(error)
+    if isinstance(error, ClozelineError | ModelError):
+        # Once the ranks are joined all of them raise the same error; before, each machine may have its own.
+        speaks = (rank if torch.distributed.is_initialized() else local) == "0"
+        return error.exit_code, text if speaks else ""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
+        advice = "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16"
+        first = text.splitlines()[0] if text else type(error).__name__
+        return OutOfMemoryError.exit_code, f"rank {rank}: out of memory ({first}): {advice}"
+    if isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE):
+        return 1, f"rank {rank}: another rank has gone in the middle of a step; its own message says why"
+    if isinstance(error, OSError):
+        return StorageError.exit_code, f"rank {rank}: {error}"
+    return 1, f"rank {rank}:\n{traceback.format_exc()}"

@@ -1,0 +1,12 @@
+"""Train a model: `deepspeed train/main.py --config FILE [key=value ...]`, or `python train/main.py` for one rank."""
+
+import sys
+from pathlib import Path
+
+# Replaced, not extended: beside this file stand modules that would hide others of the same name.
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from train.command import main  # noqa: E402 (the path must be right first)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

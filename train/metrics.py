@@ -1,0 +1,146 @@
+"""What a run writes while it goes: metrics.jsonl, events.jsonl, status.json and TensorBoard files.
+
+Rank 0 writes, the other ranks stay silent. A run directory that cannot be written for a moment costs a warning, not
+the training.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from train.config import LogConfig
+
+__all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
+
+
+class Journal:
+    """The files of a run directory that tell what happened.
+
+    Args:
+        directory: the run directory.
+        config: what to write.
+        rank: only rank 0 writes.
+    """
+
+    def __init__(self, directory: Path, config: LogConfig, rank: int) -> None:
+        self.directory = directory
+        self.config = config
+        self._writes = rank == 0
+        self._board: Any = None
+        self._warned = False
+        self._status: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
+
+    def begin(self, step: int) -> None:
+        """Start after `step`: later metrics, which a resumed run makes anew, are cut off."""
+        if not self._writes:
+            return
+        path = self.directory / "metrics.jsonl"
+        kept = [line for line in read_lines(path) if line["step"] <= step]
+        part = path.with_suffix(".tmp")
+        part.write_text("".join(f"{json.dumps(line)}\n" for line in kept), encoding="utf-8")
+        part.replace(path)
+        if self.config.tensorboard:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._board = SummaryWriter(str(self.directory / "tensorboard"), purge_step=step + 1)
+
+    def step(self, record: Mapping[str, Any]) -> None:
+        """Write the object of a step; a number that is not finite becomes null."""
+        if not self._writes:
+            return
+        finite = _finite(record)
+        self._append("metrics.jsonl", finite)
+        if self._board is not None:
+            for tag, value in numbers(finite).items():
+                self._board.add_scalar(tag, value, record["step"])
+
+    def event(self, event: str, **fields: Any) -> None:
+        """Write something that happened once: start, resume, save, skip, stop and the like."""
+        if self._writes:
+            self._append("events.jsonl", {"event": event, "time": time.time(), **_finite(fields)})
+
+    def status(self, state: str, **fields: Any) -> None:
+        """Replace status.json: what a supervisor reads, also when the launcher's exit code says nothing."""
+        if not self._writes:
+            return
+        self._status |= {"state": state, "time": time.time(), **_finite(fields)}
+        part = self.directory / ".status.tmp"
+        try:
+            part.write_text(json.dumps(self._status, indent=1) + "\n", encoding="utf-8")
+            part.replace(self.directory / "status.json")
+        except OSError as error:
+            self._warn(error)
+
+    def failed(self, error: Exception) -> None:
+        """Say why the run ends; errors without an exit code of their own end it with 1."""
+        exit_code = getattr(error, "exit_code", 1)
+        self.event("failed", error=str(error), exit_code=exit_code)
+        self.status("failed", error=str(error), exit_code=exit_code)
+
+    def close(self) -> None:
+        """Flush what is buffered."""
+        if self._board is not None:
+            self._board.close()
+            self._board = None
+
+    def _append(self, name: str, record: Mapping[str, Any]) -> None:
+        try:
+            with (self.directory / name).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            sys.stderr.write(f"{self.directory}: metrics cannot be written ({error}); training goes on without them\n")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Objects of a JSON lines file, without a torn last line; empty where there is no file."""
+    if not path.exists():
+        return []
+    found: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found
+
+
+def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """All numbers of a nested record, with `/` between the keys."""
+    found: dict[str, float] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            found |= numbers(value, f"{prefix}{key}/")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process."""
+    return int(psutil.Process().memory_info().rss)

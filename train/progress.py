@@ -1,0 +1,74 @@
+"""What a person sees during a run: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["Display", "summary"]
+
+_LINES = 20
+"""Plain lines in a whole run, about."""
+
+
+class Display:
+    """Progress of a run; silent on ranks above 0."""
+
+    def __init__(self, steps: int, rank: int, console: Console | None = None) -> None:
+        self.console = console or Console(quiet=rank > 0, highlight=False, markup=False, soft_wrap=True)
+        self._steps = steps
+        self._every = max(1, steps // _LINES)
+        self._bar: Progress | None = None
+        if self.console.is_terminal and rank == 0:
+            self._bar = Progress(
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[shown]}"),
+                TimeRemainingColumn(),
+                console=self.console,
+            )
+            self._task = self._bar.add_task("training", total=steps, shown="")
+
+    def __enter__(self) -> Display:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """One line that stays."""
+        self.console.print(text)
+
+    def step(self, record: Mapping[str, Any]) -> None:
+        """Show a step's record."""
+        step = record["step"]
+        if "loss" not in record:
+            pass  # a step between two log steps that only has held-out results
+        elif self._bar is not None:
+            self._bar.update(self._task, completed=step, shown=summary(record))
+        elif step % self._every == 0 or step == 1 or "heldout" in record:
+            self.say(f"step {step}/{self._steps}  {summary(record)}")
+        for name, found in record.get("heldout", {}).items():
+            self.say(
+                f"  held-out {name} at step {step}: loss {found['loss']:.4f}, "
+                f"unigram entropy {found['unigram_entropy']:.4f} nats over {found['labels']} labels"
+            )
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """The figures of a step in one line."""
+    parts = [f"loss {record['loss']:.4f}", f"lr {record['learning_rate']:.2e}", f"norm {record['gradient_norm']:.2f}"]
+    parts.append(f"{record['tokens_per_s']:,.0f} tokens/s")
+    if record["skipped"]:
+        parts.append(f"{record['skipped']} skipped")
+    return "  ".join(parts)

@@ -1,0 +1,210 @@
+"""One run, from configuration to exit code: checks, start, resume, loop, report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from importlib.metadata import version
+
+import torch
+
+from model.build import Model, build_model
+from pipeline.errors import ConfigurationError
+from pipeline.seeding import keyed_hash
+from pipeline.shards import Manifest, ShardSet
+from train.checkpoint import Checkpoints, TrainState, changed_keys, load, read_state
+from train.config import TrainConfig, check_world, frozen
+from train.datasets import Datasets, open_datasets
+from train.distributed import World, describe_environment, start
+from train.engine import Engine
+from train.errors import STOPPED
+from train.evaluate import HeldoutSet
+from train.loop import Run, train
+from train.metrics import Journal
+from train.plan import make_plan, operations_per_second
+from train.progress import Display
+from train.record import Recorder, announcer, memory_by_rank
+from train.report import closing_lines, write_report
+from train.run_directory import claim, save_config
+from train.stopping import StopRequest
+from train.stream import Stream
+from train.watchdog import Watchdog
+
+__all__ = ["dry_run", "run"]
+
+
+def dry_run(config: TrainConfig) -> int:
+    """Check everything that a start checks and print what the run will cost; writes nothing, joins nothing."""
+    rank, size = describe_environment(os.environ)
+    check_world(config, size)
+    datasets = open_datasets(config)
+    model = _build(config, datasets.train.manifest)
+    _open_stream(datasets.train, config, rank, size).close()
+    if rank == 0:
+        plan = make_plan(config, model, datasets.train, size)
+        lines = plan.lines(operations_per_second(torch.device("cpu")))
+        sys.stdout.write("\n".join([*lines, "dry run: everything fits together", ""]))
+    return 0
+
+
+def run(config: TrainConfig) -> int:
+    """Train; returns 0 when `steps` are reached, 75 when a stop request came first and the state is saved.
+
+    Raises:
+        ClozelineError: on every rank, when the run cannot begin or go on.
+    """
+    _, size = describe_environment(os.environ)
+    check_world(config, size)
+    datasets = open_datasets(config)
+    world = start()
+    with ExitStack() as parts:
+        with world.together():
+            if world.rank == 0:
+                parts.enter_context(claim(config))
+        journal = parts.enter_context(closing(Journal(config.output, config.log, world.rank)))
+        try:
+            code = _train(config, world, datasets, journal, parts)
+        except Exception as error:
+            journal.failed(error)
+            raise
+    world.barrier()
+    world.shutdown()
+    return code
+
+
+def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journal, parts: ExitStack) -> int:
+    display = parts.enter_context(Display(config.steps, world.rank))
+    stop = parts.enter_context(StopRequest())
+    announce = announcer(journal, display)
+    checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
+    checkpoints.prepare()
+    found = None if config.resume == "never" else checkpoints.find()
+    if found is None and config.resume == "must":
+        raise ConfigurationError(f"resume=must: {checkpoints.directory} holds no valid checkpoint")
+    saved = None if found is None else read_state(found[1])
+    config = config.with_horizon(_horizon(config, saved))
+    state = _begin(config, datasets.train, world)
+    if saved is not None:
+        _refuse_changes(saved, state, config)
+    with world.together():
+        model = _build(config, datasets.train.manifest)
+        plan = make_plan(config, model, datasets.train, world.size)
+        if world.rank == 0:
+            save_config(config)
+            journal.begin(0 if saved is None else saved.step)
+    engine = parts.enter_context(closing(Engine(model, config, world)))
+    if found is not None and saved is not None:
+        with world.together():
+            load(engine, *found)
+        _announce_resume(saved, state, found[0].name, display, journal)
+        state = replace(saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions)
+    else:
+        for line in plan.lines(operations_per_second(world.device)):
+            display.say(line)
+        journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
+    stream = parts.enter_context(_open_stream(datasets.train, config, world.rank, world.size))
+    stream.set_position(state.samples)
+    heldout = [
+        HeldoutSet(
+            name,
+            parts.enter_context(_open_stream(shards, config, world.rank, world.size)),
+            shards.manifest.tokenizer.vocab_size,
+        )
+        for name, shards in datasets.heldout.items()
+    ]
+    watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
+    recorder = Recorder(engine, journal, display)
+    state = train(Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop), state)
+    return _finish(config, engine, journal, display, state, stop)
+
+
+def _finish(
+    config: TrainConfig, engine: Engine, journal: Journal, display: Display, state: TrainState, stop: StopRequest
+) -> int:
+    """Say how the run ended; returns its exit code."""
+    memory = memory_by_rank(engine)
+    done = state.step >= config.steps
+    code = 0 if done else STOPPED
+    journal.event("memory", step=state.step, ranks=memory)
+    journal.event("done" if done else "stop", step=state.step, reason=stop.reason, exit_code=code)
+    journal.status("done" if done else "stopped", step=state.step, exit_code=code)
+    if engine.world.rank == 0:
+        report = write_report(config, memory)
+        for line in closing_lines(config.output, state, config.steps, stop.reason):
+            display.say(line)
+        display.say(f"report {report}")
+    return code
+
+
+def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
+    """The schedule's last step: given, or frozen at the first start."""
+    given: int | None = config.schedule.options.steps
+    if given is None and saved is not None:
+        given = saved.frozen.get("schedule.steps")
+    return given or config.steps
+
+
+def _begin(config: TrainConfig, shards: ShardSet, world: World) -> TrainState:
+    """The state before the first step, the same on every rank.
+
+    Raises:
+        ConfigurationError: ranks differ in configuration, data or versions; the message holds both values.
+    """
+    versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
+    shape = {
+        "world_size": world.size,
+        "zero_stage": config.zero.stage,
+        "micro_batch": config.data.micro_batch,
+        "device": world.device.type,
+    }
+    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=shards.digest, shape=shape, versions=versions)
+    for rank, other in enumerate(world.gather((state.frozen, state.dataset, state.shape, state.versions))):
+        for mine, theirs in zip((state.frozen, state.dataset, state.shape, state.versions), other, strict=True):
+            if mine != theirs:
+                raise ConfigurationError(f"ranks disagree: rank {world.rank} has {mine}, rank {rank} has {theirs}")
+    return state
+
+
+def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:
+    if changes := changed_keys(saved, now, config.checkpoint.allow_changed):
+        listed = "\n  ".join(changes)
+        raise ConfigurationError(
+            f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
+            "choose another output, or name keys in checkpoint.allow_changed"
+        )
+
+
+def _announce_resume(saved: TrainState, now: TrainState, name: str, display: Display, journal: Journal) -> None:
+    exact = saved.shape == now.shape and saved.versions == now.versions
+    journal.event("resume", step=saved.step, checkpoint=name, exact=exact, was=saved.shape, shape=now.shape)
+    display.say(f"resumed from {name}")
+    if not exact:
+        display.say(f"the run was {saved.shape} and is {now.shape} now: the state is the same, rounding will differ")
+
+
+def _build(config: TrainConfig, manifest: Manifest) -> Model:
+    """The model with its initial weights, a function of `seed` alone."""
+    torch.manual_seed(keyed_hash("weights", config.seed) >> 1)
+    return build_model(config.model, manifest.tokenizer.vocab_size, manifest.tokenizer.special_ids)
+
+
+def _open_heldout(name: str, shards: ShardSet, config: TrainConfig, world: World, parts: ExitStack) -> HeldoutSet:
+    stream = parts.enter_context(_open_stream(shards, config, world.rank, world.size))
+    return HeldoutSet(name, stream, shards.manifest.tokenizer.vocab_size)
+
+
+def _open_stream(shards: ShardSet, config: TrainConfig, rank: int, size: int) -> Stream:
+    data = config.data
+    return Stream(
+        shards,
+        rank=rank,
+        world_size=size,
+        lanes=data.lane_count,
+        seed=data.seed,
+        global_batch=data.global_batch,
+        micro_batch=data.micro_batch,
+        io_threads=data.io_threads,
+        prefetch_blocks=data.prefetch_blocks,
+    )

@@ -1,0 +1,52 @@
+"""The folder of a run: who may write into it, and what it holds besides metrics and checkpoints."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TextIO
+
+from pipeline.config import save_yaml, to_plain
+from pipeline.errors import ConfigurationError
+from train.config import TrainConfig
+
+__all__ = ["claim", "save_config"]
+
+
+def claim(config: TrainConfig) -> TextIO:
+    """Make the run directory and hold it for this process; the lock goes with the process, however it ends.
+
+    Raises:
+        ConfigurationError: another run writes here, or `resume=never` meets a folder that is not empty.
+        OSError: the folder cannot be made.
+    """
+    output = config.output
+    if output.exists() and not output.is_dir():
+        raise ConfigurationError(f"output: {output} is a file, expected a folder")
+    if config.resume == "never" and output.exists() and (found := sorted(path.name for path in output.iterdir())):
+        raise ConfigurationError(
+            f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or go on "
+            "with resume=auto"
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    lock = (output / ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise ConfigurationError(
+            f"output: {output} is in use by process {owner}, which still trains: stop it, or choose another output"
+        ) from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def save_config(config: TrainConfig) -> None:
+    """Write the resolved configuration as config.yaml."""
+    part = config.output / ".config.tmp"
+    save_yaml(to_plain(config), part)
+    part.replace(config.output / "config.yaml")
