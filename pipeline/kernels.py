@@ -16,7 +16,20 @@ from numpy.typing import NDArray
 from pipeline.example import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
 
-__all__ = ["choose", "compose", "draw", "offsets_of", "permute", "roles", "rows_of", "running", "skip_words", "slots"]
+__all__ = [
+    "choose",
+    "compose",
+    "draw",
+    "offsets_of",
+    "permute",
+    "reorder",
+    "roles",
+    "rows_of",
+    "running",
+    "skip_words",
+    "slots",
+    "within",
+]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
@@ -57,12 +70,13 @@ def skip_words(keys: UInt64, words: Int64) -> UInt64:
 
 def draw(keys: UInt64, stream: int, counts: Int64) -> UInt64:
     """The first `counts[i]` words of row i, flat: `pipeline.seeding.words` for rows of different sizes."""
-    index = _within(counts)
+    index = within(counts)
     index += (stream << 32) + 1
     return mix(np.repeat(keys, counts) + index.view(np.uint64) * np.uint64(_GOLDEN))
 
 
-def _within(counts: Int64) -> Int64:
+def within(counts: Int64) -> Int64:
+    """Index of each value in its own list, for lists of these lengths laid end to end."""
     offsets = offsets_of(counts)
     index = np.arange(offsets[-1], dtype=np.int64)
     index -= np.repeat(offsets[:-1], counts)
@@ -161,10 +175,39 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     values = np.empty(offsets[-1], dtype=np.uint16)
     for rows, words in _numbered_words(keys, stream, counts):
         words.sort(axis=1)
+        if (counts[rows] == words.shape[1]).all():
+            _place(values, offsets, rows, (words & _LOW).astype(np.uint16))
+            continue
         inside = np.arange(words.shape[1]) < counts[rows][:, None]
         places = offsets[:-1][rows][:, None] + np.arange(words.shape[1])
         values[places[inside]] = (words & _LOW).astype(np.uint16)[inside]
     return Ragged(values, offsets)
+
+
+def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
+    """For each row a uniform permutation that is not the identity (uint16); rows of one entry keep it.
+
+    A row that draws the identity draws again from its next words; after 64 identities its first two are swapped.
+    """
+    orders = permute(keys, counts, stream)
+    for attempt in range(1, 64):
+        same = np.flatnonzero(_identities(orders))
+        if len(same) == 0:
+            return orders
+        again = permute(skip_words(keys[same], attempt * counts[same]), counts[same], stream)
+        places = np.repeat(orders.offsets[same] - again.offsets[:-1], counts[same])
+        orders.values[places + np.arange(len(places))] = again.values
+    first = orders.offsets[:-1][_identities(orders)]
+    orders.values[first], orders.values[first + 1] = 1, 0
+    return orders
+
+
+def _identities(orders: Ragged) -> NDArray[np.bool_]:
+    """Rows of two or more entries that are the identity."""
+    same = orders.lengths >= 2
+    moved = orders.values != within(orders.lengths)
+    same[rows_of(orders)[moved]] = False
+    return same
 
 
 def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:

@@ -1,0 +1,104 @@
+"""Composition: several corruptions in one sample, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT, to_plain
+from pipeline.denoising import DenoisingPair, PairOptions, Text
+from pipeline.example import Ragged
+from pipeline.objectives import Draws
+from pipeline.registry import Chosen, OneOf, choose
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["Composition"]
+
+
+def _bart() -> list[Chosen]:
+    return [choose("pipeline.objectives", name) for name in ("sentence_reordering", "text_infilling")]
+
+
+class Composition(DenoisingPair):
+    """BART's combination (arXiv 1910.13461 §2.2, §5): steps in order, the target is the uncorrupted original.
+
+    Each step draws with its own name, so adding one never changes what another draws; its budget counts its own
+    input. A step that cannot apply (one sentence, one token) lets the row pass. Features: `input_ids`, `target_ids`,
+    and each step's noise behind its name: `text_infilling_span_starts`.
+
+    Example (order 1, 0, then the span success . Hard; frames left out):
+        target   Hard work leads to success . Success brings happiness .
+        step 1   Success brings happiness . Hard work leads to success .
+        input    Success brings [MASK] work leads to success .
+    """
+
+    name: ClassVar[str] = "composition"
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of a composition."""
+
+        steps: Annotated[
+            list[Annotated[Chosen, OneOf("pipeline.objectives")]], Field(min_length=1)
+        ] = field(default_factory=_bart)  # fmt: skip
+        """Denoising objectives with their options, frame and grouping excepted: structure, then deletion or
+        reordering, then masking or infilling"""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.steps: Sequence[DenoisingPair] = [self._step(chosen, vocabulary) for chosen in options.steps]
+        names = [step.label for step in self.steps]
+        ranks = [step.composition_rank for step in self.steps]
+        if len(set(names)) < len(names):
+            raise self.refuse_options(f"steps {names}: each may stand once")
+        if ranks != sorted(ranks):
+            raise self.refuse_options(
+                f"steps {names} must come in the order structure, deletion or reordering, masking or infilling"
+            )
+        self.noise_features = tuple(
+            replace(feature, name=f"{step.label}_{feature.name}")
+            for step in self.steps
+            for feature in step.noise_features
+        )
+
+    def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
+        if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
+            raise self.refuse_options(f"'{chosen.name}' is no denoising objective and cannot be a step")
+        frame, given = to_plain(PairOptions()), to_plain(chosen.options)
+        changed = sorted(key for key in frame if given[key] != frame[key])
+        if changed:
+            raise self.refuse_options(f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step")
+        step: DenoisingPair = chosen.build(vocabulary, chosen.name)
+        return step
+
+    @staticmethod
+    def _own(step: DenoisingPair, noise: Mapping[str, Any]) -> dict[str, Any]:
+        return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
+
+    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Run the steps; each reads the sentence starts that the one before left."""
+        noise: dict[str, Ragged] = {}
+        for step in self.steps:
+            ids, own = step.noise(text, draws)
+            noise |= {f"{step.label}_{name}": column for name, column in own.items()}
+            text = Text(ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, own))
+        return text.ids, noise
+
+    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+        """No objective runs behind a composition."""
+        raise NotImplementedError("a composition is never a step")
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """The steps backwards."""
+        for step in reversed(self.steps):
+            content = step.undo(content, self._own(step, noise), length)
+        return content

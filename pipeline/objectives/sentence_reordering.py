@@ -1,0 +1,102 @@
+"""Sentence reordering: put shuffled sentences back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.denoising import DenoisingPair, PairOptions, Text
+from pipeline.example import Feature, Ragged
+from pipeline.groupings import Least
+from pipeline.kernels import choose, offsets_of, reorder, running, within
+from pipeline.objectives import Draws
+from pipeline.rates import Rate, count, parts_per_million
+from pipeline.seeding import ORDERS
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import segments
+
+__all__ = ["SentenceReordering"]
+
+
+class SentenceReordering(DenoisingPair):
+    """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
+
+    Sentences come from `sentence_starts`, never from a full stop; one that was cut at a row's border counts. A row of
+    one sentence is skipped, or passes through in a composition. Features: `input_ids` [n + 2], `target_ids` [n + 1],
+    `sentence_order` [s] (input sentence j is target sentence order[j]), `sentence_starts` [s] of the target.
+
+    Example (order 1, 0; frames left out):
+        target  Hard work leads to success . Success brings happiness .
+        input   Success brings happiness . Hard work leads to success .
+    """
+
+    name: ClassVar[str] = "sentence_reordering"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 0
+    least = Least(sentences=2)
+    noise_features = (
+        Feature("sentence_order", "uint16", 1, "target sentence that stands at each place of the input"),
+        Feature("sentence_starts", "uint16", 1, "content indices of the target's sentences, first 0"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of sentence reordering."""
+
+        rate: Rate = 1.0
+        """Share of a row's sentences that change places, at least two."""
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._rate = parts_per_million(options.rate)
+        if self._rate == 0:
+            raise self.refuse_options("rate 0 moves no sentence; expected more than 0")
+
+    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """One segment a sentence, in the drawn order."""
+        ids, starts = text.ids, text.sentence_starts
+        order = self._orders(draws.keys(self.label), starts.lengths)
+        begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
+        sizes = np.diff(np.append(begins, ids.offsets[-1]))
+        sentence = order.values + np.repeat(order.offsets[:-1], starts.lengths)
+        moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets - ids.offsets[0])
+        return moved, {"sentence_order": order, "sentence_starts": starts}
+
+    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+        """Behind the sentences that stand before."""
+        order, starts = noise["sentence_order"], text.sentence_starts
+        begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
+        sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
+        sentence = order.values + np.repeat(order.offsets[:-1], order.lengths)
+        return Ragged(running(sizes[sentence], order.offsets).astype(np.uint16), order.offsets)
+
+    def _orders(self, keys: NDArray[np.uint64], sentences: NDArray[np.int64]) -> Ragged:
+        if self._rate == 1_000_000:
+            return reorder(keys, sentences, ORDERS)
+        moving = np.minimum(sentences, np.maximum(2, count(sentences, self._rate)))
+        chosen = choose(keys, sentences, moving)
+        among = reorder(keys, moving, ORDERS)
+        offsets = offsets_of(sentences)
+        order = Ragged(within(sentences).astype(np.uint16), offsets)
+        places = chosen.values + np.repeat(offsets[:-1], moving)
+        order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
+        return order
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Put each sentence back where it started."""
+        order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
+        sizes = np.diff(np.append(starts, len(content)))
+        if sorted(order.tolist()) != list(range(len(starts))):
+            raise ValueError(f"sentence_order {order.tolist()} is no permutation of {len(starts)} sentences")
+        original = np.empty_like(content)
+        place = 0
+        for sentence in order.tolist():
+            size = int(sizes[sentence])
+            original[starts[sentence] : starts[sentence] + size] = content[place : place + size]
+            place += size
+        return original

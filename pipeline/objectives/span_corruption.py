@@ -1,0 +1,247 @@
+"""Span corruption: T5's sentinels for spans of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.denoising import refuse_specials
+from pipeline.example import Example, Feature, Ragged, SampleBatch
+from pipeline.groupings import LONGEST_ROW, Least
+from pipeline.kernels import choose, compose, offsets_of, rows_of, running, slots, within
+from pipeline.objectives import Draws, Frame, Objective
+from pipeline.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
+from pipeline.seeding import SLOTS
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import IdSet, scalars, segments, span_mask, weave
+
+__all__ = ["SpanCorruption"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class SpanCorruption(Objective):
+    """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each span of noise becomes a sentinel, the target lists them.
+
+    Of n tokens exactly k = round half up of rate x n are noise, in S = round half up of k / mean_length spans, of
+    uniformly composed lengths, in distinct gaps between the n - k kept tokens; so spans never touch. Features:
+    `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]; as a decoder, `input_ids` holds both and `prefix_length`
+    says where the target starts.
+
+    Example (rate 0.25, mean_length 1: k = 2, S = 2):
+        x       The puppies are frolicking outside the house .
+        input   The puppies are <extra_0> outside <extra_1> house . </s>
+        target  <extra_0> frolicking <extra_1> the </s>
+    """
+
+    name: ClassVar[str] = "span_corruption"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    least = Least(tokens=2)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of span corruption."""
+
+        architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
+        """`decoder` joins input and target in one row."""
+        rate: Rate = 0.15
+        """Share of tokens that are noise."""
+        mean_length: MeanLength = 3.0
+        """Mean length of a span in tokens."""
+        input_length: Annotated[int, Field(ge=3)] = 512
+        """Tokens in a full input, frame included."""
+        target_length: Annotated[int, Field(ge=3)] | None = None
+        """Most tokens in a target; none: what input_length gives."""
+        final_sentinel: bool = False
+        """Close the target with one more sentinel, as in the paper's figure; the released T5 data do not."""
+        placement: Literal["uniform", "t5"] = "uniform"
+        """`uniform`: all placings equally likely; `t5`: the published law, which begins with text, ends with noise."""
+        mode: Literal["none", "R", "S", "X"] = "none"
+        """Mode token in front of the input (UL2)."""
+        grouping: Literal["packed", "document"] = "packed"
+        """Grouping to read."""
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
+        """Special token that opens the decoder's input; added when batches are built, never stored."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._eos = self.id_of("eos")
+        self._rate, self._mean = parts_per_million(options.rate), thousandths(options.mean_length)
+        if not 0 < self._rate < 1_000_000:
+            raise self.refuse_options(f"rate {options.rate} must lie between 0 and 1, both excluded")
+        self._mode = self._mode_id()
+        self.frame = Frame("right", self.id_of(options.decoder_start))
+        self._special = IdSet(vocabulary.special)
+        self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
+        self.grouping = self.grouped(options.grouping, self._longest_row())
+        self._check_capacity()
+        inputs = Feature("input_ids", "ids", 1, "text with a sentinel for each span, </s>")
+        targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
+        prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
+        self.features = (inputs, targets) if options.architecture == "encoder_decoder" else (inputs, prefix)
+
+    def _mode_id(self) -> int | None:
+        mode, modes = self.options.mode, self.vocabulary.modes
+        if mode == "none":
+            return None
+        if mode not in modes:
+            raise self.refuse_options(f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}")
+        return modes[mode]
+
+    def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
+        """Noise tokens and spans of rows of `lengths` content tokens."""
+        noise = count(lengths, self._rate, np.maximum(lengths - 1, 0))
+        kept = lengths - noise
+        room = kept if self.options.placement == "t5" else kept + 1
+        return noise, spans(noise, self._mean, room)
+
+    def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
+        """Tokens of input and target, frames included, for rows of `lengths` content tokens."""
+        noise, marks = self.plan(lengths)
+        inputs = lengths - noise + marks + 1 + (self._mode is not None)
+        return inputs, noise + marks + 1 + self.options.final_sentinel
+
+    def _longest_row(self) -> int:
+        """Largest n whose input and target fit; both grow with n by at most one token a step."""
+        lengths = np.arange(2, LONGEST_ROW + 1)
+        inputs, targets = self.sizes(lengths)
+        fits = inputs <= self.options.input_length
+        if self.options.target_length is not None:
+            fits &= targets <= self.options.target_length
+        if not fits[0]:
+            raise self.refuse_options(
+                f"input_length {self.options.input_length} and target_length {self.options.target_length} leave no "
+                "room for two tokens of text"
+            )
+        if fits.all():
+            raise self.refuse_options(f"input_length {self.options.input_length} allows rows over {LONGEST_ROW} tokens")
+        return int(lengths[np.argmin(fits) - 1])
+
+    def _check_capacity(self) -> None:
+        """Sentinels of the fullest row must exist; a shorter row never needs more."""
+        marks = int(self.plan(np.array([self.raw_length]))[1][0])
+        wanted = marks + self.options.final_sentinel
+        if wanted > len(self._sentinels):
+            raise self.refuse_options(
+                f"a row of {self.raw_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer has "
+                f"{len(self._sentinels)}; lower rate or input_length, or raise mean_length"
+            )
+        special = self.vocabulary.special[self._sentinels[:wanted]]
+        if len(set(self._sentinels[:wanted].tolist())) < wanted or not special.all():
+            raise self.refuse_options("sentinels must be distinct special ids")
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Plan the spans, then weave sentinels into what is kept and into what is taken."""
+        ids = samples.columns["ids"]
+        refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
+        starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
+        values = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        begins = starts.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], starts.lengths)
+        noise = span_mask(len(values), begins, sizes)
+        sentinels = self._sentinels[within(starts.lengths)]
+        inputs = self._inputs(ids.lengths, values[~noise], starts, sizes, sentinels)
+        targets = self._targets(values[noise], starts, sizes, sentinels)
+        if self.options.architecture == "encoder_decoder":
+            return {"input_ids": inputs, "target_ids": targets}
+        return {"input_ids": _joined(inputs, targets), "prefix_length": scalars(inputs.lengths, np.uint16)}
+
+    def _spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
+        """Start of each span in its row, ascending, and its length."""
+        noise, marks = self.plan(lengths)
+        sizes = compose(keys, noise, marks)
+        if self.options.placement == "uniform":
+            gaps = slots(keys, lengths - noise, marks)
+        else:
+            gaps = _t5_slots(keys, lengths - noise, marks)
+        return Ragged(gaps.values + running(sizes.values, sizes.offsets), gaps.offsets), sizes.values
+
+    def _inputs(
+        self, lengths: Int64, kept: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]
+    ) -> Ragged:
+        rows, marks = rows_of(starts), starts.lengths
+        head = 0 if self._mode is None else 1
+        offsets = offsets_of(self.sizes(lengths)[0])
+        within_row = starts.values - running(sizes, starts.offsets) + within(marks)
+        places = [within_row + offsets[rows] + head, offsets[1:] - 1]
+        values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]
+        if self._mode is not None:
+            places.append(offsets[:-1])
+            values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
+        return Ragged(weave(kept, np.concatenate(places), np.concatenate(values)), offsets)
+
+    def _targets(self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]) -> Ragged:
+        rows, marks = rows_of(starts), starts.lengths
+        per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
+        offsets = offsets_of(per_row + marks + 1 + self.options.final_sentinel)
+        places = [running(sizes, starts.offsets) + within(marks) + offsets[rows], offsets[1:] - 1]
+        values = [sentinels, np.full(len(marks), self._eos, dtype=taken.dtype)]
+        if self.options.final_sentinel:
+            places.append(offsets[1:] - 2)
+            values.append(self._sentinels[marks])
+        return Ragged(weave(taken, np.concatenate(places), np.concatenate(values)), offsets)
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`x </s>`."""
+        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put each sentinel's span back; a target that repeats, lacks or adds a sentinel is an error."""
+        inputs = example["input_ids"]
+        if self.options.architecture == "decoder":
+            prefix = int(example["prefix_length"][0])
+            inputs, targets = inputs[:prefix], inputs[prefix:]
+        else:
+            targets = example["target_ids"]
+        for name, ids in (("input", inputs), ("target", targets)):
+            if len(ids) == 0 or ids[-1] != self._eos:
+                raise ValueError(f"objective '{self.label}': the {name} does not end with </s>")
+        content = inputs[0 if self._mode is None else 1 : -1]
+        marks = np.flatnonzero(np.isin(content, self._sentinels))
+        expected = self._sentinels[: len(marks)]
+        pieces = self._target_spans(targets[:-1], len(marks))
+        if (content[marks] != expected).any():
+            raise ValueError(f"objective '{self.label}': sentinels of the input are {content[marks].tolist()}, "
+                             f"expected {expected.tolist()}")  # fmt: skip
+        kept = np.split(content, marks)
+        parts = [kept[0], *(part for piece, rest in zip(pieces, kept[1:], strict=True) for part in (piece, rest[1:]))]
+        return self.framed(np.concatenate(parts))
+
+    def _target_spans(self, target: NDArray[Any], marks: int) -> list[NDArray[Any]]:
+        found = np.flatnonzero(np.isin(target, self._sentinels))
+        wanted = marks + self.options.final_sentinel
+        expected = self._sentinels[:wanted].tolist()
+        pieces = [piece[1:] for piece in np.split(target, found)[1:]]
+        if target[found].tolist() != expected or (wanted and found[0] != 0):
+            raise ValueError(
+                f"objective '{self.label}': sentinels of the target are {target[found].tolist()}, expected {expected}"
+            )
+        if any(len(piece) == 0 for piece in pieces[:marks]) or any(len(piece) for piece in pieces[marks:]):
+            raise ValueError(f"objective '{self.label}': the target has an empty span, or tokens behind the last one")
+        return pieces[:marks]
+
+
+def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
+    """Gaps 1..kept, the last always among them: every row begins with text and ends with noise."""
+    inner = choose(keys, kept - 1, marks - 1, SLOTS)
+    offsets = offsets_of(marks)
+    gaps = weave(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept)
+    return Ragged(gaps, offsets)
+
+
+def _joined(first: Ragged, second: Ragged) -> Ragged:
+    """Row i of the first, then row i of the second."""
+    starts = np.stack((first.offsets[:-1], second.offsets[:-1] + len(first.values)), axis=1).reshape(-1)
+    lengths = np.stack((first.lengths, second.lengths), axis=1).reshape(-1)
+    values = segments(np.concatenate((first.values, second.values)), starts, lengths)
+    return Ragged(values, offsets_of(first.lengths + second.lengths))

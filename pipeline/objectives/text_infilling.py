@@ -1,0 +1,204 @@
+"""Text infilling: one [MASK] for a span of any length, also none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, localcontext
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.example import Feature, Ragged
+from pipeline.kernels import choose, draw, offsets_of, permute, roles, rows_of, running, within
+from pipeline.objectives import Draws
+from pipeline.rates import MeanLength, Rate, count, parts_per_million, thousandths
+from pipeline.seeding import LENGTHS, ORDERS, SLOTS
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import span_mask, starts_in_rows, weave
+
+__all__ = ["TextInfilling", "poisson_thresholds"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class TextInfilling(DenoisingPair):
+    """Text infilling of BART (arXiv 1910.13461 §2.2): spans of Poisson length become one [MASK] each.
+
+    Exactly k = round half up of rate x n tokens (at least one, at most n - 1) are taken. Each span, also one of length
+    0, has a gap between kept tokens to itself, so no two [MASK] touch and the input is never longer than the original.
+    Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
+
+    Example (rate 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; frames left out):
+        target  The puppies are frolicking outside the house .
+        input   The [MASK] puppies are [MASK] house .
+    """
+
+    name: ClassVar[str] = "text_infilling"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 2
+    noise_features = (
+        Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
+        Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of text infilling."""
+
+        rate: Rate = 0.3
+        """Share of the tokens (or words) taken away."""
+        mean_length: MeanLength = 3.0
+        """Mean of the Poisson law of span lengths, in units."""
+        unit: Literal["token", "word"] = "token"
+        """What rate and lengths count."""
+        random_share: Rate = 0.0
+        """Share of spans that become a random id instead of [MASK] (BART large: 0.1)."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._mask = self.id_of("mask")
+        self._rate = parts_per_million(options.rate)
+        self._random_ppm = parts_per_million(options.random_share)
+        self._mean = thousandths(options.mean_length)
+        self._thresholds = poisson_thresholds(self._mean)
+        if self._rate == 0:
+            raise self.refuse_options("rate 0 takes nothing away; expected more than 0")
+
+    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Plan spans in units, map them to tokens, cut them out."""
+        ids = text.ids
+        keys = draws.keys(self.label)
+        bounds, unit_offsets = self._units(ids)
+        starts, lengths = self._plan(keys, np.diff(unit_offsets))
+        spans, rows = starts.lengths, rows_of(starts)
+        if bounds is None:
+            begins, sizes = starts.values + ids.offsets[rows], lengths
+        else:
+            first = starts.values + unit_offsets[rows]
+            begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
+        begins = begins - ids.offsets[0]
+        values = ids.values[ids.offsets[0] : ids.offsets[-1]]
+        kept = values[~span_mask(len(values), begins, sizes)]
+        before = np.cumsum(sizes) - sizes
+        places = begins - before + np.arange(len(begins))
+        marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
+        masked = roles(
+            keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
+            mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
+        )  # fmt: skip
+        taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
+        result = Ragged(weave(kept, places, masked), offsets_of(ids.lengths - taken + spans))
+        token_starts = (begins - ids.offsets[rows] + ids.offsets[0]).astype(np.uint16)
+        noise = {
+            "span_starts": Ragged(token_starts, starts.offsets),
+            "span_lengths": Ragged(sizes.astype(np.uint16), starts.offsets),
+        }
+        return result, noise
+
+    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+        """Between the marks; a sentence that starts inside a span starts behind its mark."""
+        spans, starts = noise["span_starts"], text.sentence_starts
+        old = text.ids.offsets - text.ids.offsets[0]
+        sizes = noise["span_lengths"].values.astype(np.int64)
+        begins = spans.values + old[rows_of(spans)]
+        places = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
+        earlier = np.searchsorted(begins, places, side="left")
+        ends = np.concatenate(([0], np.cumsum(sizes)))
+        overlap = np.zeros(len(places), dtype=np.int64)
+        inside = earlier > 0
+        last = earlier[inside] - 1
+        overlap[inside] = np.maximum(0, begins[last] + sizes[last] - places[inside])
+        taken = np.bincount(rows_of(spans), sizes, minlength=len(old) - 1).astype(np.int64)
+        offsets = offsets_of(text.ids.lengths - taken + spans.lengths)
+        return starts_in_rows(places - ends[earlier] + overlap + earlier, offsets)
+
+    def _units(self, ids: Ragged) -> tuple[Int64 | None, Int64]:
+        """Token bounds of all words (None: tokens are the units), and where each row's units start among all."""
+        if self.options.unit == "token":
+            return None, ids.offsets
+        opens = self.vocabulary.word_start[ids.values]
+        opens[ids.offsets[:-1][ids.lengths > 0]] = True
+        first = np.flatnonzero(opens)
+        return np.append(first, len(ids.values)), np.searchsorted(first, ids.offsets)
+
+    def _plan(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
+        """Start and length of each span, in units of its row and in their order."""
+        noise = count(units, self._rate, np.maximum(1, units - 1))
+        kept = units - noise
+        lengths = _fit(self._drawn_lengths(keys, noise), np.minimum(kept + 1, noise))
+        spans = lengths.lengths
+        order = permute(keys, spans, ORDERS)
+        shuffled = lengths.values[order.values + np.repeat(lengths.offsets[:-1], spans)]
+        gaps = choose(keys, kept + 1, spans, SLOTS)
+        return Ragged(gaps.values + running(shuffled, lengths.offsets), gaps.offsets), shuffled
+
+    def _drawn_lengths(self, keys: UInt64, noise: Int64) -> Ragged:
+        """Lengths until their sum reaches `noise`, the last one cut."""
+        words = 32 + (1500 * noise + self._mean - 1) // self._mean
+        while True:
+            offsets = offsets_of(words)
+            drawn = np.searchsorted(self._thresholds, draw(keys, LENGTHS, words) >> np.uint64(32), side="right")
+            before = running(drawn, offsets)
+            wanted = np.repeat(noise, words)
+            totals = before[offsets[1:] - 1] + drawn[offsets[1:] - 1]
+            if (totals >= noise).all():
+                break
+            words = np.where(totals < noise, 2 * words, words)
+        used = before < wanted
+        lengths = np.minimum(drawn, wanted - before)[used]
+        row = np.repeat(np.arange(len(noise)), words)[used]
+        return Ragged(lengths, offsets_of(np.bincount(row, minlength=len(noise))))
+
+    def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
+        """Cut the marks out and open the spans again."""
+        starts, lengths = noise["span_starts"].astype(np.int64), noise["span_lengths"].astype(np.int64)
+        size = len(content) - len(starts) + int(lengths.sum())
+        marks = starts - (np.cumsum(lengths) - lengths) + np.arange(len(starts))
+        if len(starts) and (marks[-1] >= len(content) or (np.diff(marks) < 1).any()):
+            raise ValueError(f"spans {starts.tolist()} of {lengths.tolist()} tokens do not fit the input")
+        restored = np.full(size, LOST, dtype=np.int64)
+        restored[~span_mask(size, starts, lengths)] = np.delete(content, marks)
+        return restored
+
+
+def _fit(lengths: Ragged, most: Int64) -> Ragged:
+    """At most `most` spans a row: drop zero lengths (last first), then merge the last ones."""
+    spans = lengths.lengths
+    if (spans <= most).all():
+        return lengths
+    zero = lengths.values == 0
+    zeros_before = running(zero, lengths.offsets)
+    zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
+    rows = rows_of(lengths)
+    excess = np.minimum(zeros, np.maximum(spans - most, 0))
+    keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
+    left = Ragged(lengths.values[keep], offsets_of(spans - excess))
+    counts = np.minimum(left.lengths, most)
+    place = np.minimum(within(left.lengths), (most - 1)[rows_of(left)])
+    offsets = offsets_of(counts)
+    merged = np.bincount(place + offsets[rows_of(left)], left.values, minlength=offsets[-1]).astype(np.int64)
+    return Ragged(merged, offsets)
+
+
+def poisson_thresholds(mean_thousandths: int) -> UInt64:
+    """Cumulative Poisson law as 32-bit thresholds: a 32-bit word u means the number of thresholds <= u.
+
+    As many lengths as leave less than 2**-22 behind them (16 at mean 3); what is left joins the last one.
+    """
+    with localcontext() as context:
+        context.prec = 60
+        mean = Decimal(mean_thousandths) / 1000
+        term = (-mean).exp()
+        total, table = term, []
+        while 1 - total >= Decimal(2) ** -22:
+            table.append(int(total * 2**32))
+            term = term * mean / (len(table))
+            total += term
+    return np.array(table, dtype=np.uint64)
