@@ -62,8 +62,8 @@ _FRENCH: Final = _rules(
     numeric="n no nos p pp fig vol t chap art al § éd tab sect janv févr avr juil sept oct nov déc",
     maybe="etc j.-c s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
     openers="le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses leur leurs mais "
-    "et ou donc or car dans en à au aux de du d pour par avec sans sur sous après avant quand lorsque si comme c qui que "
-    "quoi où pourquoi comment alors puis ainsi cependant",
+    "et ou donc or car dans en à au aux de du d pour par avec sans sur sous après avant quand lorsque si comme c qui "
+    "que quoi où pourquoi comment alors puis ainsi cependant",
 )
 _SPANISH: Final = _rules(
     never="sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr sto sta mons "

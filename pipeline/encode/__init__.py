@@ -1,0 +1,1 @@
+"""The stage that turns documents into token documents."""

@@ -1,0 +1,228 @@
+"""Later passes of encode: codes for the whole set, runs merged into token shards, and the manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.encode.runs import read_range, run_schema
+from pipeline.encode.token_set import (
+    DOCUMENTS_SCHEMA,
+    TOKEN_COUNTS_SCHEMA,
+    identities,
+    token_columns,
+    write_table,
+)
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.example import Ragged, Rows
+from pipeline.heldout import is_heldout
+from pipeline.shard_format import shard_name
+from pipeline.shards import ShardInfo, auto_block_rows, write_manifest, write_shard
+from pipeline.stage import Counts, Output, Pass, add_counts, records
+from pipeline.tokenizers import NAME_FILE, VOCABULARY_FILE
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["MERGE_VERSION", "Codes", "Manifest", "Merge"]
+
+MERGE_VERSION: Final = 1
+_MOST_LANGUAGES: Final = 255
+_CODES: Final = "tmp/codes.json"
+
+
+@dataclass(frozen=True)
+class Codes(Pass):
+    """One unit: what all shards must agree on, from the counts of the first pass.
+
+    Codes of languages and of source groups are their places in the sorted list, so they depend on the set alone.
+    """
+
+    name: str
+    units: int
+    id_bytes: int
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Write `tmp/codes.json`.
+
+        Raises:
+            ConfigurationError: there are no token documents, or more than 255 languages.
+        """
+        counts: Counts = {}
+        for record in records(output.folder, "tokenise"):
+            add_counts(counts, record.counts)
+        if not counts.get("documents_out"):
+            raise ConfigurationError("no documents to encode: every one was left out, see the reports of the stages")
+        languages = sorted(counts["tokens_by_language"])
+        if len(languages) > _MOST_LANGUAGES:
+            raise ConfigurationError(
+                f"{len(languages)} languages: a token set codes at most {_MOST_LANGUAGES}; keep fewer by clean.language"
+            )
+        sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
+        row_bytes = 20 + (self.id_bytes * counts["tokens"] + 4 * sentences) / counts["documents_out"]
+        codes = {
+            "languages": languages,
+            "source_groups": sorted(counts["tokens_by_source"]),
+            "tokens_by_language": counts["tokens_by_language"],
+            "tokens_by_source": counts["tokens_by_source"],
+            "block_rows": auto_block_rows(row_bytes),
+        }
+        with output.file(_CODES) as path:
+            path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
+        return {}
+
+
+def _codes(folder: Path) -> Any:
+    return json.loads((folder / _CODES).read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Merge(Pass):
+    """One unit a shard: its range of every run becomes `shard-*.arrow` and `documents-*.arrow`."""
+
+    name: str
+    units: int
+    parts: int
+    tokenizer: Path
+    heldout: float
+    seed: int
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Write the shard in (order, uid) order, its documents, and intermediates for the manifest."""
+        vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
+        codes = _codes(output.folder)
+        table = self._table(output.folder, unit, vocabulary.id_dtype)
+        rows = _rows(table, codes)
+        with output.file(shard_name(unit, self.units, "arrow")) as path:
+            info = write_shard(
+                path,
+                rows,
+                token_columns(vocabulary.size),
+                block_rows=codes["block_rows"],
+                codec="zstd",
+                metadata={"clozeline.kind": "tokens", "clozeline.tokenizer": vocabulary.fingerprint},
+                name=shard_name(unit, self.units, "arrow"),
+            )
+        with output.file(_documents_name(unit, self.units)) as path:
+            lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
+            write_table(path, table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names), DOCUMENTS_SCHEMA)
+        with output.file(f"tmp/shards/{unit:06d}.json") as path:
+            path.write_text(json.dumps(info.to_json()), encoding="utf-8")
+        return self._count(unit, rows, vocabulary.size, output)
+
+    def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
+        """Documents of the shard from all runs, sorted.
+
+        Raises:
+            IntegrityError: two documents have one uid.
+        """
+        paths = [folder / f"tmp/runs/{part:06d}.arrow" for part in range(self.parts)]
+        batches = [batch for path in paths for batch in read_range(path, shard, id_dtype)]
+        table = pa.Table.from_batches(batches, schema=run_schema(id_dtype)).combine_chunks()
+        order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
+        sorting = np.lexsort((uids.view("S16").reshape(-1), order))
+        twice = np.flatnonzero((uids[sorting[1:]] == uids[sorting[:-1]]).all(axis=1))
+        if len(twice):
+            uid = uids[sorting[twice[0]]].tobytes().hex()
+            raise IntegrityError(
+                f"shard {shard}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
+                "source name and place; give them different `source` labels"
+            )
+        return table.take(pa.array(sorting)).combine_chunks()
+
+    def _count(self, unit: int, rows: Rows, size: int, output: Output) -> Counts:
+        """Count the ids of documents that are not held out, for the manifest."""
+        tokens = rows.columns["token_ids"]
+        uids = rows.fixed["document_uid"]
+        held = np.array([is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_)
+        training = tokens.values[~np.repeat(held, tokens.lengths)]
+        with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
+            np.save(sink, np.bincount(training, minlength=size).astype(np.uint64))
+        return {
+            "merged": {"documents": len(rows), "tokens": len(tokens.values)},
+            "held_out": {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)},
+        }
+
+
+def _documents_name(shard: int, shards: int) -> str:
+    return f"documents-{shard:05d}-of-{shards:05d}.arrow"
+
+
+def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
+    fixed = {
+        "document_uid": identities(table.column("uid")),
+        "language": _coded(table.column("language"), codes["languages"], np.uint8),
+        "source_group": _coded(table.column("source_group"), codes["source_groups"], np.uint16),
+    }
+    return Rows(fixed, {name: _ragged(table.column(name)) for name in ("token_ids", "sentence_starts")})
+
+
+def _coded(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
+    code = {name: index for index, name in enumerate(names)}
+    return np.array([code[name] for name in column.to_pylist()], dtype=dtype)
+
+
+def _ragged(column: pa.ChunkedArray) -> Ragged:
+    chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    offsets = chunk.offsets.to_numpy()
+    values = chunk.values.to_numpy()[offsets[0] : offsets[-1]] if len(chunk) else chunk.values.to_numpy()[:0]
+    return Ragged(values, (offsets - offsets[0]).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Manifest(Pass):
+    """One unit, the last: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
+
+    name: str
+    units: int
+    corpus: str
+    shards: int
+    tokenizer: Path
+    seed: int
+    config: Mapping[str, Any]
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Sum the counts of the shards and write what is known of the whole set."""
+        folder = output.folder
+        vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
+        codes = _codes(folder)
+        infos = [
+            ShardInfo.from_json(json.loads((folder / f"tmp/shards/{shard:06d}.json").read_text(encoding="utf-8")))
+            for shard in range(self.shards)
+        ]
+        totals = np.zeros(vocabulary.size, np.uint64)
+        for shard in range(self.shards):
+            totals += np.load(folder / f"tmp/counts/{shard:06d}.npy")
+        with output.file("token_counts.arrow") as path:
+            columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
+            write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
+        write_manifest(
+            folder,
+            name=self.corpus,
+            kind="tokens",
+            seed=self.seed,
+            tokenizer={
+                "name": (self.tokenizer / NAME_FILE).read_text(encoding="utf-8").strip(),
+                "fingerprint": vocabulary.fingerprint,
+                "vocab_size": vocabulary.size,
+                "special_ids": vocabulary.specials,
+                "sentinels": list(vocabulary.sentinels),
+            },
+            columns=token_columns(vocabulary.size),
+            block_rows=codes["block_rows"],
+            container="arrow",
+            codec="zstd",
+            shards=infos,
+            output=output,
+            totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
+            languages=codes["languages"],
+            source_groups=codes["source_groups"],
+            parents=[{"name": "train_tokenizer", "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            config=dict(self.config),
+        )
+        return {}

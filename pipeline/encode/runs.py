@@ -1,0 +1,124 @@
+"""Sorted runs of token documents: what lies between a part and the shards.
+
+A run file holds Arrow record batches one after another, without header or footer, in one or more *flushes*. A flush
+is sorted by (order, uid) and cut by shard, so the documents of shard k are one byte range of each flush; the index
+gives its bounds. Reading shard k touches nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.document import Document
+from pipeline.errors import IntegrityError
+
+__all__ = ["RunWriter", "read_range", "run_schema"]
+
+_FLUSH_BYTES: Final = 1 << 26
+_ROW_BYTES: Final = 256
+"""About what a document's identity and origin take, beside its tokens."""
+
+
+def run_schema(id_dtype: Any) -> pa.Schema:
+    """Columns of a run; `order` is the document's place among all documents, `order * shards >> 64` its shard."""
+    ids = pa.from_numpy_dtype(id_dtype)
+    return pa.schema(
+        [
+            pa.field("order", pa.uint64(), nullable=False),
+            pa.field("uid", pa.binary(16), nullable=False),
+            pa.field("token_ids", pa.large_list(ids), nullable=False),
+            pa.field("sentence_starts", pa.large_list(pa.uint32()), nullable=False),
+            pa.field("language", pa.utf8(), nullable=False),
+            pa.field("source_group", pa.utf8(), nullable=False),
+            pa.field("source", pa.utf8(), nullable=False),
+            pa.field("offset", pa.uint64(), nullable=False),
+            pa.field("length", pa.uint64(), nullable=False),
+            pa.field("url", pa.utf8()),
+        ]
+    )
+
+
+class RunWriter:
+    """Collects documents and writes a flush whenever about 64 MiB are held.
+
+    Args:
+        sink: binary file, written from its start.
+        id_dtype: numpy type of token ids.
+        shards: number of shards of the token set.
+    """
+
+    def __init__(self, sink: BinaryIO, id_dtype: Any, shards: int) -> None:
+        self._sink = sink
+        self._schema = run_schema(id_dtype)
+        self._shards = shards
+        self._rows: list[tuple[Any, ...]] = []
+        self._held = 0
+        self._index: list[list[int]] = []
+
+    def add(self, document: Document, order: int, ids: NDArray[Any], sentence_starts: NDArray[np.uint32]) -> None:
+        """Add a token document."""
+        origin = (document.language, document.source_group, document.source, document.offset, document.length)
+        self._rows.append((order, document.uid, ids, sentence_starts, *origin, document.url))
+        self._held += ids.nbytes + sentence_starts.nbytes + _ROW_BYTES
+        if self._held >= _FLUSH_BYTES:
+            self._flush()
+
+    def close(self) -> NDArray[np.int64]:
+        """Write what is held. Returns the index, shape [flushes, shards + 1]: byte bounds of each shard's documents."""
+        if self._rows:
+            self._flush()
+        return np.array(self._index, dtype=np.int64).reshape(-1, self._shards + 1)
+
+    def _flush(self) -> None:
+        self._rows.sort(key=lambda row: row[:2])
+        shard_of = [row[0] * self._shards >> 64 for row in self._rows]
+        bounds = np.searchsorted(shard_of, np.arange(self._shards + 1)).tolist()
+        position = self._index[-1][-1] if self._index else 0
+        offsets = [position]
+        for first, last in pairwise(bounds):
+            if first < last:
+                position += self._sink.write(self._batch(self._rows[first:last]).serialize())
+            offsets.append(position)
+        self._index.append(offsets)
+        self._rows, self._held = [], 0
+
+    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+        columns = zip(*rows, strict=True)
+        arrays = [
+            _lists(values, field.type) if pa.types.is_large_list(field.type) else pa.array(values, field.type)
+            for field, values in zip(self._schema, columns, strict=True)
+        ]
+        return pa.record_batch(arrays, schema=self._schema)
+
+
+def _lists(values: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.Array:
+    offsets = np.cumsum([0, *(len(value) for value in values)], dtype=np.int64)
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(values), kind.value_type))
+
+
+def read_range(path: Path, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
+    """The documents of one shard in a run file: one batch for each flush that has any.
+
+    Raises:
+        IntegrityError: the file is missing, or not what its index says.
+    """
+    schema = run_schema(id_dtype)
+    batches = []
+    try:
+        index = np.load(path.with_suffix(".npy"), mmap_mode="r")
+        with path.open("rb") as file:
+            for first, last in index[:, shard : shard + 2].tolist():
+                if first < last:
+                    file.seek(first)
+                    message = pa.ipc.read_message(pa.py_buffer(file.read(last - first)))
+                    batches.append(pa.ipc.read_record_batch(message, schema))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise IntegrityError(f"{path}: not a run of token documents ({error}); remove it and run again") from error
+    return batches

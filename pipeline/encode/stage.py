@@ -1,0 +1,75 @@
+"""Encode: documents become token documents, in shards that no task count can change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Annotated, Any, ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT, to_plain
+from pipeline.encode.merge import MERGE_VERSION, Codes, Manifest, Merge
+from pipeline.encode.tokenise import TOKENISE_VERSION, Tokenise
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe
+from pipeline.registry import Chosen, OneOf, choose
+from pipeline.stage import Counts, Pass, Stage, require_equal
+
+__all__ = ["EncodeConfig", "EncodeStage"]
+
+
+def _regex() -> Chosen:
+    return choose("pipeline.sentences", "regex")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class EncodeConfig:
+    """How documents become tokens."""
+
+    sentences: Annotated[Any, OneOf("pipeline.sentences")] = field(default_factory=_regex)
+    """splitter of sentences, a file of pipeline/sentences/: `regex`, or `lines` where each line is a sentence"""
+
+
+class EncodeStage(Stage):
+    """Tokenise each part into sorted runs, agree on codes, merge the runs shard by shard, write the manifest."""
+
+    name: ClassVar[str] = "encode"
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.encode is None:
+            raise ConfigurationError("the recipe has no key 'encode'")
+        if recipe.train_tokenizer is None:
+            raise ConfigurationError("'encode' needs a tokenizer: add the key `train_tokenizer` to the recipe")
+        self.config: EncodeConfig = recipe.encode
+
+    def version(self) -> int:
+        """Versions of both passes, of the splitter and of the tokenizer."""
+        tokenizer = self.recipe.train_tokenizer.chosen().type
+        return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + int(tokenizer.VERSION)
+
+    def passes(self) -> Sequence[Pass]:
+        """Parts, then one unit for what all shards share, then shards, then the manifest."""
+        recipe, plan = self.recipe, self.recipe.plan()
+        units, shards = len(plan.units), plan.shards
+        documents = recipe.documents_folder("encode")
+        tokenizer = recipe.folder("train_tokenizer") / "tokenizer"
+        id_bytes = 2 if recipe.train_tokenizer.size <= 65536 else 4
+        return [
+            Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, shards, recipe.seed),
+            Codes("codes", 1, id_bytes),
+            Merge("merge", shards, units, tokenizer, recipe.heldout.fraction, recipe.seed),
+            Manifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
+        ]
+
+    def check(self, counts: Counts) -> None:
+        """Documents are encoded or rejected; what was merged is what was tokenised."""
+        rejected = sum(counts.get("rejected", {}).values())
+        documents = counts.get("documents_out", 0)
+        require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
+                      documents + rejected)  # fmt: skip
+        if "documents_in" in counts and "merged" in counts:
+            merged = counts["merged"]
+            require_equal(self.name, "tokens encoded", counts["tokens"], "tokens in shards", merged["tokens"])
+            require_equal(self.name, "documents encoded", documents, "documents in shards", merged["documents"])

@@ -1,0 +1,57 @@
+"""The files of a token set: columns of its shards, of the document table beside them, and of the token counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.shards import ColumnSpec
+
+__all__ = ["DOCUMENTS_SCHEMA", "TOKEN_COUNTS_SCHEMA", "identities", "token_columns", "write_table"]
+
+DOCUMENTS_SCHEMA: Final = pa.schema(
+    [
+        pa.field("uid", pa.binary(16), nullable=False),
+        pa.field("source", pa.utf8(), nullable=False),
+        pa.field("offset", pa.uint64(), nullable=False),
+        pa.field("length", pa.uint64(), nullable=False),
+        pa.field("url", pa.utf8()),
+        pa.field("language", pa.utf8(), nullable=False),
+        pa.field("tokens", pa.uint32(), nullable=False),
+    ]
+)
+"""Columns of `documents-*.arrow`: where each document of a token shard came from, in the shard's order."""
+
+TOKEN_COUNTS_SCHEMA: Final = pa.schema(
+    [pa.field("id", pa.uint32(), nullable=False), pa.field("count", pa.uint64(), nullable=False)]
+)
+"""Columns of `token_counts.arrow`: how often each id occurs in the documents that are not held out."""
+
+_TABLE_ROWS: Final = 1 << 16
+
+
+def token_columns(vocab_size: int) -> list[ColumnSpec]:
+    """Columns of a token shard."""
+    return [
+        ColumnSpec("document_uid", "binary16", "fixed", "the document"),
+        ColumnSpec("language", "uint8", "fixed", "code; names stand in the manifest"),
+        ColumnSpec("source_group", "uint16", "fixed", "code of the input's label; names stand in the manifest"),
+        ColumnSpec("token_ids", "uint16" if vocab_size <= 65536 else "uint32", "list", "the document's tokens"),
+        ColumnSpec("sentence_starts", "uint32", "list", "token at which each sentence begins, first 0, ascending"),
+    ]
+
+
+def identities(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Uids as an array of bytes, shape [n, 16]."""
+    return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(-1, 16)
+
+
+def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
+    """Write a plain Arrow file, zstd buffers; the bytes depend on the rows alone."""
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
+    with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
+        writer.write_table(table.cast(schema), max_chunksize=_TABLE_ROWS)

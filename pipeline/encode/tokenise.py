@@ -1,0 +1,110 @@
+"""First pass of encode: the documents of a part become token documents, in runs sorted by shard order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.document import Document
+from pipeline.document_files import read_documents
+from pipeline.encode.runs import RunWriter
+from pipeline.encode.sentence_starts import sentence_starts
+from pipeline.registry import Chosen
+from pipeline.seeding import order_key
+from pipeline.sentences import Sentences
+from pipeline.stage import Counts, Output, Pass, add_counts
+from pipeline.tokenizers import Tokenizer, load_tokenizer
+
+__all__ = ["TOKENISE_VERSION", "TokenDocument", "Tokenise", "token_documents"]
+
+TOKENISE_VERSION: Final = 1
+_BATCH_DOCUMENTS: Final = 256
+_BATCH_CHARACTERS: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDocument:
+    """A document's tokens and where its sentences begin among them; `sentences` counts them before any merge."""
+
+    document: Document
+    ids: NDArray[Any]
+    sentence_starts: NDArray[np.uint32]
+    sentences: int
+
+
+def token_documents(
+    documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences
+) -> Iterator[TokenDocument]:
+    """Tokens and sentence starts of a batch of documents; none for a document without text."""
+    for document, encoding in zip(documents, tokenizer.encode([item.text for item in documents]), strict=True):
+        if len(encoding.ids) == 0:
+            yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0)
+            continue
+        starts = splitter.starts(document.text, document.language)
+        tokens = sentence_starts(document.text, starts, encoding.starts)
+        yield TokenDocument(document, encoding.ids, tokens, len(starts))
+
+
+@dataclass(frozen=True)
+class Tokenise(Pass):
+    """One unit a part: writes `tmp/runs/<unit:06d>.arrow` and its index."""
+
+    name: str
+    units: int
+    documents: Path
+    tokenizer: Path
+    sentences: Chosen
+    shards: int
+    seed: int
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Encode a part; a part whose unit failed in an earlier stage is empty."""
+        tokenizer = load_tokenizer(self.tokenizer)
+        splitter: Sentences = self.sentences.build()
+        path = self.documents / "documents" / f"{unit:06d}.arrow"
+        counts: Counts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
+        with output.file(f"tmp/runs/{unit:06d}.arrow") as file, file.open("wb") as sink:
+            writer = RunWriter(sink, tokenizer.vocabulary.id_dtype, self.shards)
+            for batch in _batches(read_documents(path) if path.exists() else ()):
+                for item in token_documents(batch, tokenizer, splitter):
+                    add_counts(counts, _counted(item))
+                    if len(item.ids):
+                        order = order_key(item.document.uid, "order", self.seed)
+                        writer.add(item.document, order, item.ids, item.sentence_starts)
+            index = writer.close()
+        with output.file(f"tmp/runs/{unit:06d}.npy") as file, file.open("wb") as sink:
+            np.save(sink, index)
+        return counts
+
+
+def _counted(item: TokenDocument) -> Counts:
+    if len(item.ids) == 0:
+        return {"documents_in": 1, "rejected": {"no_tokens": 1}}
+    tokens = len(item.ids)
+    return {
+        "documents_in": 1,
+        "documents_out": 1,
+        "tokens": tokens,
+        "characters": len(item.document.text),
+        "sentences": {"found": item.sentences, "merged": item.sentences - len(item.sentence_starts)},
+        "tokens_by_language": {item.document.language: tokens},
+        "tokens_by_source": {item.document.source_group: tokens},
+    }
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    batch: list[Document] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document.text)
+        if len(batch) == _BATCH_DOCUMENTS or characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch

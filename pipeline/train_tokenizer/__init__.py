@@ -1,0 +1,1 @@
+"""The stage that learns a tokenizer from a sample of the documents."""

@@ -1,0 +1,129 @@
+"""Train a tokenizer: one unit that draws a sample, learns the pieces and publishes `tokenizer/`."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe
+from pipeline.registry import Chosen, choose
+from pipeline.stage import TEMPORARY, Counts, Output, Pass, Stage, require_equal
+from pipeline.tokenizers import NAME_FILE, VOCABULARY_FILE, save_tokenizer
+from pipeline.train_tokenizer.sample import SAMPLE_VERSION, choose_sample, temporary_folder
+
+__all__ = ["TrainTokenizerConfig", "TrainTokenizerStage"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TrainTokenizerConfig:
+    """Which tokenizer to train, how large, on how much text."""
+
+    name: str = "byte_bpe"
+    """algorithm, a file of pipeline/tokenizers/"""
+    size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+    """number of ids, specials and sentinels included; texts too small for it give a smaller vocabulary, and a warning
+    says so"""
+    sample_bytes: Annotated[int, Field(ge=1)] | None = None
+    """bytes of text to learn from, about; default: 10 GB for byte_bpe, 1 GB for unigram (which needs some 30 bytes of
+    memory for each)"""
+    options: dict[str, Any] = field(default_factory=dict)
+    """further options of the algorithm, see its file"""
+
+    def __post_init__(self) -> None:
+        try:
+            self.chosen()
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
+    def chosen(self) -> Chosen:
+        """The algorithm with its validated options."""
+        if "size" in self.options:
+            raise ConfigurationError("give `size` beside `options`, not inside")
+        return choose("pipeline.tokenizers", {**self.options, "name": self.name, "size": self.size})
+
+
+class TrainTokenizerStage(Stage):
+    """Learns from documents that are not held out."""
+
+    name: ClassVar[str] = "train_tokenizer"
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.train_tokenizer is None:
+            raise ConfigurationError("the recipe has no key 'train_tokenizer'")
+        self.config: TrainTokenizerConfig = recipe.train_tokenizer
+
+    def version(self) -> int:
+        """Versions of the algorithm and of the sample."""
+        return SAMPLE_VERSION + int(self.config.chosen().type.VERSION)
+
+    def passes(self) -> Sequence[Pass]:
+        """The one pass, of one unit."""
+        chosen = self.config.chosen()
+        budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
+        folder = self.recipe.documents_folder("train_tokenizer") / "documents"
+        parts = tuple(folder / f"{unit:06d}.arrow" for unit in range(len(self.recipe.plan().units)))
+        return [TrainTokenizer("main", 1, chosen, budget, parts, self.recipe.heldout.fraction, self.recipe.seed)]
+
+    def check(self, counts: Counts) -> None:
+        """Every document is in the sample, held out, or beyond the budget."""
+        accounted = counts.get("sample", {}).get("documents", 0) + sum(counts.get("skipped", {}).values())
+        require_equal(self.name, "documents_in", counts.get("documents_in", 0), "sample + skipped", accounted)
+
+
+@plain_dataclass(frozen=True)
+class TrainTokenizer(Pass):
+    """Draw the sample, train, publish."""
+
+    name: str
+    units: int
+    chosen: Chosen
+    budget: int
+    parts: tuple[Path, ...]
+    heldout: float
+    seed: int
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Publish the model file, `vocabulary.json` and `name` below `tokenizer/`.
+
+        Raises:
+            ConfigurationError: there is no text to learn from, or `size` has no room for the reserved pieces.
+        """
+        parts = [part for part in self.parts if part.exists()]  # a unit that failed earlier left none
+        with temporary_folder(output.folder / TEMPORARY) as temporary:
+            folder = Path(temporary)
+            sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder)
+            if sample.bytes == 0:
+                raise ConfigurationError(
+                    f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} documents "
+                    f"{sample.held_out} are held out; see the reasons in the report of the stage before"
+                )
+            tokenizer = self.chosen.type.train(sample.texts(), self.chosen.options, folder / "tokenizer")
+            save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
+            for name in (tokenizer.FILE, VOCABULARY_FILE, NAME_FILE):
+                with output.file(f"tokenizer/{name}") as path:
+                    shutil.copyfile(folder / "tokenizer" / name, path)
+        asked, size = self.chosen.options.size, tokenizer.vocabulary.size
+        if size < asked:
+            _LOG.warning(
+                "train_tokenizer: %s bytes of text support %s pieces, not the %s asked for; the vocabulary has %s",
+                sample.bytes, size, asked, size,
+            )  # fmt: skip
+        return {
+            "documents_in": sample.documents + sample.held_out + sample.over_budget,
+            "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},
+            "sample": {"documents": sample.documents, "bytes": sample.bytes},
+            "vocabulary": {"asked": asked, "size": size},
+        }
