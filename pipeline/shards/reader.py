@@ -141,7 +141,8 @@ def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
     numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
     if (index.shard != ordered).any() or (index.block != numbers).any():
         raise ManifestError(f"{path}: the index does not list the shards' blocks in order")
-    full = np.append(index.shard[:-1] == index.shard[1:], [False] * bool(len(index)))
+    full = np.zeros(len(index), np.bool_)  # all but the last block of each shard
+    full[:-1] = index.shard[:-1] == index.shard[1:]
     wrong = (index.rows < 1) | (index.rows > manifest.block_rows) | (full & (index.rows != manifest.block_rows))
     if wrong.any():
         raise ManifestError(

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.shards import CorruptBlock, ShardSet
+from tests.shard_sets import toy_set
+from train.errors import StreamError
+from train.stream import Stream
+
+
+def open_stream(shards: ShardSet, **options: Any) -> Stream:
+    settings = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, **options}
+    return Stream(shards, rank=0, world_size=1, **settings)
+
+
+def run(stream: Stream, steps: int) -> None:
+    for _ in range(steps):
+        stream.next_step()
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[offset] ^= 1 << bit
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_flipped_bit_surfaces_with_shard_and_block(tmp_path: Path, threads: int) -> None:
+    shards = toy_set(tmp_path, [16, 16])
+    flip(shards.shard_path(1), int(shards.index.offset[6]) + 200)
+    with open_stream(shards, io_threads=threads) as stream, pytest.raises(CorruptBlock) as caught:
+        run(stream, 8)
+    assert (caught.value.shard, caught.value.block) == (str(shards.shard_path(1)), 2)
+    assert caught.value.expected != caught.value.got
+
+
+def test_asking_again_reads_again(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [32])
+    path = shards.shard_path(0)
+    whole = path.read_bytes()
+    flip(path, int(shards.index.offset[6]) + 200)
+    with open_stream(shards) as stream, open_stream(shards, io_threads=0) as reference:
+        with pytest.raises(CorruptBlock):
+            run(stream, 8)
+        path.write_bytes(whole)
+        reference.set_position(stream.samples)
+        assert (stream.next_step()[0].origin == reference.next_step()[0].origin).all()
+
+
+def test_a_shard_truncated_while_streaming_is_an_exception(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [400], block_rows=20)
+    with open_stream(shards, prefetch_blocks=0) as stream:
+        stream.next_step()
+        os.truncate(shards.shard_path(0), 1000)
+        with pytest.raises(CorruptBlock, match="truncated"):
+            run(stream, 50)
+
+
+def open_files() -> set[str]:
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found.add(str(entry.readlink()))
+        except FileNotFoundError:  # the descriptor of this listing itself
+            continue
+    return {name for name in found if name.startswith("/") and "shard-" in name}
+
+
+def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    stream = open_stream(toy_set(tmp_path, [100]), io_threads=3)
+    one_pass = stream.one_pass()
+    next(one_pass)
+    stream.next_step()
+    assert set(threading.enumerate()) - before
+    one_pass.close()
+    stream.close()
+    stream.close()
+    assert set(threading.enumerate()) <= before
+    assert not open_files()
+    with pytest.raises(StreamError, match="closed"):
+        stream.next_step()
+    with pytest.raises(StreamError, match="closed"):
+        next(stream.one_pass())
+
+
+def test_an_abandoned_pass_leaves_no_threads(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with open_stream(toy_set(tmp_path, [100])) as stream:
+        next(stream.one_pass())
+        gc.collect()
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_forked_process_is_told(tmp_path: Path) -> None:
+    with open_stream(toy_set(tmp_path, [100])) as stream:
+        stream.next_step()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                stream.next_step()
+                message = b"no error"
+            except StreamError as error:
+                message = str(error).encode()
+            os.write(writing, message)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            message = pipe.read().decode()
+        os.waitpid(child, 0)
+        assert f"belongs to process {os.getpid()}" in message
+        stream.next_step()
+
+
+def test_a_sample_set_needs_a_transform(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [10], kind="samples", objective=None)
+    with pytest.raises(ConfigurationError, match="samples, not examples"):
+        open_stream(shards)
+
+
+def test_an_empty_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no rows"):
+        open_stream(toy_set(tmp_path, [0, 0]))
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5])
+def test_sets_smaller_than_lanes_and_block(tmp_path: Path, size: int) -> None:
+    shards = toy_set(tmp_path, [size], block_rows=64)
+    with open_stream(shards, global_batch=16, micro_batch=16) as stream:
+        (batch,) = stream.next_step()  # several epochs in one step
+        found = np.unique(batch.origin[batch.origin[:, 0] >= 0][:, 2]).tolist()
+        assert found == list(range(size))
