@@ -1,0 +1,91 @@
+"""A small corpus taken through tokenizer, encode, group and corrupt: real sets for the tools to look at."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+from pipeline import registry
+from pipeline.config import validate
+from pipeline.document import Document, document_uid
+from pipeline.document_files import write_documents
+from pipeline.recipe import Recipe
+from pipeline.runner import stage_of
+from pipeline.stage import Record, UnitRunner
+from tests.pipeline.miniature import text
+
+RECIPE = """
+corpus: tools
+seed: 3
+heldout: {fraction: 0.1}
+train_tokenizer: {name: byte_bpe, size: 600}
+encode: {}
+group: {block_rows: 16}
+corrupt:
+  - {name: masked_lm, max_length: 48, variants: 2, block_rows: 16}
+  - {name: span_corruption, input_length: 48, container: tar, block_rows: 16}
+  - {name: causal_lm, max_length: 48, block_rows: 16}
+  - {name: document_rotation, max_length: 48, block_rows: 16, container: tar}
+  - {name: text_infilling, max_length: 48, block_rows: 16}
+  - name: composition
+    label: bart
+    max_length: 48
+    block_rows: 16
+    steps: [{name: sentence_reordering}, {name: text_infilling}]
+"""
+
+
+def documents() -> list[Document]:
+    """Thirty documents; one of them carries markup that a page must not take for its own."""
+    found = []
+    for number in range(30):
+        body = text(number, 4 + number % 9)
+        if number == 0:
+            body = "<script>alert('x')</script> " * 12 + "& <b>bold</b> [red]text[/red]. " * 6
+        uid = document_uid("tools", "crawl/page.warc.gz", "warc-gz", 1000 * number)
+        found.append(
+            Document(uid=uid, text=body, source="crawl/page.warc.gz", offset=1000 * number, length=900,
+                     url=f"http://site.example/{number}?a=1&b=2", language="en", n_chars=len(body))
+        )  # fmt: skip
+    return found
+
+
+def build(output: Path) -> Path:
+    """Write all sets below `output`; objectives are those of the recipe that exist."""
+    plan_file = output / "clean" / "plan.json"
+    part = output / "clean" / "documents" / "000000.arrow"
+    part.parent.mkdir(parents=True)
+    write_documents(part, documents())
+    unit = {"unit": 0, "source": "crawl/page.warc.gz", "source_group": "crawl", "reader": "warc", "start": 0, "end": 1}
+    plan_file.write_text(json.dumps({"format": 1, "shards": 2, "inputs": [], "units": [unit]}))
+    plain = yaml.safe_load(RECIPE)
+    known = set(registry.names("pipeline.objectives"))
+    plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]
+    recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
+    object.__setattr__(recipe, "clean", True)  # that the recipe has the stage is all that the others look at
+    for name in ("train_tokenizer", "encode", "group", "corrupt"):
+        stage = stage_of(recipe, name)
+        for work in stage.passes():
+            for number in range(work.units):
+                UnitRunner(stage, work, "test")(number)
+                record = Record.load(stage.folder, work.name, number)
+                assert record is not None
+                assert record.status == "ok", record.error + record.trace
+    return output
+
+
+def example_sets(output: Path) -> dict[str, tuple[Path, Path]]:
+    """Manifest of each training example set, with that of the sample set it was made from."""
+    found = {}
+    for manifest in sorted((output / "corrupt").glob("*/train/manifest.json")):
+        name = json.loads(manifest.read_text())["parents"][0]["name"]
+        found[manifest.parent.parent.name] = (manifest, output / "group" / name / "manifest.json")
+    return found
+
+
+def plain_text(shown: str) -> str:
+    """Without colours and line breaks."""
+    return re.sub(r"\s+", " ", re.sub("\x1b\\[[0-9;]*m", "", shown))

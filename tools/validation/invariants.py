@@ -1,0 +1,146 @@
+"""What the rows of a set must obey by the meaning of their columns, whatever objective or grouping wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from pipeline.example import Ragged
+from pipeline.shards import Manifest
+from tools.validation.lists import (
+    as_ranks,
+    first_not_ascending,
+    first_not_permutation,
+    first_of_values,
+    first_outside,
+    first_row,
+    first_without_zero,
+    rank_in_row,
+)
+from tools.validation.place import Place
+
+__all__ = ["check_rows"]
+
+Problem = tuple[int, str]
+
+_BASE: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
+"""The column that document and segment starts of each kind of set point into."""
+
+
+def check_rows(place: Place, manifest: Manifest) -> None:
+    """Check every invariant of a block.
+
+    Raises:
+        IntegrityError: the first row that breaks one.
+    """
+    for check in _CHECKS:
+        for row, message in check(place, manifest):
+            raise place.error(row, message)
+
+
+def _named(place: Place, ending: str) -> Iterator[tuple[str, Ragged]]:
+    """Columns of that name, also behind the name of a composition's step: `text_infilling_span_starts`."""
+    for name, column in place.rows.columns.items():
+        if name.endswith(ending):
+            yield name, column
+
+
+def _codes(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    tables = {"language": manifest.languages, "source_group": manifest.source_groups}
+    for name, table in tables.items():
+        if name in place.rows.fixed and table:
+            codes = place.rows.fixed[name]
+            if (row := first_row(codes >= len(table))) is not None:
+                yield row, f"{name}: expected a code below {len(table)}, got {int(codes[row])}"
+    if "variant" in place.rows.fixed:
+        variants = place.rows.fixed["variant"]
+        if (row := first_row(variants >= manifest.variants)) is not None:
+            yield row, f"expected a variant below {manifest.variants}"
+
+
+def _not_empty(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    base = _BASE[manifest.kind]
+    if manifest.kind != "tokens" and (row := first_row(place.rows.columns[base].lengths == 0)) is not None:
+        yield row, f"{base} is empty"
+
+
+def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    columns = place.rows.columns
+    if "label_positions" not in columns:
+        return
+    positions, labels = columns["label_positions"], columns["label_ids"]
+    if (row := first_row((positions.lengths != labels.lengths) | (labels.lengths == 0))) is not None:
+        found = f"{positions.lengths[row]} positions and {labels.lengths[row]} ids"
+        yield row, f"expected as many label positions as label ids, at least one, got {found}"
+        return
+    if (row := first_not_ascending(positions)) is not None:
+        yield row, f"expected rising label_positions, got {positions[row].tolist()}"
+    if (row := first_outside(positions, columns["input_ids"].lengths)) is not None:
+        length = columns["input_ids"].lengths[row]
+        yield row, f"expected label_positions below the {length} tokens of the row, got {positions[row].max()}"
+    special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
+    special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
+    if (row := first_of_values(labels, special[labels.values])) is not None:
+        yield row, f"expected labels that stand for text, got a special id among {labels[row].tolist()}"
+
+
+def _starts(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    base = _BASE[manifest.kind]
+    endings = ("document_starts", "segment_starts", "sentence_starts")
+    for name, starts in (found for ending in endings for found in _named(place, ending)):
+        # Sentence starts of an example point into the original, those of a later step into what it was given.
+        target = "target_ids" if manifest.kind == "examples" and name.endswith("sentence_starts") else base
+        if manifest.kind == "tokens" or name in ("document_starts", "segment_starts") or target in place.rows.columns:
+            lengths = place.rows.columns[target].lengths
+            if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
+                yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
+        if (row := first_without_zero(starts)) is not None and place.rows.columns[base].lengths[row] > 0:
+            yield row, f"expected {name} to begin with 0, got {starts[row][:3].tolist()}"
+        if (row := first_not_ascending(starts)) is not None:
+            yield row, f"expected rising {name}, got {starts[row].tolist()}"
+
+
+def _spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    for name, starts in _named(place, "span_starts"):
+        lengths = place.rows.columns[name.removesuffix("starts") + "lengths"]
+        if (row := first_row(starts.lengths != lengths.lengths)) is not None:
+            yield row, f"{name} has {starts.lengths[row]} entries, their lengths {lengths.lengths[row]}"
+            return
+        ends = starts.values.astype(np.int64) + lengths.values
+        overlap = np.zeros(len(ends), dtype=np.bool_)
+        overlap[1:] = (starts.values[1:] < ends[:-1]) & (rank_in_row(starts)[1:] > 0)
+        if (row := first_of_values(starts, overlap)) is not None:
+            yield row, f"{name}: spans overlap: {starts[row].tolist()} with lengths {lengths[row].tolist()}"
+
+
+def _orders(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    for ending in ("sentence_order", "token_order"):
+        for name, order in _named(place, ending):
+            if (row := first_not_permutation(order)) is not None:
+                yield row, f"expected {name} to be a permutation, got {order[row].tolist()}"
+
+
+def _sentinels(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    """Sentinels come in their own order, each once, in the input as in the target."""
+    sentinels = list(manifest.tokenizer.sentinels)
+    if not {"input_ids", "target_ids"} <= place.rows.columns.keys() or not sentinels:
+        return
+    ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
+    ranks[sentinels] = np.arange(len(sentinels))
+    for name in ("input_ids", "target_ids"):
+        found = as_ranks(place.rows.columns[name], ranks)
+        if (row := first_of_values(found, found.values != rank_in_row(found))) is not None:
+            yield row, f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}"
+
+
+_CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
+    _codes,
+    _not_empty,
+    _labels,
+    _starts,
+    _spans,
+    _orders,
+    _sentinels,
+)

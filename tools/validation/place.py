@@ -1,0 +1,28 @@
+"""Where a mistake is: every message names file, block, row and sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import IntegrityError
+from pipeline.example import Rows
+
+__all__ = ["Place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One block of a shard, with its rows."""
+
+    path: Path
+    block: int
+    rows: Rows
+
+    def error(self, row: int, message: str) -> IntegrityError:
+        """What is wrong with a row, as an error to raise."""
+        fixed = self.rows.fixed
+        sample = f"sample {int(fixed['uid'][row]):016x}" if "uid" in fixed else "document"
+        variant = f", variant {int(fixed['variant'][row])}" if "variant" in fixed else ""
+        document = f" of document {fixed['document_uid'][row].tobytes().hex()}" if "document_uid" in fixed else ""
+        return IntegrityError(f"{self.path}: block {self.block}: row {row} ({sample}{variant}{document}): {message}")

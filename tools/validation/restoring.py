@@ -1,0 +1,177 @@
+"""Undoing every example of a set and holding the result against the samples that it was made from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.example import Ragged, Rows
+from pipeline.objectives import Objective, build_objective
+from pipeline.shard_format import vocabulary_of
+from pipeline.shards import Manifest, ShardSet, feature_columns, fixed_columns
+from tools.validation.place import Place
+
+__all__ = ["Restoring", "objective_of"]
+
+
+def objective_of(shards: ShardSet) -> Objective:
+    """The objective that made an example set, with the vocabulary of its tokenizer.
+
+    Raises:
+        ConfigurationError: it is no example set, or its tokenizer is not found above it.
+    """
+    facts = shards.manifest.objective
+    if facts is None:
+        raise ConfigurationError(f"{shards.path}: expected an example set, got a set of {shards.manifest.kind}")
+    vocabulary = vocabulary_of(shards.path, shards.manifest.tokenizer.fingerprint)
+    return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
+
+
+class Restoring:
+    """Checks example blocks against a sample set; sample shard k is held while its examples are read.
+
+    Args:
+        examples: the example set.
+        samples: the sample set it should come from.
+
+    Raises:
+        ConfigurationError: the sets cannot belong together.
+    """
+
+    def __init__(self, examples: ShardSet, samples: ShardSet) -> None:
+        self.objective = objective_of(examples)
+        self.samples = samples
+        self.restored = 0
+        self.tokens = 0
+        self._shards = len(samples.manifest.shards)
+        self._held = -1
+        self._rows: Rows | None = None
+        self._check_schema(examples)
+        self._check_parents(examples.manifest, examples)
+
+    def _check_schema(self, examples: ShardSet) -> None:
+        vocabulary = self.objective.vocabulary
+        expected = [*fixed_columns(), *feature_columns(self.objective.features, vocabulary.size)]
+        mine = [(spec.name, spec.arrow_type) for spec in examples.columns]
+        if mine != [(spec.name, spec.arrow_type) for spec in expected]:
+            names = [f"{spec.name} {spec.arrow_type}" for spec in expected]
+            raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
+
+    def _check_parents(self, manifest: Manifest, examples: ShardSet) -> None:
+        if self.samples.manifest.kind != "samples":
+            raise ConfigurationError(
+                f"--against {self.samples.path}: expected a sample set, got one of {self.samples.manifest.kind}"
+            )
+        parents = {parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"}
+        if parents and self.samples.digest not in parents:
+            raise ConfigurationError(
+                f"--against {self.samples.path}: the examples come from the sample set {', '.join(parents.values())} "
+                f"with digest {next(iter(parents))[:16]}…, this one has {self.samples.digest[:16]}…"
+            )
+        expected = len(self.samples) * manifest.variants
+        counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
+        if counted != expected:
+            raise IntegrityError(
+                f"{examples.path}: {len(self.samples)} samples x {manifest.variants} variants = {expected}, but "
+                f"examples + skipped = {counted}"
+            )
+
+    def __call__(self, place: Place, shard: int) -> None:
+        """Restore every example of a block.
+
+        Raises:
+            IntegrityError: the first example that does not give back its sample.
+        """
+        if not self.objective.invertible:
+            return
+        samples = self._sample_shard(shard % self._shards)
+        sources = self._sources(place, samples)
+        ids = samples.columns["ids"].take(sources)
+        if not self._restores_at_once(place.rows, ids):
+            for row in range(len(ids)):
+                self._restore(place, row, self.objective.framed(ids[row]))
+        self.restored += len(place.rows)
+        self.tokens += len(ids.values)
+
+    def _restores_at_once(self, rows: Rows, ids: Ragged) -> bool:
+        """Whether the block's inputs with their labels put back are the framed samples, as in all masked objectives.
+
+        False decides nothing: the objective's own inverse is asked then, row by row.
+        """
+        if "target_ids" in rows.columns:
+            return False
+        inputs = rows.columns["input_ids"]
+        values = inputs.values.copy()
+        if "label_positions" in rows.columns:
+            positions = rows.columns["label_positions"]
+            places = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
+            values[places] = rows.columns["label_ids"].values
+        expected = self._framed(ids)
+        return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(values, expected.values)
+
+    def _framed(self, ids: Ragged) -> Ragged:
+        """All framed originals: what the objective puts around one token it puts around every row."""
+        probe = self.objective.vocabulary.replaceable[:1]  # no special token, so it is no part of the frame
+        one = self.objective.framed(probe)
+        before = int(np.argmax(one == probe))
+        lengths = ids.lengths + len(one) - 1
+        offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        values = np.empty(offsets[-1], dtype=one.dtype)
+        content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(len(ids.values))
+        values[content] = ids.values
+        for place in range(before):
+            values[offsets[:-1] + place] = one[place]
+        for place in range(before + 1, len(one)):
+            values[offsets[1:] - len(one) + place] = one[place]
+        return Ragged(values, offsets)
+
+    def _restore(self, place: Place, row: int, expected: NDArray[np.integer[Any]]) -> None:
+        try:
+            original = self.objective.uncorrupt(place.rows.row(row))
+        except (ValueError, IndexError) as error:
+            raise place.error(row, f"cannot be restored: {error}") from error
+        if not np.array_equal(original, expected):
+            raise place.error(row, _difference(expected, original))
+
+    def _sample_shard(self, shard: int) -> Rows:
+        if shard != self._held or self._rows is None:
+            blocks = np.flatnonzero(self.samples.index.shard == shard).tolist()
+            rows = Rows.concatenate([self.samples.read_block(block) for block in blocks])
+            order = np.argsort(_identities(rows), kind="stable")
+            self._held, self._rows = shard, rows.take(order)
+            self._names = _identities(self._rows)
+        return self._rows
+
+    def _sources(self, place: Place, samples: Rows) -> NDArray[np.int64]:
+        """The row of the sample shard that each example was made from."""
+        wanted = _identities(place.rows)
+        found = np.minimum(np.searchsorted(self._names, wanted), len(samples) - 1)
+        absent = self._names[found] != wanted
+        if absent.any():
+            row = int(np.argmax(absent))
+            raise place.error(row, f"no such sample in {self.samples.shard_path(self._held)}")
+        return found.astype(np.int64)
+
+
+def _identities(rows: Rows) -> NDArray[np.bytes_]:
+    """What names a sample without collisions, as bytes that sort: uid, document, offset, copy."""
+    fixed = rows.fixed
+    parts = [
+        fixed["uid"].astype(">u8")[:, None].view(np.uint8),
+        fixed["document_uid"],
+        fixed["document_offset"].astype(">u4")[:, None].view(np.uint8),
+        fixed["copy"][:, None],
+        np.ones((len(rows), 1), np.uint8),  # numpy strips zero bytes at the end
+    ]
+    joined = np.ascontiguousarray(np.concatenate(parts, axis=1))
+    return joined.view(f"S{joined.shape[1]}")[:, 0]
+
+
+def _difference(expected: NDArray[np.integer[Any]], original: NDArray[np.integer[Any]]) -> str:
+    if len(expected) != len(original):
+        return f"restores to {len(original)} tokens, the sample has {len(expected)}"
+    token = int(np.argmax(expected != original))
+    return f"restores token {token} as id {original[token]}, the sample has {expected[token]}"

@@ -1,0 +1,107 @@
+"""One pass over a shard set: files against the manifest, blocks against the index, rows against their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.errors import IntegrityError
+from pipeline.example import Rows
+from pipeline.seeding import mix
+from pipeline.shards import ShardSet
+from pipeline.shards.columns import holds_ids
+from tools.validation.invariants import check_rows
+from tools.validation.place import Place
+
+__all__ = ["Findings", "check_shard_set"]
+
+
+@dataclass
+class Findings:
+    """Sums over the blocks of a set."""
+
+    rows: int = 0
+    tokens: int = 0
+    longest: int = 0
+    blocks: int = 0
+    shard: int = -1
+    last: np.uint64 = field(default_factory=lambda: np.uint64(0))
+
+
+def check_shard_set(shards: ShardSet, also: Callable[[Place, int], None] | None = None) -> Findings:
+    """Check a set that `open_shards(..., verify="shard")` has opened: size and SHA-256 of every file already agree.
+
+    Args:
+        shards: the set.
+        also: a further check of each block, called with the block and the number of its shard.
+
+    Raises:
+        IntegrityError: the first mismatch, with file, block and row.
+    """
+    found = Findings()
+    for block in range(len(shards.index)):
+        rows, shard = shards.read_block(block), int(shards.index.shard[block])
+        place = Place(shards.shard_path(shard), int(shards.index.block[block]), rows)
+        check_rows(place, shards.manifest)
+        _check_order(place, found, shard)
+        _check_variant(place, shards, shard)
+        _add(found, rows, shards)
+        if also is not None:
+            also(place, shard)
+    _check_totals(shards, found)
+    return found
+
+
+def _check_order(place: Place, found: Findings, shard: int) -> None:
+    """Rows of a shard stand in order of the hash of their uid, and none twice."""
+    if "uid" not in place.rows.fixed:
+        return
+    keys = mix(place.rows.fixed["uid"].astype(np.uint64))
+    before = np.concatenate(([found.last if found.shard == shard else np.uint64(0)], keys[:-1]))
+    if (keys < before).any():
+        raise place.error(int(np.argmax(keys < before)), "expected the rows of a shard in order of their uid's hash")
+    same = np.flatnonzero(keys[1:] == keys[:-1])
+    for row in same.tolist():
+        if all((column[row] == column[row + 1]).all() for column in place.rows.fixed.values()):
+            raise place.error(row + 1, "the same sample and variant stand here twice")
+    found.shard, found.last = shard, keys[-1]
+
+
+def _check_variant(place: Place, shards: ShardSet, shard: int) -> None:
+    """Example shard v * K + k holds variant v of sample shard k."""
+    variants, files = shards.manifest.variants, len(shards.manifest.shards)
+    if shards.manifest.kind != "examples":
+        return
+    if files % variants:
+        raise IntegrityError(f"{shards.path}: {files} shards cannot hold {variants} variants of each sample shard")
+    expected = shard // (files // variants)
+    wrong = place.rows.fixed["variant"] != expected
+    if wrong.any():
+        raise place.error(int(np.argmax(wrong)), f"expected variant {expected} in this shard")
+
+
+def _add(found: Findings, rows: Rows, shards: ShardSet) -> None:
+    lengths = [rows.columns[spec.name].lengths for spec in shards.columns if holds_ids(spec)]
+    found.rows += len(rows)
+    found.blocks += 1
+    if lengths:
+        found.tokens += int(lengths[0].sum())
+        found.longest = max([found.longest, *(int(one.max()) for one in lengths)])
+
+
+def _check_totals(shards: ShardSet, found: Findings) -> None:
+    manifest = shards.manifest
+    counted = {"samples": found.rows, "tokens": found.tokens, "blocks": found.blocks}
+    for name, value in counted.items():
+        if value != getattr(manifest.totals, name):
+            raise IntegrityError(
+                f"{shards.path}: totals.{name}: expected {getattr(manifest.totals, name)}, counted {value}"
+            )
+    if found.longest != manifest.max_length:
+        raise IntegrityError(f"{shards.path}: max_length: expected {manifest.max_length}, longest row {found.longest}")
+    for name in ("tokens_by_language", "tokens_by_source"):
+        parts = getattr(manifest.totals, name)
+        if parts and sum(parts.values()) != found.tokens:
+            raise IntegrityError(f"{shards.path}: totals.{name} sum to {sum(parts.values())}, counted {found.tokens}")
