@@ -1,0 +1,13 @@
+"""What tests of several folders share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crawled_chain import Chain, make_chain
+
+
+@pytest.fixture(scope="session")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    """The chain up to the shards, made once."""
+    return make_chain(tmp_path_factory.mktemp("chain"))

@@ -1,0 +1,51 @@
+"""A crawl of a small English site and the shards made of it, for tests that look at the whole from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.__main__ import main as run_pipeline
+from tests.loopback_site import HTML, Site
+from tests.pipeline.miniature import text
+from tools.crawl.walk import CrawlSettings
+from tools.crawl_site import crawl_to_file
+
+ROOT = Path(__file__).parents[1]
+PAGES = 60
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A crawl and what the demo's recipe made of it."""
+
+    warc: Path
+    output: Path
+
+
+def english_site() -> Site:
+    """Pages of English sentences with a menu; two of them are copies."""
+    pages = {}
+    for number in range(PAGES):
+        paragraphs = "".join(f"<p>{part}</p>" for part in text(number % (PAGES - 2), 24).split("\n\n"))
+        menu = f'<nav><a href="/">home</a> <a href="/page{(number + 1) % PAGES}">next</a></nav>'
+        body = f"<html><head><title>Page {number}</title></head><body>{menu}<main>{paragraphs}</main></body></html>"
+        pages[f"/page{number}"] = (200, HTML, body.encode())
+    links = "".join(f'<li><a href="/page{number}">page {number}</a></li>' for number in range(PAGES))
+    pages["/"] = (200, HTML, f"<html><body><ul>{links}</ul></body></html>".encode())
+    return Site(pages)
+
+
+def make_chain(folder: Path) -> Chain:
+    """Crawl over the loopback interface, then all stages of the demo's recipe in one task."""
+    found = Chain(folder / "crawl" / "site.warc.gz", folder / "data" / "site")
+    site = english_site()
+    with site.running():
+        settings = CrawlSettings(start=(site.url,), delay=0.0)
+        tally = crawl_to_file(settings, found.warc, report=lambda line: None)
+    assert tally is not None
+    assert tally.pages == PAGES + 1
+    recipe = ROOT / "configs" / "recipes" / "demo" / "pipeline.yaml"
+    overrides = [f"input={found.warc}", f"output={found.output}", "train_tokenizer.size=600", "heldout.fraction=0.1"]
+    assert run_pipeline(["--config", str(recipe), *overrides]) == 0
+    return found

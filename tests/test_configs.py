@@ -1,0 +1,61 @@
+"""Every YAML file under configs/ is read by the schema it is written for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from model.config import ModelConfig
+from pipeline.config import load_config
+from pipeline.errors import ClozelineError
+from pipeline.recipe import Recipe, load_recipe
+from train.config import TrainConfig
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def load(path: Path, *more: str) -> object:
+    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, `models/` sizes."""
+    if path.parent.name == "models":
+        return load_config(ModelConfig, path, more)
+    if path.stem.startswith("pipeline"):
+        return load_recipe(path, [f"output={ROOT / 'runs'}", *more])
+    assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
+    return load_config(TrainConfig, path, ["data.shards=x", "output=y", *more])
+
+
+def test_there_are_configs() -> None:
+    assert {"configs/recipes/demo/pipeline.yaml", "configs/recipes/demo/train.yaml"} <= set(map(relative, CONFIGS))
+    assert not list((ROOT / "configs").rglob("*.yml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=relative)
+def test_loads(path: Path) -> None:
+    load(path)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=relative)
+def test_refuses_an_unknown_key(path: Path) -> None:
+    with pytest.raises(ClozelineError, match="no_such_key"):
+        load(path, "no_such_key=1")
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem == "train"], ids=relative)
+def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
+    """Beside each train.yaml stands the pipeline.yaml whose objectives serve the heads it trains."""
+    recipe, training = load(path.with_name("pipeline.yaml")), load(path)
+    assert isinstance(recipe, Recipe)
+    assert isinstance(training, TrainConfig)
+    served = [
+        entry.objective.type
+        for entry in recipe.corrupt
+        if set(training.model.heads) <= set(entry.objective.type.heads)
+        and training.model.family in entry.objective.type.architectures
+    ]
+    assert served

@@ -1,0 +1,170 @@
+"""Documentation that cannot go stale: every command in a code block is run, or parsed by what it would start."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.recipe import STAGES, load_recipe
+from tests.crawled_chain import Chain
+from train.config import TrainConfig
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LANGUAGES = {"sh", "python", "text"}
+LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
+ONLY_PARSED = (
+    r"python3 -m venv \.venv",
+    r"pip install torch==2\.13\.0 --index-url \S+",
+    r"export MASTER_ADDR=.*",
+    r"code=\$\?",
+    r'if \[ "\$code" -eq 75 \]; then scontrol requeue "\$SLURM_JOB_ID"; fi',
+    r'exit "\$code"',
+)
+"""Commands that need another machine, or an installation; bash reads them, nothing runs them."""
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Language and text of each fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for language, text in blocks(page):
+            if language == "sh":
+                lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
+                found += [(relative(page), line) for line in lines if line and not line.startswith("#")]
+    return found
+
+
+def test_every_block_says_what_it_is() -> None:
+    for page in PAGES:
+        assert {language for language, _ in blocks(page)} <= LANGUAGES, page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_bash_can_read_the_blocks(page: Path) -> None:
+    for language, text in blocks(page):
+        if language == "sh":
+            subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+
+@functools.cache
+def help_of(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_options(help_text: str, words: list[str]) -> None:
+    for word in words:
+        if word.startswith("--"):
+            assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is no option of this command"
+
+
+def split_config(words: list[str]) -> tuple[Path, list[str]]:
+    """The file behind --config, and the overrides."""
+    place = words.index("--config")
+    return ROOT / words[place + 1], [word for word in words[place + 2 :] if "=" in word]
+
+
+def check_pipeline(words: list[str]) -> None:
+    module = words[2]
+    assert module in {"pipeline", *(f"pipeline.{stage}" for stage in STAGES)}
+    check_options(help_of("-m", module), words[3:])
+    if "--config" in words:
+        path, overrides = split_config(words)
+        load_recipe(path, overrides)
+
+
+def check_training(words: list[str]) -> None:
+    check_options(help_of("train/main.py"), words[words.index("train/main.py") :])
+    if "--config" in words:
+        path, overrides = split_config(words)
+        load_config(TrainConfig, path, overrides)
+
+
+def check_launcher(words: list[str]) -> None:
+    position = 1
+    while words[position] != "train/main.py":
+        position += 1 + LAUNCHER_OPTIONS[words[position]]
+    check_training(words)
+
+
+def check_tool(words: list[str]) -> None:
+    check_options(help_of(words[1]), words[2:])
+
+
+def check_make(words: list[str]) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert set(words[1:]) <= set(targets)
+
+
+CHECKS: dict[str, Callable[[list[str]], None]] = {
+    r"python -m pipeline(\.\w+)? ": check_pipeline,
+    r"python train/main\.py ": check_training,
+    r"deepspeed ": check_launcher,
+    r"python tools/\w+\.py ": check_tool,
+    r"make ": check_make,
+    r"pre-commit install": lambda words: None,
+}
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_command(page: str, command: str) -> None:
+    plain = re.sub(r"(srun (--\S+ )*)?\.venv/bin/", "", command)
+    if any(re.fullmatch(pattern, plain) for pattern in ONLY_PARSED):
+        return
+    for pattern, check in CHECKS.items():
+        if re.match(pattern, plain + " "):
+            check(shlex.split(plain, comments=True))
+            return
+    pytest.fail(f"{page}: no check for this command, add one: {command}")
+
+
+def test_python_blocks_run_on_real_output(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/formats.md, block after block, as a reader would paste it, beside a folder `data/site`."""
+    monkeypatch.chdir(chain.output.parents[1])
+    program = "\n".join(text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python")
+    exec(compile(program, "docs/formats.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    examples, _, manifest, *_ = lines[0].split()
+    assert examples == manifest != "0"
+    assert len(lines) >= 4
+
+
+def test_links_between_pages() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_decisions_are_short_and_numbered() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [path.name[:4] for path in decisions] == [f"{number:04d}" for number in range(1, len(decisions) + 1)]
+    for path in decisions:
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 40
+        assert [line for line in text.splitlines() if line.startswith("## ")] == [
+            "## Context",
+            "## Decision",
+            "## Consequences",
+        ]

@@ -1,0 +1,77 @@
+"""The whole chain in miniature: a crawled site, its shards, two ranks that train, stop and continue."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawled_chain import Chain
+from tests.distributed import start_ranks, wait_ranks
+
+STEPS = 20
+SMALL = (
+    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn=64"),
+    *("data.global_batch=16", "data.micro_batch=8", "schedule.warmup=2", f"schedule.steps={STEPS}"),
+    *("checkpoint.every=null", "evaluate.every=null", "log.tensorboard=false", "zero.stage=2"),
+)
+
+
+def train(chain: Chain, output: Path, steps: int) -> list[dict[str, Any]]:
+    """Run the demo's training, made small, on two ranks; the objects of metrics.jsonl."""
+    shards = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
+    overrides = [f"data.shards={shards}", f"output={output}", f"steps={steps}", *SMALL]
+    command = ["train/main.py", "--config", "configs/recipes/demo/train.yaml", *overrides]
+    finished = wait_ranks(start_ranks(2, command))
+    assert finished.codes == [0, 0], finished.errors
+    return [json.loads(line) for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def straight(chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    output = tmp_path_factory.mktemp("straight") / "run"
+    return output, train(chain, output, STEPS)
+
+
+def test_every_page_is_accounted_for(chain: Chain) -> None:
+    clean = json.loads((chain.output / "clean" / "report.json").read_text(encoding="utf-8"))["counts"]
+    assert clean["documents_in"] == clean["documents_out"] + sum(clean["rejected"].values())
+    dedup = json.loads((chain.output / "dedup" / "report.json").read_text(encoding="utf-8"))["counts"]
+    assert dedup["documents_in"] == clean["documents_out"]
+    assert dedup["documents_out"] == dedup["documents_in"] - sum(dedup["rejected"].values())
+    assert sum(dedup["rejected"].values()) == 2, "the site has two copied pages"
+
+
+def test_it_learns(straight: tuple[Path, list[dict[str, Any]]]) -> None:
+    output, records = straight
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+    assert records[-1]["loss"] < records[0]["loss"]
+    heldout = records[-1]["heldout"]["heldout"]
+    assert 0 < heldout["loss"] < records[0]["loss"]
+    assert heldout["labels"] > 0
+    for name in ("config.yaml", "events.jsonl", "status.json", "report.html", "checkpoints/latest"):
+        assert (output / name).is_file(), name
+
+
+def test_stopped_and_continued_it_repeats_every_loss(
+    chain: Chain, straight: tuple[Path, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    output = tmp_path / "run"
+    train(chain, output, STEPS // 2)
+    continued = train(chain, output, STEPS)
+    losses = [[record["loss"] for record in records] for records in (straight[1], continued)]
+    assert losses[0] == losses[1], "equal to the last bit"
+    assert straight[1][-1]["heldout"] == continued[-1]["heldout"]
+
+
+def test_the_model_fills_a_mask(
+    straight: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tools.fill_mask import main
+
+    assert main([str(straight[0]), "--text", "They were all in the <mask> that day.", "--heldout", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if "____" in line]) == 3
+    assert len([line for line in lines if "hidden:" in line]) == 2
