@@ -41,9 +41,8 @@ class Text:
 
 def refuse_specials(ids: Ragged, special: IdSet, wanted_by: str) -> None:
     """Raise ValueError where a row holds a special token: an edited sequence could not be told from its frame."""
-    found = special.mask(ids.values)
-    if found.any():
-        place = int(np.flatnonzero(found)[0])
+    if special.meets(ids.values):
+        place = int(np.flatnonzero(special.mask(ids.values))[0])
         row = int(np.searchsorted(ids.offsets, place, side="right")) - 1
         raise ValueError(
             f"{wanted_by}: row {row} holds the special id {int(ids.values[place])} at {place - int(ids.offsets[row])}; "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.example import Ragged
+from pipeline.rates import MILLION
 from pipeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
 
 __all__ = [
@@ -252,12 +253,18 @@ def roles(
         mask_ppm: share of [MASK] in parts per million.
         random_ppm: share of random ids in parts per million.
     """
-    if mask_ppm == 1_000_000:
+    if mask_ppm == MILLION:
         return np.full_like(original.values, mask)
     words = draw(keys, ROLES, original.lengths)
-    role = below(words >> np.uint64(32), 1_000_000)
-    result = np.where(role < mask_ppm, original.values.dtype.type(mask), original.values)
-    drawn = (role >= mask_ppm) & (role < mask_ppm + random_ppm)
-    low = words[drawn] & np.uint64(0xFFFFFFFF)
-    result[drawn] = replaceable[below(low, len(replaceable))]
+    masked, changed = _share(words, mask_ppm), _share(words, mask_ppm + random_ppm)
+    result = np.where(masked, original.values.dtype.type(mask), original.values)
+    drawn = np.flatnonzero(changed & ~masked)
+    result[drawn] = replaceable[below(words[drawn] & np.uint64(0xFFFFFFFF), len(replaceable))]
     return result
+
+
+def _share(words: UInt64, ppm: int) -> NDArray[np.bool_]:
+    """Whether `below(high 32 bits, 10**6) < ppm`, in one comparison."""
+    if ppm >= MILLION:
+        return np.ones(len(words), dtype=np.bool_)
+    return words < np.uint64(-(-(ppm << 32) // MILLION) << 32)

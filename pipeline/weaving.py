@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,12 +32,20 @@ class IdSet:
 
     def mask(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Bool of the same shape as `ids`."""
-        if len(self._runs) > self._FEW:
+        if not 1 <= len(self._runs) <= self._FEW:
             return self._bitmap.take(ids)
-        found: NDArray[np.bool_] = np.zeros(ids.shape, dtype=np.bool_)
-        for start, stop in self._runs:
-            found |= (ids - ids.dtype.type(start)) < (stop - start)
-        return found
+        return functools.reduce(np.logical_or, (self._in_run(ids, start, stop) for start, stop in self._runs))
+
+    def meets(self, ids: NDArray[Any]) -> bool:
+        """Whether any of `ids` is in the set."""
+        if len(self._runs) == 1 and self._runs[0][0] == 0:
+            return bool(len(ids) and ids.min() < self._runs[0][1])
+        return bool(self.mask(ids).any())
+
+    @staticmethod
+    def _in_run(ids: NDArray[Any], start: int, stop: int) -> NDArray[np.bool_]:
+        """One comparison, since unsigned numbers below `start` wrap to large ones."""
+        return (ids - ids.dtype.type(start) if start else ids) < stop - start
 
 
 def weave(between: NDArray[Any], places: Int64, values: Any) -> NDArray[Any]:

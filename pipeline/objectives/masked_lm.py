@@ -90,8 +90,8 @@ class MaskedLM(Objective):
     def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A row of nothing but specials has nothing to mask."""
         ids = samples.columns["ids"]
-        special = self._special.mask(ids.values)
-        if special.any():
+        if self._special.meets(ids.values):
+            special = self._special.mask(ids.values)
             before = np.concatenate((np.zeros(1, np.int64), np.cumsum(~special, dtype=np.int64)))
             maskable = before[ids.offsets[1:]] - before[ids.offsets[:-1]]
             skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
@@ -127,10 +127,9 @@ class MaskedLM(Objective):
 
     def _maskable(self, ids: Ragged) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
         """Places of maskable tokens (None: all) and the bounds of each row among them."""
-        special = self._special.mask(ids.values)
-        if not special.any():
+        if not self._special.meets(ids.values):
             return None, ids.offsets
-        maskable = np.flatnonzero(~special)
+        maskable = np.flatnonzero(~self._special.mask(ids.values))
         return maskable, np.searchsorted(maskable, ids.offsets)
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:

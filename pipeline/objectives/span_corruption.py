@@ -150,8 +150,8 @@ class SpanCorruption(Objective):
         begins = starts.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], starts.lengths)
         noise = span_mask(len(values), begins, sizes)
         sentinels = self._sentinels[within(starts.lengths)]
-        inputs = self._inputs(ids.lengths, values[~noise], starts, sizes, sentinels)
-        targets = self._targets(values[noise], starts, sizes, sentinels)
+        inputs = self._inputs(ids.lengths, values.compress(~noise), starts, sizes, sentinels)
+        targets = self._targets(values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets}
         return {"input_ids": _joined(inputs, targets), "prefix_length": scalars(inputs.lengths, np.uint16)}

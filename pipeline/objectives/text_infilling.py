@@ -85,7 +85,7 @@ class TextInfilling(DenoisingPair):
             begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
         begins = begins - ids.offsets[0]
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
-        kept = values[~span_mask(len(values), begins, sizes)]
+        kept = values.compress(~span_mask(len(values), begins, sizes))
         before = np.cumsum(sizes) - sizes
         places = begins - before + np.arange(len(begins))
         marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
