@@ -1,0 +1,122 @@
+"""Line and page rules of C4 (Raffel et al. 2020, arXiv:1910.10683, section 2.2)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import field
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.filters import Verdict
+from pipeline.sentences.regex import Regex
+from pipeline.text import normalise
+from pipeline.text_statistics import TextStatistics
+
+__all__ = ["C4Quality"]
+
+_CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
+_TERMINAL: Final = (".", "?", "!", '"', "'", "”", "’", "。", "！", "？")
+_POLICY: Final = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")
+
+
+class _PageRejected(Exception):
+    """A line that condemns its whole page."""
+
+
+class C4Quality:
+    r"""Edits the text down to lines that are sentences, and rejects pages with code, filler or too few sentences.
+
+    "Home\nThis is a sentence of a page." -> "This is a sentence of a page." where one sentence is enough
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "too_few_sentences")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Rules, as published; each can be switched off."""
+
+        terminal_punctuation: bool = True
+        """drop lines that end in no terminal mark, or in an ellipsis"""
+        words_per_line: Annotated[int, Field(ge=0)] = 3
+        """drop lines with fewer words"""
+        word_chars: Annotated[int, Field(ge=1)] = 1000
+        """drop lines with a longer word, in characters"""
+        javascript: bool = True
+        """drop lines that mention JavaScript"""
+        policy: bool = True
+        """drop lines about cookies, privacy and terms of use"""
+        policy_phrases: list[str] = field(default_factory=lambda: list(_POLICY))
+        """what such lines say, in lower case"""
+        citations: bool = True
+        """remove `[1]`, `[edit]`, `[citation needed]`"""
+        lorem_ipsum: bool = True
+        """reject pages with that phrase"""
+        curly_bracket: bool = True
+        """reject pages with a `{`"""
+        sentences: Annotated[int, Field(ge=0)] = 5
+        """reject pages with fewer sentences left"""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._sentences = Regex(Regex.Options())
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """The page's verdict, with the edited text where it is kept."""
+        removed: Counter[str] = Counter()
+        kept: list[str] = []
+        try:
+            for line in statistics.lines:
+                rule, edited = self._line(line.strip())
+                if rule:
+                    removed[rule] += len(line) + 1
+                else:
+                    kept.append(edited)
+                    removed["citation"] += len(line) - len(edited)
+        except _PageRejected as rejected:
+            return Verdict(str(rejected))
+        found = self._count(kept, language)
+        if found < self._options.sentences or not kept:
+            return Verdict("too_few_sentences", f"{found} sentences < {self._options.sentences}")
+        text = normalise("\n".join(kept))
+        if text == statistics.text:
+            return Verdict()
+        # Empty lines at the edges and between dropped lines go with them.
+        removed["blank"] += len(statistics.text) - len(text) - removed.total()
+        return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
+
+    def _line(self, line: str) -> tuple[str, str]:
+        """The rule that drops a line, or an empty string; and the line without citations."""
+        options = self._options
+        words = line.split()
+        if len(line) > options.word_chars and max(map(len, words), default=0) > options.word_chars:
+            return "long_word", line
+        if options.citations and "[" in line:
+            line = _CITATION.sub("", line)
+        if options.terminal_punctuation and (not line.endswith(_TERMINAL) or line.endswith("...")):
+            return "terminal_punctuation", line
+        if len(words) < options.words_per_line:
+            return "few_words", line
+        lowered = line.lower()
+        if options.lorem_ipsum and "lorem ipsum" in lowered:
+            raise _PageRejected("lorem_ipsum")
+        if options.javascript and "javascript" in lowered:
+            return "javascript", line
+        if options.curly_bracket and "{" in line:
+            raise _PageRejected("curly_bracket")
+        if options.policy and any(phrase in lowered for phrase in options.policy_phrases):
+            return "policy", line
+        return "", line
+
+    def _count(self, lines: list[str], language: str) -> int:
+        """Sentences of the lines, counted no further than is asked for."""
+        found = 0
+        for line in lines:
+            if found >= self._options.sentences:
+                break
+            found += len(self._sentences.starts(line, language))
+        return found

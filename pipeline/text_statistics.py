@@ -1,0 +1,176 @@
+"""What the filters measure of a text, each quantity computed at most once a document and by whole arrays."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Duplicates", "TextStatistics"]
+
+_TOKEN: Final = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]+")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_ALPHANUMERIC: Final = re.compile(r"[^\W_]")
+
+
+class Duplicates(NamedTuple):
+    """How many of a text's pieces are, and how many characters lie in, copies of an earlier piece."""
+
+    pieces: int
+    copies: int
+    copied_chars: int
+
+
+class _Repeats(NamedTuple):
+    """The n-grams that occur more than once: at each token the number of its group, -1 where the n-gram is unique."""
+
+    groups: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+class TextStatistics:
+    """Measures of one text in stored form.
+
+    A token is a word (letters, digits, underscores, inner apostrophes) or a run of other visible characters. All
+    lengths are characters.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.visited = 0
+        """tokens and n-grams looked at so far: work that must grow linearly with the text"""
+        self._repeats: dict[int, _Repeats] = {}
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """All lines, empty ones too."""
+        return self.text.split("\n")
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """All tokens, in order."""
+        found: list[str] = _TOKEN.findall(self.text)
+        self.visited += len(found)
+        return found
+
+    @cached_property
+    def _numbering(self) -> tuple[NDArray[np.int64], list[str]]:
+        """Number of each token among the distinct ones, and these in order of appearance."""
+        distinct = list(dict.fromkeys(self.tokens))
+        numbers = dict(zip(distinct, range(len(distinct)), strict=True))
+        ids = np.fromiter(map(numbers.__getitem__, self.tokens), dtype=np.int64, count=len(self.tokens))
+        return ids, distinct
+
+    @property
+    def distinct_tokens(self) -> list[str]:
+        """The different tokens, in order of appearance."""
+        return self._numbering[1]
+
+    @cached_property
+    def _occurrences(self) -> NDArray[np.int64]:
+        return np.bincount(self._numbering[0], minlength=len(self.distinct_tokens))
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.fromiter(map(len, self.distinct_tokens), dtype=np.int64, count=len(self.distinct_tokens))
+
+    @cached_property
+    def _word_occurrences(self) -> NDArray[np.int64]:
+        # The first character tells nearly always; the pattern is for tokens such as `_x`.
+        chosen = [token[0].isalnum() or _ALPHANUMERIC.search(token) is not None for token in self.distinct_tokens]
+        return self._occurrences * np.array(chosen, dtype=np.bool_)
+
+    @cached_property
+    def words(self) -> int:
+        """Tokens with a letter or a digit."""
+        return int(self._word_occurrences.sum())
+
+    @cached_property
+    def mean_word_length(self) -> float:
+        """Mean length of the tokens with a letter or a digit; 0 where there are none."""
+        return float(self._word_occurrences @ self._lengths) / self.words if self.words else 0.0
+
+    @cached_property
+    def tokens_with_letter(self) -> int:
+        """Tokens with a letter."""
+        chosen = [token[0].isalpha() or _LETTER.search(token) is not None for token in self.distinct_tokens]
+        return int(self._occurrences @ np.array(chosen, dtype=np.bool_))
+
+    @cached_property
+    def duplicate_lines(self) -> Duplicates:
+        """Copies among the lines that are not empty."""
+        return _duplicates([line for line in self.lines if line])
+
+    @cached_property
+    def duplicate_paragraphs(self) -> Duplicates:
+        """Copies among the paragraphs: what empty lines divide."""
+        return _duplicates(self.text.split("\n\n"))
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Characters in all tokens before each, and in all."""
+        return np.concatenate(([0], np.cumsum(self._lengths[self._numbering[0]])))
+
+    def repeats(self, n: int) -> _Repeats:
+        """The n-grams of tokens that occur more than once.
+
+        An n-gram can only repeat where both (n-1)-grams in it do, so each n looks at what n - 1 has left: in prose
+        nearly nothing from 5 on. Groups are exact, without hashing.
+        """
+        if n not in self._repeats:
+            self._repeats[n] = self._grow(n) if n > 1 else self._repeated_tokens()
+        return self._repeats[n]
+
+    def _repeated_tokens(self) -> _Repeats:
+        often = self._occurrences > 1
+        numbers = np.where(often, np.cumsum(often) - 1, -1)
+        return _Repeats(numbers[self._numbering[0]], self._occurrences[often])
+
+    def _grow(self, n: int) -> _Repeats:
+        shorter = self.repeats(n - 1).groups
+        first, second = shorter[:-1], shorter[1:]
+        at = np.flatnonzero((first >= 0) & (second >= 0))
+        self.visited += len(at)
+        pairs = first[at] * (len(self.tokens) + 1) + second[at]
+        _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+        often = counts > 1
+        groups = np.full(len(first), -1, dtype=np.int64)
+        groups[at] = np.where(often, np.cumsum(often) - 1, -1)[inverse]
+        return _Repeats(groups, counts[often])
+
+    def top_ngram_chars(self, n: int) -> int:
+        """Length of the most frequent n-gram, joined by blanks, times its frequency; the first one wins a tie."""
+        if len(self.tokens) < n:
+            return 0
+        groups, counts = self.repeats(n)
+        if not len(counts):
+            return len(" ".join(self.tokens[:n]))
+        top = int(counts.max())
+        at = int(np.flatnonzero((groups >= 0) & (counts[groups] == top))[0])
+        return int(self._starts[at + n] - self._starts[at] + n - 1) * top
+
+    def duplicate_ngram_chars(self, n: int) -> int:
+        """Characters in n-grams met before, read from left to right and never counting a token twice."""
+        groups = self.repeats(n).groups
+        at = np.flatnonzero(groups >= 0)
+        seen: set[int] = set()
+        chars = free = 0
+        for position, group in zip(at.tolist(), groups[at].tolist(), strict=True):
+            if position < free:
+                continue
+            if group in seen:
+                chars += int(self._starts[position + n] - self._starts[position])
+                free = position + n
+            else:
+                seen.add(group)
+        self.visited += len(at)
+        return chars
+
+
+def _duplicates(pieces: list[str]) -> Duplicates:
+    distinct = set(pieces)
+    copied = sum(map(len, pieces)) - sum(map(len, distinct))
+    return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
