@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Ragged
+from tests.shard_sets import TOKENIZER, objective, toy_set, write_set
+from train.arena import Column
+from train.collate import Collate
+
+PAD, MASK, START = 0, 3, 4
+SPECIAL = TOKENIZER["special_ids"]
+
+
+def column(lists: Sequence[Sequence[int]], equal: bool = False) -> Column:
+    return np.array(lists, np.int64) if equal else Ragged.from_lists(lists, np.uint16)
+
+
+def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] | None = None, **options: Any) -> Any:
+    rows = len(lists["input_ids"])
+    columns = {name: values if isinstance(values, np.ndarray) else column(values) for name, values in lists.items()}
+    row_weight = np.ones(rows, np.float32) if weight is None else np.array(weight, np.float32)
+    collate = Collate(architecture, columns, SPECIAL, **options)
+    tensors = collate({name: columns[name] for name in collate.columns}, row_weight)
+    for name, tensor in tensors.items():
+        assert tensor.dtype == (torch.float32 if name == "row_weight" else torch.int64)
+    return {name: tensor.tolist() for name, tensor in tensors.items()}
+
+
+def test_masked_encoder() -> None:
+    found = collated(
+        "encoder",
+        {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]},
+    )
+    assert found == {
+        "input_ids": [[1, 3, 7, 2], [1, 3, 2, PAD]],
+        "position_ids": [[0, 1, 2, 3]] * 2,
+        "lengths": [4, 3],
+        "row_weight": [1.0, 1.0],
+        "label_index": [1, 2, 5],
+        "label_ids": [9, 7, 8],
+    }
+
+
+def test_decoder_predicts_the_next_token() -> None:
+    found = collated("decoder", {"input_ids": [[5, 6, 7], [8, 9], []]}, [1, 1, 0])
+    assert found["input_ids"] == [[5, 6, 7], [8, 9, PAD], [PAD] * 3]
+    assert found["lengths"] == [3, 2, 1]
+    assert found["label_index"] == [0, 1, 3]
+    assert found["label_ids"] == [6, 7, 9]
+    assert found["row_weight"] == [1, 1, 0]
+
+
+def test_equal_rows_take_the_fast_path_to_the_same_tensors() -> None:
+    rows = [[5, 6, 7, 8], [9, 10, 11, 12]]
+    matrix = column(rows, equal=True)
+    assert collated("decoder", {"input_ids": matrix}) == collated("decoder", {"input_ids": rows})
+    labels = {"label_positions": [[0, 2], [1, 3]], "label_ids": [[1, 2], [3, 4]]}
+    equal = {name: column(lists, equal=True) for name, lists in labels.items()}
+    assert collated("encoder", {"input_ids": matrix, **equal}) == collated("encoder", {"input_ids": rows, **labels})
+    targets = column(rows, equal=True)
+    both = [collated("encoder_decoder", {"input_ids": rows, "target_ids": t}, decoder_start=4) for t in (targets, rows)]
+    assert both[0] == both[1]
+
+
+def test_equal_rows_are_not_copied() -> None:
+    matrix = np.arange(8).reshape(2, 4)
+    tensors = Collate("decoder", ["input_ids"], SPECIAL)({"input_ids": matrix}, np.ones(2, np.float32))
+    assert tensors["input_ids"].data_ptr() == matrix.ctypes.data
+
+
+def test_prefix_has_no_labels() -> None:
+    found = collated(
+        "decoder", {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]}, [1, 1, 0]
+    )
+    assert found["prefix_length"] == [3, 0, 0]
+    assert found["label_index"] == [2, 4, 5]
+    assert found["label_ids"] == [8, 6, 7]
+
+
+def test_documents_apart() -> None:
+    lists = {"input_ids": [[5, 6, 7, 8, 9], [5, 6]], "document_starts": [[0, 3], [0]]}
+    found = collated("decoder", lists, cross_documents=False)
+    assert found["document_ids"] == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
+    assert found["position_ids"] == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 4]]
+    assert found["label_index"] == [0, 1, 3, 5]
+    assert found["label_ids"] == [6, 7, 9, 6]
+    across = collated("decoder", lists)
+    assert "document_ids" not in across
+    assert across["label_index"] == [0, 1, 2, 3, 5]
+
+
+def test_segments() -> None:
+    found = collated("encoder", {"input_ids": [[1, 5, 2, 6, 2], [1, 5, 2]], "segment_starts": [[0, 3], [0, 3]]})
+    assert found["type_ids"] == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
+
+
+def test_encoder_decoder_shifts_the_target() -> None:
+    found = collated(
+        "encoder_decoder",
+        {"input_ids": [[7, 8], [7], []], "target_ids": [[10, 11, 5], [12, 5], []]},
+        [1, 1, 0],
+        decoder_start=START,
+    )
+    assert found["decoder_input_ids"] == [[START, 10, 11], [START, 12, PAD], [PAD] * 3]
+    assert found["decoder_position_ids"] == [[0, 1, 2]] * 3
+    assert found["decoder_lengths"] == [3, 2, 1]
+    assert found["label_index"] == [0, 1, 2, 3, 4]
+    assert found["label_ids"] == [10, 11, 5, 12, 5]
+    assert found["input_ids"] == [[7, 8], [7, PAD], [PAD, PAD]]
+
+
+def test_masked_encoder_decoder_reads_the_label_before() -> None:
+    """`The puppies are [MASK] outside [MASK] house .` between [CLS] and [SEP]: places 5 and 7 read a label."""
+    found = collated(
+        "encoder_decoder",
+        {
+            "input_ids": [[1, 20, 21, 22, MASK, 24, MASK, 26, 27, 2], []],
+            "label_positions": [[4, 6], []],
+            "label_ids": [[23, 25], []],
+        },
+        [1, 0],
+        decoder_start=START,
+    )
+    assert found["decoder_input_ids"][0] == [START, MASK, MASK, MASK, MASK, 23, MASK, 25, MASK, MASK]
+    assert found["decoder_input_ids"][1] == [PAD] * 10
+    assert found["label_index"] == [4, 6]
+    assert found["label_ids"] == [23, 25]
+    assert found["decoder_lengths"] == [10, 1]
+
+
+def test_only_filler() -> None:
+    found = collated("encoder_decoder", {"input_ids": [[], []], "target_ids": [[], []]}, [0, 0], decoder_start=START)
+    assert found["input_ids"] == found["decoder_input_ids"] == [[PAD], [PAD]]
+    assert found["lengths"] == found["decoder_lengths"] == [1, 1]
+    assert found["label_index"] == found["label_ids"] == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 60000), max_size=9), min_size=1, max_size=6), st.data())
+def test_decoder_equals_a_slow_one(rows: list[list[int]], data: st.DataObject) -> None:
+    prefix = [data.draw(st.integers(0, max(len(row), 1))) for row in rows]
+    starts = [
+        [0, *sorted({data.draw(st.integers(1, len(row) - 1))})] if len(row) > 1 else [0] * bool(row) for row in rows
+    ]
+    lists = {"input_ids": rows, "prefix_length": [[p] for p in prefix], "document_starts": starts}
+    found = collated("decoder", lists, cross_documents=False)
+    width = max([1, *map(len, rows)])
+    index, ids = [], []
+    for b, row in enumerate(rows):
+        for i in range(max(1, prefix[b]), len(row)):
+            if i not in starts[b]:
+                index.append(b * width + i - 1)
+                ids.append(row[i])
+    assert found["label_index"] == index
+    assert found["label_ids"] == ids
+    assert found["input_ids"] == [[*row, *[PAD] * (width - len(row))] for row in rows]
+
+
+def test_configured_by_the_manifest(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [3], objective=objective("decoder", cross_documents=False))
+    collate = Collate.from_manifest(shards.manifest)
+    assert (collate.architecture, collate.columns) == ("decoder", ("input_ids",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
+        (("encoder", ["input_ids"], {}), {}, "pad"),
+        (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
+        (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
+        (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
+    ],
+)
+def test_what_cannot_be_collated_is_refused(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Collate(*arguments, **options)
+
+
+def test_left_padding_in_a_manifest_is_refused(tmp_path: Path) -> None:
+    facts = objective("encoder")
+    facts["frame"]["padding_side"] = "left"
+    shards = write_set(tmp_path, [], objective=facts)
+    with pytest.raises(ConfigurationError, match="left"):
+        Collate.from_manifest(shards.manifest)
