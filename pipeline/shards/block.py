@@ -73,7 +73,7 @@ def decode(stored: bytes, columns: Sequence[ColumnSpec], rows: int, most_bytes: 
         if sum(sizes) > most_bytes:
             raise BlockError(f"at most {most_bytes} bytes after decompression", f"{sum(sizes)}")
         buffers = _buffers(header, memoryview(message.body), sizes)
-    except (pa.ArrowException, struct.error, IndexError, ValueError, OSError) as error:
+    except (pa.ArrowException, struct.error, IndexError, ValueError, EOFError, OSError) as error:
         raise BlockError("a record batch", f"unreadable bytes ({error})") from error
     return _to_rows(buffers, columns, rows)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pipeline.errors import StorageError
+from pipeline.errors import IntegrityError, StorageError
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
 
@@ -80,6 +80,19 @@ class ColumnFacts(_Strict):
     name: str
     arrow_type: str
     description: str
+
+    @property
+    def spec(self) -> ColumnSpec:
+        """The column, parsed."""
+        return ColumnSpec.parse(self.name, self.arrow_type, self.description)
+
+    @model_validator(mode="after")
+    def _known_type(self) -> ColumnFacts:
+        try:
+            _ = self.spec
+        except IntegrityError as error:
+            raise ValueError(str(error)) from error
+        return self
 
 
 class Compression(_Strict):
@@ -195,7 +208,7 @@ class Manifest(_Strict):
     @cached_property
     def specs(self) -> tuple[ColumnSpec, ...]:
         """The columns, parsed."""
-        return tuple(ColumnSpec.parse(column.name, column.arrow_type, column.description) for column in self.columns)
+        return tuple(column.spec for column in self.columns)
 
     @cached_property
     def digest(self) -> str:

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.example import Rows
+from pipeline.shards import Manifest, ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
+from pipeline.shards.manifest import canonical_sha256
+from pipeline.stage import Output
+from tests.shard_sets import IDS, TOKENIZER, rows, toy_set
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def change_manifest(folder: Path, change: Change) -> None:
+    """Rewrite a manifest as somebody would who knows the checksum."""
+    path = folder / "manifest.json"
+    plain = json.loads(path.read_text())
+    change(plain)
+    plain.pop("checksum", None)
+    plain["checksum"] = canonical_sha256(plain)
+    path.write_text(json.dumps(plain))
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [10, 3], codec="zstd", parents=[{"name": "toy", "digest": "d", "role": "samples"}])
+    manifest = Manifest.load(tmp_path / "manifest.json")
+    assert manifest == Manifest.load(tmp_path) == shards.manifest
+    assert manifest.totals.model_dump() == {
+        "samples": 13,
+        "tokens": 104,
+        "blocks": 4,
+        "shards": 2,
+        "bytes": sum(path.stat().st_size for path in tmp_path.glob("shard-*")),
+        "tokens_by_language": {},
+        "tokens_by_source": {},
+        "skipped": {},
+    }
+    assert manifest.max_length == 8
+    assert (manifest.compression.codec, manifest.compression.level) == ("zstd", 3)
+    assert shards.columns == (*fixed_columns(), IDS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(colour="red"), "colour: Extra inputs"),
+        (lambda m: m.update(block_rows="4"), "block_rows"),
+        (lambda m: m.update(format=2), "newer version"),
+        (lambda m: m.update(kind="pictures"), "kind"),
+        (lambda m: m["shards"][0].update(path="../secret"), "relative"),
+        (lambda m: m["shards"][0].update(path="/etc/passwd"), "relative"),
+        (lambda m: m["shards"][0].update(path="http://example.com/x"), "relative"),
+        (lambda m: m["shards"][0].update(path="a\\b"), "relative"),
+        (lambda m: m["shards"][0].update(path="a//b"), "relative"),
+        (lambda m: m["index"].update(path="../index.arrow"), "relative"),
+        (lambda m: m["shards"][0].update(rows=2**63), "rows"),
+        (lambda m: m["shards"][0].update(rows=-1), "rows"),
+        (lambda m: m["totals"].update(samples=5), "totals say 5"),
+        (lambda m: m["totals"].update(shards=9), "9 shards"),
+        (lambda m: m.update(max_block_bytes=2**31), "max_block_bytes"),
+        (lambda m: m["tokenizer"].pop("vocab_size"), "vocab_size"),
+        (lambda m: m["shards"][1].update(path=m["shards"][0]["path"]), "one twice"),
+        (lambda m: m["columns"][0].update(arrow_type="string"), "unknown type"),
+    ],
+)
+def test_a_wrong_manifest_is_refused(tmp_path: Path, change: Change, message: str) -> None:
+    toy_set(tmp_path, [10, 3])
+    change_manifest(tmp_path, change)
+    with pytest.raises(ManifestError, match=message):
+        open_shards(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["index"].update(sha256="0" * 64), "expected SHA-256 000"),
+        (lambda m: m["index"].update(bytes=1), "expected 1 bytes"),
+        (lambda m: m.update(block_rows=5), "not 5 rows"),
+        (lambda m: [shard.update(rows=n) for shard, n in zip(m["shards"], (9, 4), strict=True)], "different rows"),
+        (lambda m: [shard.update(blocks=n) for shard, n in zip(m["shards"], (2, 2), strict=True)], "in order"),
+        (lambda m: m["shards"].reverse(), "in order"),
+        (
+            lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
+            "outside",
+        ),
+    ],
+)
+def test_a_manifest_that_contradicts_its_index(tmp_path: Path, change: Change, message: str) -> None:
+    toy_set(tmp_path, [10, 3])
+    change_manifest(tmp_path, change)
+    with pytest.raises(ManifestError, match=message):
+        open_shards(tmp_path)
+
+
+def test_a_manifest_edited_by_hand_is_refused(tmp_path: Path) -> None:
+    toy_set(tmp_path, [10])
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace("token ids", "Token ids"))
+    with pytest.raises(ManifestError, match="changed after it was written"):
+        open_shards(tmp_path)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1'])
+def test_what_is_no_manifest(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "manifest.json").write_bytes(raw)
+    with pytest.raises(ManifestError, match="not a manifest"):
+        open_shards(tmp_path)
+
+
+def test_a_huge_manifest_is_not_parsed(tmp_path: Path) -> None:
+    with (tmp_path / "manifest.json").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(ManifestError, match="at most 67108864"):
+        open_shards(tmp_path)
+
+
+def test_a_missing_index(tmp_path: Path) -> None:
+    toy_set(tmp_path, [10])
+    (tmp_path / "index.arrow").unlink()
+    with pytest.raises(ManifestError, match=r"index\.arrow"):
+        open_shards(tmp_path)
+
+
+def test_code_config_and_paths_do_not_move_the_digest(tmp_path: Path) -> None:
+    digest = toy_set(tmp_path, [10, 3]).digest
+
+    def move(manifest: dict[str, Any]) -> None:
+        manifest.update(config={"executor": {"tasks": 9}}, code={"package_version": "9"})
+        for shard in manifest["shards"]:
+            old = tmp_path / shard["path"]
+            shard["path"] = "moved-" + shard["path"]
+            old.rename(tmp_path / shard["path"])
+
+    change_manifest(tmp_path, move)
+    assert open_shards(tmp_path).digest == digest
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"codec": "zstd"},
+        {"container": "tar"},
+        {"block_rows": 5},
+        {"tokenizer": {**TOKENIZER, "fingerprint": "0"}},
+        {"row_length": 9},
+    ],
+)
+def test_content_moves_the_digest(tmp_path: Path, options: dict[str, Any]) -> None:
+    assert toy_set(tmp_path / "a", [10, 3]).digest != toy_set(tmp_path / "b", [10, 3], **options).digest
+
+
+def test_shards_of_many_tasks_merge_to_one_set(tmp_path: Path) -> None:
+    """Each shard is written alone and leaves its record; the last task merges the records, in any order of writing."""
+    columns = [*fixed_columns(), IDS]
+    facts: list[bytes] = []
+
+    def write(folder: Path, order: list[int]) -> str:
+        records: dict[int, str] = {}
+        for number in order:
+            name = f"shard-{number}.arrow"
+            content: Rows = rows(range(10 * number + 1, 10 * number + 8), 6)
+            with Output(folder).file(f"set/{name}") as path:
+                info = write_shard(path, content, columns, block_rows=4, name=name)
+            records[number] = json.dumps(info.to_json())
+        with pytest.raises(Exception, match="no shard set here"):
+            open_shards(folder / "set")
+        shards = [ShardInfo.from_json(json.loads(records[number])) for number in sorted(records)]
+        options: Any = {"name": "n", "kind": "examples", "seed": 1, "tokenizer": TOKENIZER, "columns": columns}
+        output = Output(folder)
+        for _ in range(2):  # a merge that is done again ends the same
+            write_manifest(
+                folder / "set", shards=shards, output=output, block_rows=4, container="arrow", codec="none", **options
+            )
+        assert sorted(output.files) == ["set/index.arrow", "set/manifest.json"]
+        assert not list(folder.rglob("*.tmp"))
+        facts.append((folder / "set/manifest.json").read_bytes())
+        return open_shards(folder / "set", verify="shard").digest
+
+    assert write(tmp_path / "a", [0, 1, 2]) == write(tmp_path / "b", [2, 0, 1])
+    assert facts[0] == facts[1]
+
+
+def test_facts_that_are_refused_when_written(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="colour"):
+        toy_set(tmp_path, [3], colour="red")
+    assert not (tmp_path / "manifest.json").exists()

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import webdataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import IntegrityError
+from pipeline.example import Feature, Ragged, Rows
+from pipeline.shards import ColumnSpec, ShardInfo, auto_block_rows, feature_columns, fixed_columns, write_shard
+from pipeline.shards.columns import cut, holds_ids
+from tests.shard_sets import IDS, fixed, ids_of, rows, toy_set, write_set
+
+COLUMNS = [*fixed_columns(), IDS]
+FORMS = [(container, codec) for container in ("arrow", "tar") for codec in ("none", "zstd")]
+
+
+def same(left: Rows, right: Rows) -> bool:
+    return all(np.array_equal(left.fixed[name], right.fixed[name]) for name in left.fixed) and all(
+        np.array_equal(left.columns[name].lengths, right.columns[name].lengths)
+        and np.array_equal(np.concatenate([*left.columns[name], []]), np.concatenate([*right.columns[name], []]))
+        for name in left.columns
+    )
+
+
+@pytest.mark.parametrize(("container", "codec"), FORMS)
+def test_rows_come_back(tmp_path: Path, container: str, codec: str) -> None:
+    content = rows(range(1, 24), [n % 5 for n in range(23)])
+    shards = write_set(tmp_path, [content], container=container, codec=codec)
+    assert shards.index.rows.tolist() == [4] * 5 + [3]
+    found = Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+    assert same(found, content)
+    assert {name: column.dtype for name, column in found.fixed.items()} == {
+        name: column.dtype for name, column in content.fixed.items()
+    }
+    assert found.columns["input_ids"].values.dtype == np.uint16
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 7))
+def test_portions_do_not_matter(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_rows: int) -> None:
+    """Bytes depend on the rows, never on the portions they come in."""
+    folder = tmp_path_factory.mktemp("portions")
+    content = rows(range(1, sum(sizes) + 1), [n % 4 for n in range(sum(sizes))])
+    ends = np.cumsum([0, *sizes]).tolist()
+    portions = [cut(content, start, stop) for start, stop in pairwise(ends)]
+    whole = write_shard(folder / "a", content, COLUMNS, block_rows=block_rows)
+    parts = write_shard(folder / "b", iter(portions), COLUMNS, block_rows=block_rows, name="a")
+    assert parts == whole
+    assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
+    assert [block.rows for block in whole.blocks] == [block_rows] * (sum(sizes) // block_rows) + [
+        left for left in [sum(sizes) % block_rows] if left
+    ]
+
+
+@pytest.mark.parametrize(("container", "codec"), FORMS)
+def test_a_byte_range_of_the_index_parses_alone(tmp_path: Path, container: str, codec: str) -> None:
+    shards = toy_set(tmp_path, [10, 3], container=container, codec=codec)
+    schema = pa.ipc.open_file(first_file(shards.shard_path(0), container)).schema
+    assert schema.metadata == {b"clozeline.format": b"1"}
+    for block in range(len(shards.index)):
+        raw = shards.shard_path(int(shards.index.shard[block])).read_bytes()
+        start = int(shards.index.offset[block])
+        stored = raw[start : start + int(shards.index.length[block])]
+        batch = pa.ipc.read_record_batch(pa.ipc.read_message(stored), schema)
+        batch.validate(full=True)
+        assert batch.column("uid").to_pylist() == shards.read_block(block).fixed["uid"].tolist()
+
+
+def first_file(path: Path, container: str) -> Any:
+    if container == "arrow":
+        return pa.OSFile(str(path))
+    size = int(path.read_bytes()[124:135], 8)
+    return pa.BufferReader(path.read_bytes()[512 : 512 + size])
+
+
+def test_plain_arrow_reads_the_file(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [10], codec="zstd")
+    with pa.ipc.open_file(str(shards.shard_path(0))) as reader:
+        table = reader.read_all()
+    assert [str(field.type) for field in table.schema] == [
+        *("uint64", "uint16", "fixed_size_binary[16]", "uint32", "uint8", "uint8", "uint8"),
+        "list<item: uint16 not null>",
+    ]
+    assert table["input_ids"].to_pylist() == [ids_of(uid, 8).tolist() for uid in range(1, 11)]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves closing to the interpreter
+def test_plain_webdataset_reads_the_archive(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [10], container="tar", codec="zstd")
+    dataset = webdataset.WebDataset(str(shards.shard_path(0)), shardshuffle=False, empty_check=False)
+    members = list(dataset)
+    assert [member["__key__"] for member in members] == ["00000000", "00000001", "00000002"]
+    tables = [pa.ipc.open_file(io.BytesIO(member["arrow"])).read_all() for member in members]
+    assert pa.concat_tables(tables)["uid"].to_pylist() == list(range(1, 11))
+
+
+def test_tar_bytes_hold_no_time_and_no_owner(tmp_path: Path) -> None:
+    import tarfile
+
+    toy_set(tmp_path, [5], container="tar")
+    with tarfile.open(tmp_path / "shard-00000-of-00001.tar") as archive:
+        for entry in archive.getmembers():
+            facts = (entry.mode, entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers)
+            assert facts == (0o644, 0, 0, 0, "", "", {})
+            assert entry.offset_data == entry.offset + 512
+
+
+def test_a_record_survives_json(tmp_path: Path) -> None:
+    import json
+
+    info = write_shard(tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow")
+    assert info.path == "x.arrow"
+    assert (info.rows, info.tokens, info.longest) == (9, 36, 4)
+    assert info.largest_block == 4 * (8 + 2 + 16 + 4 + 1 + 1 + 1) + 4 * 5 + 4 * 4 * 2
+    assert ShardInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
+    with pytest.raises(IntegrityError, match="not the record"):
+        ShardInfo.from_json({"path": "x"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": {}}, r"missing \['input_ids'\]"),
+        ({"columns": {"input_ids": Ragged.from_lists([[1], [70000]], np.uint32)}}, "0..65535, got 1..70000"),
+        ({"columns": {"input_ids": Ragged.from_lists([[1], [-1]], np.int64)}}, "got -1..1"),
+        ({"columns": {"input_ids": Ragged.from_lists([[1]], np.uint16)}}, "expected 2 lists, got 1"),
+        ({"fixed": {**fixed(np.arange(2)), "extra": np.zeros(2)}}, r"not declared \['extra'\]"),
+        ({"fixed": {**fixed(np.arange(2)), "document_uid": np.zeros((2, 8), np.uint8)}}, "shape"),
+    ],
+)
+def test_rows_that_do_not_fit_their_columns(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    good = rows([1, 2], 1)
+    bad = Rows(**{"fixed": good.fixed, "columns": good.columns, **change})
+    with pytest.raises(IntegrityError, match=message):
+        write_shard(tmp_path / "x", bad, COLUMNS, block_rows=4)
+
+
+def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:
+    wide = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.int64)})
+    narrow = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.uint16)})
+    assert write_shard(tmp_path / "x", wide, COLUMNS, block_rows=4) == write_shard(
+        tmp_path / "y", narrow, COLUMNS, block_rows=4, name="x"
+    )
+
+
+def test_width_of_ids_follows_the_vocabulary() -> None:
+    features = [Feature("label_ids", "ids", 1, ""), Feature("label_positions", "uint16", 1, "")]
+    assert [spec.dtype for spec in feature_columns(features, 65536)] == ["uint16", "uint16"]
+    assert [spec.dtype for spec in feature_columns(features, 65537)] == ["uint32", "uint16"]
+    assert [holds_ids(spec) for spec in feature_columns(features, 10)] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"])
+def test_types_parse_back(name: str) -> None:
+    assert ColumnSpec.parse("x", name, "").arrow_type == name
+
+
+@pytest.mark.parametrize("name", ["int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"])
+def test_other_types_are_refused(name: str) -> None:
+    with pytest.raises(IntegrityError, match="unknown type"):
+        ColumnSpec.parse("x", name, "")
+
+
+def test_rows_of_a_block_follow_the_row_size() -> None:
+    assert [auto_block_rows(size) for size in (1, 2184, 2185, 10_000, 10**6)] == [1920, 1920, 960, 240, 60]
+
+
+def test_blocks_of_no_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="block_rows"):
+        write_shard(tmp_path / "x", rows([1], 1), COLUMNS, block_rows=0)
