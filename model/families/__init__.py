@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from model.config import ModelConfig
 __all__ = ["Family"]
 
 
-class Family(nn.Module):
+class Family(nn.Module, ABC):
     """What a family has: the token table, and hidden states for the heads."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
@@ -21,10 +22,10 @@ class Family(nn.Module):
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 
+    @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Hidden states [B, T, dim] of the rows that carry the labels."""
-        raise NotImplementedError
 
+    @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Floating-point operations of one row's forward, heads excluded."""
-        raise NotImplementedError

@@ -18,7 +18,7 @@ __all__ = ["Decoder"]
 class Decoder(Family):
     """Every token sees itself and what stands before it; rows are padded on the right, where nobody looks."""
 
-    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+    needs: ClassVar = frozenset({"input_ids", "position_ids"})
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from model.config import ModelConfig
 __all__ = ["Head"]
 
 
-class Head(nn.Module):
+class Head(nn.Module, ABC):
     """A loss on hidden states, summed over what it counts."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig

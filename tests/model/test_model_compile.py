@@ -1,0 +1,26 @@
+"""Compiled models compute the same; minutes on a CPU, so not in the fast tier."""
+
+import pytest
+import torch
+
+from model.build import build_model
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
+    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_compiled_losses_and_gradients_equal(family):
+    torch.manual_seed(0)
+    network, tensors = build_model(small_config(family), VOCABULARY, {}), batch_for(family)
+    (loss,) = network(tensors).values()
+    loss.total.backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+    network.zero_grad()
+    (compiled,) = torch.compile(network)(tensors).values()
+    compiled.total.backward()
+    assert compiled.total.item() == pytest.approx(loss.total.item(), rel=1e-6)
+    for name, parameter in network.named_parameters():
+        assert torch.allclose(parameter.grad, gradients[name], atol=1e-5), name
