@@ -57,7 +57,7 @@ def losses(family, stage):
 
 
 if __name__ == "__main__":
-    deepspeed.utils.logger.setLevel("ERROR")
+    deepspeed.utils.logger.setLevel("WARNING")
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("gloo", verbose=False)
     original = torch.nn.functional.linear
