@@ -13,10 +13,11 @@ __all__ = ["sentence_starts"]
 def sentence_starts(text: str, starts: Sequence[int], token_starts: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Token indices of the sentences: first 0, strictly increasing.
 
-    A sentence begins at the first token whose first visible character is the sentence's or a later one. So a space
-    that a token carries in front does not matter (` The` opens its sentence), a token of white space alone ends the
-    sentence before, and one that spans a boundary (`。他`) belongs to the sentence that it begins in. Sentences that
-    begin at one token are merged: the result may be shorter than `starts`.
+    A sentence begins at the first token that begins at its first visible character or later, or at the token before
+    that one where only white space stands between that token's beginning and the character: so a space that a token
+    carries in front does not matter (` The` opens its sentence), and a token of white space alone ends the sentence
+    before. A token that spans a boundary (`。他`) belongs to the sentence that it begins in. Sentences that begin at
+    one token are merged: the result may be shorter than `starts`.
 
     Args:
         text: the document.
@@ -28,7 +29,6 @@ def sentence_starts(text: str, starts: Sequence[int], token_starts: NDArray[np.i
     """
     visible = np.asarray(starts, dtype=np.int64)
     tokens = np.searchsorted(token_starts, visible)
-    # Tokens that begin before the sentence's first visible character, but with white space only up to it.
     at = np.minimum(tokens, len(token_starts) - 1)
     for row in np.flatnonzero((token_starts[at] != visible) | (tokens == len(token_starts))).tolist():
         before = int(tokens[row]) - 1

@@ -1,0 +1,103 @@
+"""Run the passes of train_tokenizer and encode on documents made in a test, without the driver."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pipeline.document import Document, document_uid
+from pipeline.document_files import write_documents
+from pipeline.encode.merge import Codes, Manifest, Merge
+from pipeline.encode.tokenise import Tokenise
+from pipeline.registry import choose
+from pipeline.stage import Counts, Output, Pass, Record, add_counts
+from pipeline.train_tokenizer.stage import TrainTokenizer
+
+SEED = 7
+HELDOUT = 0.2
+WORDS = ["the", "a", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "while", "seven", "wizards", "brew",
+         "strange", "purple", "potions", "near", "old", "bridge"]  # fmt: skip
+
+
+def text(number: int, sentences: int = 12) -> str:
+    """Sentences of words, two paragraphs, sometimes with characters outside ASCII; the same for the same number."""
+    draw = random.Random(number)
+    made = [" ".join(draw.choices(WORDS, k=draw.randrange(4, 12))).capitalize() + "." for _ in range(sentences)]
+    made[0] = f"Café {number} 中文。" + made[0]
+    half = sentences // 2
+    return " ".join(made[:half]) + "\n\n" + " ".join(made[half:])
+
+
+def documents(count: int) -> list[Document]:
+    return [
+        Document(
+            uid=document_uid("test", "crawl/a.jsonl", "jsonl", number),
+            text=text(number, 4 + number % 20),
+            source="crawl/a.jsonl",
+            source_group="crawl" if number % 3 else "books",
+            offset=number * 100,
+            length=99,
+            url=f"http://x.example/{number}" if number % 4 else None,
+            language=("en", "de", "zh")[number % 3],
+        )
+        for number in range(count)
+    ]
+
+
+def write_parts(folder: Path, found: Sequence[Document], parts: int) -> Path:
+    """`documents/<unit:06d>.arrow`, the documents dealt in order."""
+    (folder / "documents").mkdir(parents=True)
+    for part in range(parts):
+        write_documents(folder / "documents" / f"{part:06d}.arrow", found[part::parts])
+    return folder
+
+
+def run(work: Pass, folder: Path, order: Callable[[range], Sequence[int]] = list) -> Counts:
+    """All units of a pass, in the given order; records as the driver writes them."""
+    total: Counts = {}
+    for unit in order(range(work.units)):
+        output = Output(folder)
+        counts = work.run(unit, output)
+        Record(work.name, unit, "key", "ok", counts, output.files).save(folder)
+        add_counts(total, counts)
+    return total
+
+
+def train(
+    source: Path, folder: Path, parts: int, *, name: str = "byte_bpe", size: int = 700, budget: int = 10**9
+) -> Counts:
+    chosen = choose("pipeline.tokenizers", {"name": name, "size": size})
+    paths = tuple(source / "documents" / f"{part:06d}.arrow" for part in range(parts))
+    return run(TrainTokenizer("main", 1, chosen, budget, paths, HELDOUT, SEED), folder)
+
+
+def encode(
+    source: Path,
+    folder: Path,
+    tokenizer: Path,
+    *,
+    parts: int,
+    shards: int,
+    order: Callable[[range], Sequence[int]] = list,
+) -> Counts:
+    passes: list[Pass] = [
+        Tokenise("tokenise", parts, source, tokenizer, choose("pipeline.sentences", "regex"), shards, SEED),
+        Codes("codes", 1, 2),
+        Merge("merge", shards, parts, tokenizer, HELDOUT, SEED),
+        Manifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
+    ]
+    total: Counts = {}
+    for work in passes:
+        add_counts(total, run(work, folder, order))
+    return total
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Hashes of the published files."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "tmp" not in path.parts
+    }

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from pipeline.tokenizers import byte_bpe
+from pipeline.tokenizers.byte_bpe import ByteBpe
+
+SPACES = "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("bpe")
+    draw = random.Random(1)
+    words = ["low", "lower", "newest", "widest", "don't", "état", "中文字", "...", "12", "345"]
+    texts = ["  ".join(draw.choices(words, k=50)) + "\n\n  " + " ".join(draw.choices(words, k=50)) for _ in range(50)]
+    ByteBpe.train(texts, ByteBpe.Options(size=520), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pair(folder) -> tuple[ByteBpe, Tokenizer]:
+    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    library.encode_special_tokens = True
+    return ByteBpe.load(folder), library
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.text(
+        st.one_of(st.sampled_from(SPACES), st.sampled_from("lowerdnt's.,12é中😀²½\u0301"), st.characters(codec="utf-8"))
+    )
+)
+def test_looking_words_up_gives_the_ids_of_the_whole_text(pair, text):
+    ours, library = pair
+    assert ours.encode([text])[0].ids.tolist() == library.encode(text, add_special_tokens=False).ids
+
+
+def test_forgetting_words_changes_nothing(folder, monkeypatch):
+    monkeypatch.setattr(byte_bpe, "_KNOWN_WORDS", 5)
+    monkeypatch.setattr(byte_bpe, "_WORD_CHARACTERS", 4)
+    small, large = ByteBpe.load(folder), ByteBpe.load(folder)
+    for seed in range(30):
+        text = " ".join(random.Random(seed).choices(["low", "lower", "widest!", "é", "x" * 70], k=9))
+        monkeypatch.setattr(byte_bpe, "_KNOWN_WORDS", 5)
+        one = small.encode([text])[0].ids.tolist()
+        monkeypatch.setattr(byte_bpe, "_KNOWN_WORDS", 1000)
+        assert one == large.encode([text])[0].ids.tolist()
+    assert all(len(word) <= 4 for word in large._known)
+
+
+def test_the_worked_example(folder):
+    model = ByteBpe.load(folder)
+    pieces = [model.piece(token) for token in model.encode(["<mask> low"])[0].ids.tolist()]
+    assert "".join(pieces) == "<mask>Ġlow"
+    assert pieces[0] == "<"
+    assert pieces[-1] == "Ġlow"
