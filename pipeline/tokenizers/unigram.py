@@ -32,6 +32,7 @@ __all__ = ["Unigram"]
 
 _SPACE: Final = "\u2581"
 """SentencePiece writes a space so; the character itself, where a text has it, goes through its three bytes."""
+_TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -102,10 +103,7 @@ class Unigram:
         try:
             proto = _trained(sample, options, options.size)
         except RuntimeError as error:
-            largest = _TOO_LARGE.search(str(error))
-            if largest is None:
-                raise ConfigurationError(f"unigram: no training on {len(sample)} pieces of text: {error}") from error
-            proto = _trained(sample, options, int(largest[1]))
+            proto = _trained(sample, options, _possible_size(error, options))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_bytes(proto)
         return cls(sentencepiece.SentencePieceProcessor(model_proto=proto))
@@ -159,6 +157,18 @@ def _bytes_of(piece: Any, kinds: Any) -> bytes | None:
         return bytes([int(piece.piece[3:5], 16)])
     text: str = piece.piece
     return text.replace(_SPACE, " ").encode()
+
+
+def _possible_size(error: RuntimeError, options: Unigram.Options) -> int:
+    """The largest vocabulary that the sample supports, out of the trainer's message."""
+    if too_large := _TOO_LARGE.search(str(error)):
+        return int(too_large[1])
+    if too_small := _TOO_SMALL.search(str(error)):
+        raise ConfigurationError(
+            f"unigram: size {options.size} is too small for this text: its characters need {too_small[1]}; "
+            f"give that size or more, or a character_coverage below {options.character_coverage}"
+        ) from error
+    raise ConfigurationError(f"unigram: the sample cannot be learnt from: {error}") from error
 
 
 def _trained(sample: list[str], options: Unigram.Options, size: int) -> bytes:

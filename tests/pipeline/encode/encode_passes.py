@@ -96,8 +96,9 @@ def encode(
 
 def tree(folder: Path) -> dict[str, str]:
     """Hashes of the published files."""
+    found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "tmp" not in path.parts
+        str(name): hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in found.items()
+        if name.parts[0] != "tmp"
     }

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import to_plain, validate
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.heldout import is_heldout
+from pipeline.seeding import fraction
+from pipeline.tokenizers import load_tokenizer
+from pipeline.train_tokenizer import sample as sampling
+from pipeline.train_tokenizer.sample import choose_sample
+from pipeline.train_tokenizer.stage import TrainTokenizerConfig, TrainTokenizerStage
+from tests.pipeline.encode import encode_passes as passes
+
+COUNT = 60
+
+
+def parts_of(folder: Path, documents, parts: int) -> list[Path]:
+    passes.write_parts(folder, documents, parts)
+    return [folder / "documents" / f"{part:06d}.arrow" for part in range(parts)]
+
+
+def expected(probability: float, heldout: float = passes.HELDOUT) -> list[str]:
+    """Texts of the sample by its definition, in order of uid."""
+    chosen = [
+        document
+        for document in passes.documents(COUNT)
+        if not is_heldout(document.uid, heldout, passes.SEED)
+        and fraction(document.uid, "tokenizer", passes.SEED) < probability
+    ]
+    return [document.text for document in sorted(chosen, key=lambda document: document.uid)]
+
+
+def test_the_sample_leaves_held_out_documents_out_and_is_sorted_by_uid(tmp_path):
+    parts = parts_of(tmp_path / "clean", passes.documents(COUNT), 3)
+    sample = choose_sample(parts, 10**9, passes.HELDOUT, passes.SEED, tmp_path)
+    texts = list(sample.texts())
+    assert texts == expected(1.0)
+    assert (sample.documents, sample.over_budget) == (len(texts), 0)
+    assert sample.held_out == COUNT - len(texts) > 0
+    assert sample.bytes == sum(len(text.encode()) for text in texts)
+
+
+@pytest.mark.parametrize("buckets", [1, 4096])
+def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, buckets):
+    monkeypatch.setattr(sampling, "_BUCKET_BYTES", buckets)
+    whole = sum(len(text.encode()) for text in expected(1.0))
+    for number in (1, 3, 7):
+        folder = tmp_path / str(number)
+        parts = parts_of(folder, passes.documents(COUNT), number)
+        sample = choose_sample(parts, whole // 2, passes.HELDOUT, passes.SEED, folder)
+        assert list(sample.texts()) == expected((whole // 2) / whole)
+        assert 0.25 < sample.bytes / whole < 0.75
+        assert len(sample.files) > 1
+
+
+def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
+    trees = []
+    for number in (1, 4):
+        source = passes.write_parts(tmp_path / f"clean{number}", passes.documents(COUNT), number)
+        counts = passes.train(source, tmp_path / f"out{number}", number, size=600, budget=20_000)
+        assert counts["skipped"]["over_budget"] > 0
+        trees.append(passes.tree(tmp_path / f"out{number}"))
+    assert trees[0] == trees[1]
+    assert sorted(trees[0]) == [
+        "records/000000.json",
+        "tokenizer/name",
+        "tokenizer/tokenizer.json",
+        "tokenizer/vocabulary.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "file"), [("byte_bpe", 500, "tokenizer.json"), ("unigram", 470, "spiece.model")]
+)
+def test_the_published_folder_loads(tmp_path, name, size, file):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(COUNT), 2)
+    counts = passes.train(source, tmp_path / "out", 2, name=name, size=size)
+    tokenizer = load_tokenizer(tmp_path / "out" / "tokenizer")
+    assert (tmp_path / "out" / "tokenizer" / file).is_file()
+    assert tokenizer.vocabulary.size == size == counts["vocabulary"]["size"]
+    held_out = next(document for document in passes.documents(COUNT) if is_heldout(document.uid, 0.2, passes.SEED))
+    assert tokenizer.decode(tokenizer.encode([held_out.text])[0].ids) == held_out.text
+    assert list((tmp_path / "out" / "tmp").iterdir()) == []
+
+
+def test_too_little_text_is_said_plainly(tmp_path, caplog):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(8), 1)
+    with caplog.at_level(logging.WARNING):
+        counts = passes.train(source, tmp_path / "out", 1, size=30000)
+    size = counts["vocabulary"]["size"]
+    assert counts["vocabulary"] == {"asked": 30000, "size": size}
+    assert f"support {size} pieces, not the 30000 asked for" in caplog.text
+
+
+def test_a_size_below_the_characters_of_the_text_names_the_least(tmp_path):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(COUNT), 1)
+    with pytest.raises(ConfigurationError, match="too small for this text: its characters need 4"):
+        passes.train(source, tmp_path / "out", 1, name="unigram", size=440)
+
+
+def test_no_text_is_a_configuration_error(tmp_path):
+    source = passes.write_parts(tmp_path / "clean", [], 1)
+    with pytest.raises(ConfigurationError, match="no text to train a tokenizer on"):
+        passes.train(source, tmp_path / "out", 1)
+
+
+def test_counts_must_add_up():
+    stage = TrainTokenizerStage.__new__(TrainTokenizerStage)
+    counts = {"documents_in": 5, "skipped": {"held_out": 1, "over_budget": 1}, "sample": {"documents": 3}}
+    stage.check(counts)
+    with pytest.raises(IntegrityError, match="do not add up"):
+        stage.check({**counts, "documents_in": 6})
+
+
+def test_configuration_is_checked_when_it_is_read():
+    config = validate(TrainTokenizerConfig, {"name": "unigram", "size": 4000, "options": {"num_threads": 2}}, "recipe")
+    assert config.chosen().options.num_threads == 2
+    assert config.chosen().options.size == 4000
+    assert to_plain(config)["options"] == {"num_threads": 2}
+    for wrong, message in (
+        ({"name": "bytebpe"}, "did you mean 'byte_bpe'"),
+        ({"options": {"num_threads": 2}}, "unknown key 'num_threads'"),
+        ({"options": {"size": 3}}, "beside `options`"),
+        ({"size": 0}, "size"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            validate(TrainTokenizerConfig, wrong, "recipe")
+
+
+def test_held_out_documents_stay_held_out_at_larger_fractions():
+    uids = [document.uid for document in passes.documents(300)]
+    at = {share: {uid for uid in uids if is_heldout(uid, share, 1)} for share in (0.0, 0.05, 0.2, 1.0)}
+    assert at[0.0] == set()
+    assert at[0.05] < at[0.2] < at[1.0] == set(uids)
+    assert 30 < len(at[0.2]) < 90
+    assert {uid for uid in uids if is_heldout(uid, 0.2, 2)} != at[0.2]
