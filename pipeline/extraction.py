@@ -6,6 +6,7 @@ the child, costs only itself: the child is started anew and gets the pages behin
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import resource
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, NamedTuple
@@ -24,10 +26,10 @@ from typing import IO, Any, Final, NamedTuple
 import psutil
 
 from pipeline.errors import StorageError
-from pipeline.extractors import Refused
+from pipeline.extractors import ExtractorOptions, Refused
 from pipeline.registry import Chosen, choose
 
-__all__ = ["BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "serve"]
+__all__ = ["BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "serve", "shared_extraction"]
 
 BATCH: Final = 16
 """Pages in one message: one round trip a page would cost as much as the parsing."""
@@ -51,9 +53,15 @@ class Extracted(NamedTuple):
 class Extraction:
     """The parent's side; a context manager that leaves no process behind."""
 
-    def __init__(self, chosen: Chosen, *, timeout_s: float, memory_bytes: int) -> None:
-        self._setup = {"extractor": chosen.plain(), "memory_bytes": memory_bytes, "wall_s": timeout_s * _PATIENCE}
-        self._timeout_s = timeout_s
+    def __init__(self, chosen: Chosen) -> None:
+        limits: ExtractorOptions = chosen.options
+        self._timeout_s = limits.timeout_s
+        self._setup = {
+            "extractor": chosen.plain(),
+            "memory_bytes": limits.memory_bytes,
+            "wall_s": limits.timeout_s * _PATIENCE,
+            "parent": os.getpid(),
+        }
         self._child: subprocess.Popen[bytes] | None = None
         self.restarts = 0
 
@@ -63,7 +71,7 @@ class Extraction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self.close()
 
     def extract(self, pages: Sequence[str]) -> list[Extracted]:
         """Text or reason of each page, in order.
@@ -89,7 +97,7 @@ class Extraction:
             answers.append(answer)
             if answer.reason in ("timeout", "extractor_crash"):
                 self.restarts += 1
-                self._end()
+                self.close()
                 break
         return answers
 
@@ -120,8 +128,7 @@ class Extraction:
         assert child.stdin is not None
         assert child.stdout is not None
         try:
-            setup = json.dumps({**self._setup, "parent": os.getpid()}).encode()
-            _send(child.stdin, [setup])
+            _send(child.stdin, [json.dumps(self._setup).encode()])
             if not select.select([child.stdout], [], [], _START_S)[0]:
                 raise EOFError
             _receive(child.stdout)
@@ -131,7 +138,8 @@ class Extraction:
             raise StorageError("the extractor's process does not start; its message stands above") from error
         return child
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the child."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -140,6 +148,19 @@ class Extraction:
                 if stream is not None:
                     with suppress(BrokenPipeError):  # unsent bytes for a child that is gone
                         stream.close()
+
+
+def shared_extraction(chosen: Chosen) -> Extraction:
+    """One child for all units of this process that extract alike; it ends with the process."""
+    return _shared(json.dumps(chosen.plain(), sort_keys=True), os.getpid())
+
+
+@cache
+def _shared(plain: str, process: int) -> Extraction:
+    # By process: a fork must not talk through its parent's pipes.
+    extraction = Extraction(choose("pipeline.extractors", json.loads(plain)))
+    atexit.register(extraction.close)
+    return extraction
 
 
 def _processor_time(pid: int) -> float:

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
-__all__ = ["Extractor", "Refused"]
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+
+__all__ = ["Extractor", "ExtractorOptions", "Refused"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ExtractorOptions:
+    """What one page may cost, whichever extractor works on it."""
+
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    """processor seconds for a page, > 0; six times as much by the clock. Slower pages are rejected as `timeout`"""
+    memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
+    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more: `extractor_crash`"""
 
 
 class Refused(Exception):

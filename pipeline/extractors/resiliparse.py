@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from resiliparse.extract.html2text import extract_plain_text
 
 from pipeline.config import STRICT
-from pipeline.extractors import Refused
+from pipeline.extractors import ExtractorOptions, Refused
 
 __all__ = ["Resiliparse"]
 
@@ -38,7 +38,7 @@ class Resiliparse:
     reasons: ClassVar[tuple[str, ...]] = ("html_depth",)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
+    class Options(ExtractorOptions):
         """What is text."""
 
         main_content: bool = True

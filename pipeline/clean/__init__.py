@@ -1,0 +1,1 @@
+"""The stage `clean`: read, extract, normalise, identify the language, filter, write."""

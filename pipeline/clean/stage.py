@@ -1,0 +1,116 @@
+"""Clean: an input file in, documents out; what is left out is counted and, as a document, kept with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.clean.unit import CleanUnits, SourceSteps
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe
+from pipeline.registry import Chosen, OneOf, choose, find
+from pipeline.stage import Counts, Pass, Stage, require_equal
+from pipeline.text import NORMALISE_VERSION
+
+__all__ = ["CleanConfig", "CleanStage", "SourceConfig"]
+
+_CLEAN_VERSION: Final = 1
+
+ChosenExtractor = Annotated[Chosen, OneOf("pipeline.extractors")]
+ChosenLanguage = Annotated[Chosen, OneOf("pipeline.languages")]
+ChosenFilter = Annotated[Chosen, OneOf("pipeline.filters")]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class SourceConfig:
+    """What replaces the keys of `clean` for one source; what is not given stays."""
+
+    extractor: ChosenExtractor | None = None
+    """extractor of this source's pages"""
+    language: Literal["same"] | ChosenLanguage | None = "same"
+    """language identifier of this source; null identifies nothing and keeps all"""
+    filters: list[ChosenFilter] | None = None
+    """filters of this source; [] filters nothing"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CleanConfig:
+    """How raw records become documents."""
+
+    extractor: ChosenExtractor = field(default_factory=lambda: choose("pipeline.extractors", "resiliparse"))
+    """how the text is taken out of HTML"""
+    language: ChosenLanguage | None = field(default_factory=lambda: choose("pipeline.languages", "py3langid"))
+    """language identifier and the languages to keep; null identifies nothing and keeps all"""
+    filters: list[ChosenFilter] = field(
+        default_factory=lambda: [
+            choose("pipeline.filters", name) for name in ("gopher_quality", "c4_quality", "gopher_repetition")
+        ]
+    )
+    """filters in their order; the first that objects gives the reason"""
+    sources: dict[str, SourceConfig] = field(default_factory=dict)
+    """by the inputs' `source` label: keys that replace those above"""
+    keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """share of rejections that show the beginning of the text, 0 to 1"""
+
+
+class CleanStage(Stage):
+    """One pass over the units of the plan."""
+
+    name: ClassVar[str] = "clean"
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe)
+        if recipe.clean is None:
+            raise ConfigurationError("the recipe has no key 'clean'")
+        self.config: CleanConfig = recipe.clean
+
+    def version(self) -> int:
+        """Sum of the versions of everything that decides a document's text, or whether it is kept."""
+        readers = [find("pipeline.readers", name) for name in {unit.reader for unit in self.recipe.plan().units}]
+        steps = [source for _, source in sorted(self._sources().items())]
+        chosen = [step for source in steps for step in (source.extractor, source.language, *source.filters) if step]
+        versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]
+        return _CLEAN_VERSION + NORMALISE_VERSION + int(sum(versions))
+
+    def passes(self) -> Sequence[Pass]:
+        """Reading to writing in one go."""
+        work = CleanUnits(
+            planned=self.recipe.plan().units,
+            sources=self._sources(),
+            corpus=self.recipe.corpus,
+            seed=self.recipe.seed,
+            limits=self.recipe.limits,
+            keep_text=self.config.keep_text,
+            fail_truncated=self.recipe.on_error.truncated == "fail",
+        )
+        return [work]
+
+    def _sources(self) -> dict[str, SourceSteps]:
+        labels = {unit.source_group for unit in self.recipe.plan().units}
+        return {label: self._steps(label) for label in sorted(labels)}
+
+    def _steps(self, label: str) -> SourceSteps:
+        own = self.config.sources.get(label, SourceConfig())
+        return SourceSteps(
+            extractor=own.extractor or self.config.extractor,
+            language=self.config.language if own.language == "same" else own.language,
+            filters=self.config.filters if own.filters is None else own.filters,
+        )
+
+    def check(self, counts: Counts) -> None:
+        """No record, no document and no character is lost or counted twice."""
+        ignored, malformed, rejected = (
+            sum(counts.get(group, {}).values()) for group in ("ignored", "malformed", "rejected")
+        )
+        documents_in = counts.get("documents_in", 0)
+        require_equal(self.name, "records_in", counts.get("records_in", 0), "ignored + malformed + documents_in",
+                      ignored + malformed + documents_in)  # fmt: skip
+        require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",
+                      counts.get("documents_out", 0) + rejected)  # fmt: skip
+        kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
+        require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)

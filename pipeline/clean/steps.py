@@ -1,0 +1,105 @@
+"""One document through the steps of cleaning: length, normal form, language, filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import xxhash
+
+from pipeline.clean.ledger import Ledger
+from pipeline.document import Document
+from pipeline.extraction import EXTRACTION_REASONS
+from pipeline.filters import Filter
+from pipeline.languages import LanguageIdentifier, LanguageOptions
+from pipeline.registry import Chosen
+from pipeline.text import control_characters, normalise
+from pipeline.text_statistics import TextStatistics
+
+__all__ = ["Steps", "host_of"]
+
+
+class Steps:
+    """The steps of one source, built once a unit. Each returns the document as it goes on, or None once rejected."""
+
+    def __init__(self, language: Chosen | None, filters: Sequence[Chosen], text_chars: int, ledger: Ledger) -> None:
+        self._identifier: LanguageIdentifier | None = None if language is None else language.build()
+        self._wanted: LanguageOptions | None = None if language is None else language.options
+        self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in filters]
+        self._text_chars = text_chars
+        self._ledger = ledger
+        self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(["language", "language_score"] if language else [])]
+        self.reasons += [reason for _, step in self._filters for reason in step.reasons]
+
+    def clean(self, document: Document, given_language: str | None) -> Document | None:
+        """The finished document, or None where the ledger has its rejection.
+
+        Args:
+            document: with the text as read or extracted.
+            given_language: the language that the input's configuration states; it is not identified then.
+        """
+        self._ledger.add(characters_in=len(document.text))
+        normal = self._normalised(document)
+        named = None if normal is None else self._named(normal, given_language)
+        return None if named is None else self._filtered(named)
+
+    def _normalised(self, document: Document) -> Document | None:
+        raw = document.text
+        if len(raw) > self._text_chars:
+            self._ledger.reject(document, "limits", "too_long", f"{len(raw)} characters > {self._text_chars}")
+            return None
+        text = normalise(raw)
+        if controls := control_characters(raw):
+            self._ledger.add(repairs={"control_characters": controls})
+        self._ledger.removed("normalise", len(raw) - len(text))
+        document = document.having(text=text)
+        if not text:
+            self._ledger.reject(document, "normalise", "empty")
+            return None
+        return document
+
+    def _named(self, document: Document, given: str | None) -> Document | None:
+        if given is not None:
+            return document.having(language=given, language_score=1.0)
+        if self._identifier is None or self._wanted is None:
+            return document
+        language, score = self._identifier.identify(document.text)
+        document = document.having(language=language, language_score=score)
+        if not self._wanted.keep:
+            return document
+        if language not in self._wanted.keep:
+            self._ledger.reject(document, "language", "language", language)
+            return None
+        if score < self._wanted.threshold:
+            detail = f"{language} {score:.3f} < {self._wanted.threshold}"
+            self._ledger.reject(document, "language", "language_score", detail)
+            return None
+        return document
+
+    def _filtered(self, document: Document) -> Document | None:
+        statistics = TextStatistics(document.text)
+        for name, step in self._filters:
+            verdict = step.judge(statistics, document.language)
+            if verdict.reason:
+                self._ledger.reject(document, name, verdict.reason, verdict.detail)
+                return None
+            if verdict.text is not None:
+                self._ledger.removed(name, len(document.text) - len(verdict.text))
+                self._ledger.add(edits={f"{name}.{rule}": count for rule, count in verdict.removed.items()})
+                document = document.having(text=verdict.text)
+                statistics = TextStatistics(verdict.text)
+        return document.having(
+            content_hash=xxhash.xxh3_128_digest(document.text.encode()),
+            n_chars=len(document.text),
+            n_words=statistics.words,
+        )
+
+
+def host_of(url: str | None) -> str | None:
+    """Host name of an address in lower case, without port; None where there is none."""
+    if url is None:
+        return None
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None

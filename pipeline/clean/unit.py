@@ -1,0 +1,158 @@
+"""The one pass of `clean`: from an input range to its documents and rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.clean.ledger import Ledger
+from pipeline.clean.steps import Steps, host_of
+from pipeline.document import Document, document_uid
+from pipeline.document_files import write_documents, write_rejects
+from pipeline.errors import IntegrityError, StorageError
+from pipeline.extraction import BATCH, shared_extraction
+from pipeline.plan import PlannedUnit
+from pipeline.readers import Counted, Item, Reader, Record
+from pipeline.recipe import InputEntry, Limits
+from pipeline.registry import Chosen, choose, find
+from pipeline.stage import Counts, Output, Pass
+
+__all__ = ["CleanUnits", "SourceSteps"]
+
+_BATCH_CHARACTERS: Final = 1 << 24
+_EMPTY: Final = "empty_file"
+
+
+@dataclass(frozen=True)
+class SourceSteps:
+    """What is done to the documents of one source."""
+
+    extractor: Chosen
+    language: Chosen | None
+    filters: Sequence[Chosen]
+
+
+@dataclass
+class CleanUnits(Pass):
+    """Reads each unit of the plan and writes `documents/` and `rejects/`."""
+
+    planned: Sequence[PlannedUnit]
+    sources: dict[str, SourceSteps]
+    corpus: str
+    seed: int
+    limits: Limits
+    keep_text: float
+    fail_truncated: bool
+    name: str = "main"
+    units: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.units = len(self.planned)
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Clean one unit.
+
+        Raises:
+            StorageError: the input is missing, changed while it was read, or is truncated where that is refused.
+            IntegrityError: the rejections written are not those counted.
+        """
+        planned = self.planned[unit]
+        path = _present(planned)
+        before = path.stat().st_size
+        ledger = Ledger(self.seed, self.keep_text)
+        with output.file(f"documents/{unit:06d}.arrow") as temporary:
+            write_documents(temporary, self._documents(planned, path, ledger))
+        if path.stat().st_size != before:
+            raise StorageError(f"{path}: changed while it was read ({before} bytes before): run again when it is whole")
+        if self.fail_truncated and ledger.counts["malformed"].get("truncated"):
+            raise StorageError(f"{path}: truncated; mend it, or set on_error.truncated=accept to keep what it gives")
+        with output.file(f"rejects/{unit:06d}.arrow") as temporary:
+            written = write_rejects(temporary, ledger.rejections)
+        if written != sum(ledger.counts["rejected"].values()):
+            raise IntegrityError(f"clean: unit {unit} wrote {written} rejections, but counted {ledger.counts}")
+        return ledger.counts
+
+    def _documents(self, planned: PlannedUnit, path: Path, ledger: Ledger) -> Iterator[Document]:
+        entry = planned.entry or InputEntry(path=str(path))
+        source = self.sources[planned.source_group]
+        steps = Steps(source.language, source.filters, self.limits.text_chars, ledger)
+        reader = _reader(planned.reader, entry, self.limits)
+        ledger.open(reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
+        ledger.add(bytes_in=planned.end - planned.start)
+        if path.stat().st_size == 0:
+            ledger.count(Counted("note", _EMPTY))
+            return
+        for record in self._extracted(reader.read(path, planned.start, planned.end), source, planned, ledger):
+            kept = steps.clean(record, entry.language)
+            if kept is not None:
+                ledger.keep(kept)
+                yield kept
+
+    def _extracted(
+        self, items: Iterator[Item], source: SourceSteps, planned: PlannedUnit, ledger: Ledger
+    ) -> Iterator[Document]:
+        """Documents with their text, in order; pages go to the extractor in batches."""
+        for batch in _batches(items, ledger):
+            pages = [record.text for record in batch if record.markup]
+            answers = iter(shared_extraction(source.extractor).extract(pages) if pages else ())
+            for record in batch:
+                document = self._document(record, planned)
+                ledger.enter(document.uid, planned.source, record.locator)
+                if not record.markup:
+                    yield document
+                    continue
+                answer = next(answers)
+                if answer.reason is None:
+                    yield document.having(text=answer.text)
+                else:
+                    ledger.reject(document.having(text=""), "extraction", answer.reason)
+
+    def _document(self, record: Record, planned: PlannedUnit) -> Document:
+        return Document(
+            uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
+            text=record.text,
+            source=planned.source,
+            source_group=planned.source_group,
+            offset=record.locator,
+            length=record.length,
+            url=record.url,
+            host=host_of(record.url),
+            date=record.date,
+            flags=record.flags,
+            extra=record.extra,
+        )
+
+
+def _present(planned: PlannedUnit) -> Path:
+    if planned.path is None or not planned.path.is_file():
+        raise StorageError(f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run")
+    return planned.path
+
+
+def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
+    """The reader with those of the entry's keys that it has as options."""
+    known = {option.name for option in fields(find("pipeline.readers", name).Options)}
+    options: dict[str, Any] = {key: getattr(entry, key) for key in ("text_key", "url_key") if key in known}
+    reader: Reader = choose("pipeline.readers", {"name": name, **options}).build(limits)
+    return reader
+
+
+def _batches(items: Iterator[Item], ledger: Ledger) -> Iterator[list[Record]]:
+    """Records in batches that fill one message to the extractor; what is no record is counted."""
+    batch: list[Record] = []
+    characters = 0
+    for item in items:
+        if isinstance(item, Counted):
+            ledger.count(item)
+            continue
+        if "dropped" in item.extra:
+            ledger.add(repairs={"extra_dropped": 1})
+        batch.append(item)
+        characters += len(item.text)
+        if len(batch) == BATCH or characters > _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
