@@ -1,7 +1,7 @@
-"""Running tests on several ranks: a pool of processes that share one process group, and fresh ones that may be killed.
+"""Running tests on several ranks: a pool of processes that share one process group, and fresh ones that may die.
 
-`RankPool` serves tests that inject no fault: it is started once and runs any number of functions. `run_ranks` starts
-fresh processes of a script, for tests in which a rank dies.
+Processes are forked from a server that has imported torch and DeepSpeed already, so a fresh rank costs a fraction of a
+second. `RankPool` serves tests that inject no fault; `run_ranks` starts ranks of its own for each call.
 """
 
 from __future__ import annotations
@@ -11,16 +11,22 @@ import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Read by torch and DeepSpeed when the server imports them.
+os.environ.setdefault("DS_ACCELERATOR", "cpu")
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.preloaded"])
 
 
 def free_port() -> int:
@@ -43,77 +49,90 @@ def rank_environment(rank: int, size: int, port: int) -> dict[str, str]:
 
 @dataclass
 class Finished:
-    """What fresh ranks left: exit codes (negative = killed by that signal) and both outputs."""
+    """What fresh ranks left: exit codes (negative = killed by that signal) and all that they wrote."""
 
     codes: list[int]
     outputs: list[str]
     errors: list[str]
 
 
-def start_ranks(
-    size: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None
-) -> list[subprocess.Popen[str]]:
-    """Start `python ARGUMENTS` on each rank, each in a session of its own."""
-    port = free_port()
-    return [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            env={**os.environ, **rank_environment(rank, size, port), **(environment or {})},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+class Ranks:
+    """Fresh processes that each call `function(*arguments)`; its result is the exit code."""
+
+    def __init__(
+        self,
+        size: int,
+        function: Callable[..., int],
+        arguments: Sequence[Any],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        port = free_port()
+        self.logs = [(folder / f"rank{rank}.out", folder / f"rank{rank}.err") for rank in range(size)]
+        self.processes: list[BaseProcess] = []
+        for rank in range(size):
+            variables = {**rank_environment(rank, size, port), **(environment or {})}
+            process = _CONTEXT.Process(target=_call, args=(variables, self.logs[rank], function, arguments))
+            process.start()
+            self.processes.append(process)
+
+    def wait_for(self, path: Path, timeout: float = 60) -> None:
+        """Return once `path` exists and is not empty; fails if all ranks end before."""
+        deadline = time.monotonic() + timeout
+        while not (path.exists() and path.stat().st_size):
+            wait([process.sentinel for process in self.processes], timeout=0.02)
+            if time.monotonic() > deadline or not any(process.is_alive() for process in self.processes):
+                self.kill()
+                raise AssertionError(f"{path} never came; {[error.read_text() for _, error in self.logs]}")
+
+    def finish(self, timeout: float = 60) -> Finished:
+        """Wait for all; what is left when the time is over is killed, and shows as exit code -9."""
+        deadline = time.monotonic() + timeout
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+        self.kill()
+        return Finished(
+            [process.exitcode or 0 for process in self.processes],
+            [output.read_text() if output.exists() else "" for output, _ in self.logs],
+            [error.read_text() if error.exists() else "" for _, error in self.logs],
         )
-        for rank in range(size)
-    ]
+
+    def kill(self) -> None:
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                if process.is_alive() and process.pid:
+                    os.kill(process.pid, signal.SIGKILL)
+            process.join()
 
 
-def wait_ranks(ranks: Sequence[subprocess.Popen[str]], timeout: float = 90) -> Finished:
-    """Collect all ranks; kills what is left when the time is over, then fails."""
-    finished = Finished([], [], [])
-    try:
-        for process in ranks:
-            output, error = process.communicate(timeout=timeout)
-            finished.codes.append(process.returncode)
-            finished.outputs.append(output)
-            finished.errors.append(error)
-    finally:
-        for process in ranks:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            for stream in (process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
-    return finished
+def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: Path, timeout: float = 60) -> Finished:
+    """Call `function(*arguments)` on fresh ranks and wait for all of them."""
+    return Ranks(size, function, arguments, folder).finish(timeout)
 
 
-def run_ranks(
-    size: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None, timeout: float = 90
-) -> Finished:
-    """Start `python ARGUMENTS` on each rank and wait for all."""
-    return wait_ranks(start_ranks(size, arguments, environment), timeout)
+def _call(
+    environment: Mapping[str, str], logs: tuple[Path, Path], function: Callable[..., int], arguments: Sequence[Any]
+) -> None:
+    os.environ.update(environment)
+    for descriptor, path in zip((1, 2), logs, strict=True):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the server ignores it
+    sys.exit(function(*arguments))
 
 
 class RankPool:
     """Processes that share one process group and run functions together.
 
-    A function is called as `function(world, *arguments)` on every rank; results come back in rank order. It must be
-    importable in a fresh process.
+    A function is called as `function(world, *arguments)` on every rank; results come back in rank order.
     """
 
     def __init__(self, size: int) -> None:
-        context = multiprocessing.get_context("spawn")
         port = free_port()
         self._pipes: list[Connection] = []
-        self._processes = []
+        self._processes: list[BaseProcess] = []
         for rank in range(size):
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve, args=(rank_environment(rank, size, port), theirs), daemon=True, name=f"rank-{rank}"
-            )
+            ours, theirs = _CONTEXT.Pipe()
+            process = _CONTEXT.Process(target=_serve, args=(rank_environment(rank, size, port), theirs), daemon=True)
             process.start()
             theirs.close()
             self._pipes.append(ours)

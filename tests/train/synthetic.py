@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pipeline.config import validate
 from train.agreement import take_turn
 from train.checkpoint import Checkpoints, TrainState, load
-from train.config import TrainConfig, flatten
+from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, StepResult
 
@@ -22,8 +22,8 @@ VOCABULARY = 301
 LENGTH = 11
 
 
-def tiny(**changes: Any) -> TrainConfig:
-    """A small encoder with odd sizes; `changes` are dotted keys with `__` for the dot."""
+def plain_config(**changes: Any) -> dict[str, Any]:
+    """A small encoder with odd sizes, as plain data; `changes` are dotted keys with `__` for the dot."""
     plain: dict[str, Any] = {
         "model": {
             "family": "encoder",
@@ -35,12 +35,14 @@ def tiny(**changes: Any) -> TrainConfig:
             "position": {"maximum": 16},
             "dropout": {"hidden": 0.1, "attention": 0.1, "embedding": 0.1},
         },
-        "data": {"shards": "nowhere", "global_batch": 8, "micro_batch": 2, "lanes": 4},
-        "optimizer": {"name": "adamw", "learning_rate": 3e-3, "weight_decay": 0.1},
+        "data": {"shards": "nowhere", "global_batch": 8, "micro_batch": 2, "lanes": 4, "io_threads": 1},
+        "optimizer": {"name": "adamw", "learning_rate": 0.003, "weight_decay": 0.1},
         "schedule": {"name": "linear", "warmup": 2, "steps": 8},
         "zero": {"stage": 1, "bucket": 100_000},
+        "steps": 8,
         "output": "nowhere",
         "log": {"tensorboard": False},
+        "watchdog_s": 60.0,
         "seed": 7,
     }
     for key, value in changes.items():
@@ -49,9 +51,16 @@ def tiny(**changes: Any) -> TrainConfig:
         for parent in parents:
             place = place.setdefault(parent, {})
         place[last] = value
-    config: TrainConfig = validate(TrainConfig, plain, "tiny")
-    assert flatten(plain)
+    return plain
+
+
+def tiny(**changes: Any) -> TrainConfig:
+    """`plain_config`, validated."""
+    config: TrainConfig = validate(TrainConfig, plain_config(**changes), "tiny")
     return config
+
+
+NO_DROPOUT: dict[str, Any] = {"model__dropout": {}}
 
 
 @dataclass

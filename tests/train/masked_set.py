@@ -1,0 +1,70 @@
+"""A tiny masked-LM corpus as shard sets, and a configuration file that trains on it.
+
+The language is arithmetic: each row counts upwards in steps of its own, so context tells a masked token and word
+frequencies do not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from synthetic import plain_config
+
+from pipeline.example import Ragged, Rows
+from pipeline.shards import ColumnSpec
+from tests.shard_sets import IDS, fixed, objective, write_set
+
+WORDS = 40
+FIRST_WORD = 10
+COLUMNS = (
+    IDS,
+    ColumnSpec("label_positions", "uint16", "list", "places of the labels"),
+    ColumnSpec("label_ids", "uint16", "list", "original tokens there"),
+)
+
+
+def masked_rows(first_uid: int, count: int) -> Rows:
+    """Rows of 8 to 15 tokens, one in five masked, at least one."""
+    generator = np.random.Generator(np.random.PCG64(first_uid))
+    inputs, positions, labels = [], [], []
+    for _ in range(count):
+        length = int(generator.integers(8, 16))
+        start, stride = generator.integers(0, WORDS), generator.integers(1, 3)
+        tokens = (start + stride * np.arange(length)) % WORDS + FIRST_WORD
+        places = np.sort(generator.permutation(length)[: max(1, length // 5)])
+        labels.append(tokens[places])
+        tokens = tokens.copy()
+        tokens[places] = 3
+        inputs.append(tokens)
+        positions.append(places)
+    lists = {"input_ids": inputs, "label_positions": positions, "label_ids": labels}
+    uids = np.arange(first_uid, first_uid + count)
+    return Rows(fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()})
+
+
+def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, **options: Any) -> Path:
+    """Train and held-out sets below `folder`; returns the training manifest's path."""
+    facts = {**objective("encoder"), "heads": ["masked_lm"]}
+    tokenizer = {
+        "name": "byte_bpe",
+        "fingerprint": "f" * 64,
+        "vocab_size": FIRST_WORD + WORDS,
+        "special_ids": {"pad": 0, "mask": 3},
+        "sentinels": [],
+    }
+    shared: dict[str, Any] = {"columns": COLUMNS, "objective": facts, "tokenizer": tokenizer, "block_rows": 16}
+    shared |= options
+    half = rows // 2
+    write_set(folder / "train", [masked_rows(1, half), masked_rows(10_000, rows - half)], name="toy/train", **shared)
+    write_set(folder / "heldout", [masked_rows(20_000, heldout)], name="toy/heldout", **shared)
+    return folder / "train" / "manifest.json"
+
+
+def write_config(path: Path, shards: Path, output: Path, **changes: Any) -> Path:
+    """A configuration file of a small encoder; `changes` are dotted keys with `__` for the dot."""
+    plain = plain_config(data__shards=str(shards), output=str(output), **changes)
+    path.write_text(yaml.safe_dump(plain), encoding="utf-8")
+    return path

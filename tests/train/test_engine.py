@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+import torch
+from synthetic import (
+    NO_DROPOUT,
+    VOCABULARY,
+    RandomBatch,
+    RandomSource,
+    build,
+    global_loss,
+    random_rows,
+    tiny,
+    train_steps,
+)
+
+from tests.distributed import RankPool
+from train.agreement import take_turn
+from train.config import TrainConfig
+from train.distributed import World
+from train.engine import deepspeed_settings
+from train.partitions import memory
+
+
+def losses(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
+    engine = build(config, world)
+    found = train_steps(engine, 1, steps)
+    engine.close()
+    return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
+
+
+def test_settings_written_out_for_deepspeed() -> None:
+    found = deepspeed_settings(tiny(zero__stage=2, zero__bucket=None, precision="bf16"), 2, 1000)
+    assert found == json.loads("""{
+        "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
+        "gradient_clipping": 1.0, "steps_per_print": 1000000000, "wall_clock_breakdown": false,
+        "zero_allow_untested_optimizer": true, "zero_force_ds_cpu_optimizer": false,
+        "zero_optimization": {"stage": 2, "reduce_bucket_size": 2000, "allgather_bucket_size": 2000,
+            "overlap_comm": true, "contiguous_gradients": true, "round_robin_gradients": false,
+            "stage3_param_persistence_threshold": 100000, "stage3_prefetch_bucket_size": 2000},
+        "bf16": {"enabled": true, "check_grad_overflow": true}, "data_types": {"grad_accum_dtype": "fp32"}}""")
+    assert deepspeed_settings(tiny(zero__stage=0), 1, 1000)["gradient_clipping"] == 0.0
+
+
+def reference(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
+    """The same run in plain torch: one process, one batch a step, mean over all labels."""
+    from model.build import build_model
+    from train.parameter_groups import parameter_groups
+
+    torch.manual_seed(1)
+    model = build_model(config.model, VOCABULARY, {})
+    optimizer = torch.optim.AdamW(parameter_groups(model, 0.1), lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    schedule = config.schedule.build(8)
+    found = []
+    for step in range(1, steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.003 * schedule(step)
+        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
+        (loss.total / loss.count).backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append((float(loss.total) / loss.count, float(norm)))
+    return found
+
+
+def test_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
+    """Uneven labels, 4 or 2 micro-batches, clipping at work; ten steps."""
+    config = tiny(**NO_DROPOUT, gradient_clipping=1.0)
+    (expected,) = one_rank.run(reference, config, 10)
+    assert max(norm for _, norm in expected) > 1.0
+    for stage in (0, 1, 2, 3):
+        found = two_ranks.run(losses, tiny(**NO_DROPOUT, zero__stage=stage), 10)[0]
+        assert found == [pytest.approx(pair, rel=2e-6) for pair in expected], f"stage {stage}"
+    assert one_rank.run(losses, config, 10)[0] == [pytest.approx(pair, rel=2e-6) for pair in expected]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("micro_batch", [1, 2, 4])
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_loss_does_not_depend_on_micro_batch(two_ranks: RankPool, stage: int, micro_batch: int) -> None:
+    base = two_ranks.run(losses, tiny(**NO_DROPOUT, data__micro_batch=4), 8)[0]
+    found = two_ranks.run(losses, tiny(**NO_DROPOUT, data__micro_batch=micro_batch, zero__stage=stage), 8)[0]
+    assert found == [pytest.approx(pair, abs=1e-5) for pair in base]
+
+
+def test_dropout_is_a_function_of_place(two_ranks: RankPool) -> None:
+    first, again = two_ranks.run(losses, tiny(), 3)[0], two_ranks.run(losses, tiny(), 3)[0]
+    assert first == again
+    assert first != two_ranks.run(losses, tiny(seed=8), 3)[0]
+
+
+def label_free(world: World, config: TrainConfig) -> list[Any]:
+    """One micro-batch of rank 0 without labels; then a whole global batch without any."""
+    engine = build(config, world)
+    results = []
+    for empty in ({(0, 0)}, {(rank, index) for rank in (0, 1) for index in (0, 1)}):
+        turn = take_turn(RandomSource(config, world), engine.heads, world, stop=False)
+        batches = list(turn.batches)
+        for index, batch in enumerate(batches):
+            if (world.rank, index) in empty:
+                none = {name: batch.tensors[name][:0] for name in ("label_index", "label_ids")}
+                batches[index] = RandomBatch({**batch.tensors, **none})
+        counts = {"masked_lm": world.total([sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)])[0]}
+        result = engine.step(batches, counts, 1, 0.0)
+        results.append((global_loss(result, counts, world), result.gradient_norm, result.skipped))
+    engine.close()
+    return results
+
+
+@pytest.mark.parametrize("stage", [0, 1, 3])
+def test_batches_without_labels(two_ranks: RankPool, stage: int) -> None:
+    (some, norm, skipped), nothing = two_ranks.run(label_free, tiny(zero__stage=stage))[0]
+    assert math.isfinite(some)
+    assert norm > 0
+    assert not skipped
+    assert nothing == (0.0, 0.0, False)
+
+
+def poisoned(world: World, config: TrainConfig) -> tuple[list[bool], list[float], bool, bool, int]:
+    """Steps 1, 2 and 4 are good, step 3 has a gradient that is not a number, on rank 1 alone."""
+    engine = build(config, world)
+    source = RandomSource(config, world)
+    skipped, norms, weights = [], [], []
+    for step in range(1, 5):
+        turn = take_turn(source, engine.heads, world, stop=False)
+        bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
+        hook = bias.register_hook(lambda gradient: gradient * float("nan")) if step == 3 and world.rank else None
+        result = engine.step(turn.batches, turn.counts, step, 1e-3)
+        if hook is not None:
+            hook.remove()
+        skipped.append(result.skipped)
+        norms.append(result.gradient_norm)
+        engine.train(False)
+        with torch.no_grad():
+            probe = engine.losses(random_rows(0, 2, 0, 2))["masked_lm"].total
+        engine.train(True)
+        weights.append(float(probe))
+    engine.close()
+    return skipped, norms, weights[2] == weights[1], weights[3] != weights[2], engine.skipped
+
+
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32"), (1, "bf16")])
+def test_gradient_that_is_not_finite_is_skipped_on_all_ranks(two_ranks: RankPool, stage: int, precision: str) -> None:
+    for result in two_ranks.run(poisoned, tiny(zero__stage=stage, precision=precision)):
+        skipped, norms, unchanged, recovered, count = result
+        assert skipped == [False, False, True, False]
+        assert norms[2] == math.inf
+        assert all(map(math.isfinite, [norms[0], norms[1], norms[3]]))
+        assert unchanged
+        assert recovered
+        assert count == 1
+
+
+def linear_after_close(world: World, config: TrainConfig) -> tuple[bool, bool]:
+    before = torch.nn.functional.linear
+    engine = build(config, world)
+    during = torch.nn.functional.linear
+    engine.close()
+    return during is before, torch.nn.functional.linear is before
+
+
+def test_stage_three_leaves_torch_as_it_was(two_ranks: RankPool) -> None:
+    """DeepSpeed replaces `F.linear` for the whole process; other engines must not inherit that."""
+    same_during, same_after = two_ranks.run(linear_after_close, tiny(zero__stage=3))[0]
+    assert not same_during
+    assert same_after
+
+
+def held_bytes(world: World, config: TrainConfig) -> tuple[dict[str, int], int]:
+    engine = build(config, world)
+    count = sum(getattr(p, "ds_numel", p.numel()) for p in engine.model.parameters())
+    train_steps(engine, 1, 1)
+    found = memory(engine)
+    engine.close()
+    return found, count
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_bytes_held_follow_the_formula(two_ranks: RankPool, stage: int) -> None:
+    from train.plan import estimate_memory
+
+    config = tiny(zero__stage=stage)
+    for found, count in two_ranks.run(held_bytes, config):
+        expected = estimate_memory(config, count, 2)
+        assert found["optimizer"] == pytest.approx(expected.optimizer, rel=0.02)
+        persistent = 4 * count if stage == 3 else 0  # parameters this small stay whole beside their slices
+        assert found["weights"] == pytest.approx(expected.weights + persistent, rel=0.02)
+        if stage in (0, 3):
+            assert found["gradients"] == pytest.approx(expected.gradients, rel=0.02)
+        else:
+            assert 0 < found["gradients"] <= expected.gradients * (2.1 if stage == 2 else 1.02)
