@@ -184,5 +184,5 @@ def _make_deterministic() -> None:
     times the cost of a small step: nothing here reads memory that it has not written.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=torch.cuda.is_available())
+    torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Display", "summary"]
+__all__ = ["Display", "heldout_title", "summary"]
 
 _LINES = 20
 """Plain lines in a whole run, about."""
@@ -60,9 +60,14 @@ class Display:
             self.say(f"step {step}/{self._steps}  {summary(record)}")
         for name, found in record.get("heldout", {}).items():
             self.say(
-                f"  held-out {name} at step {step}: loss {found['loss']:.4f}, "
+                f"  {heldout_title(name)} at step {step}: loss {found['loss']:.4f}, "
                 f"unigram entropy {found['unigram_entropy']:.4f} nats over {found['labels']} labels"
             )
+
+
+def heldout_title(name: str) -> str:
+    """How a held-out set is called: the only one, which has no name of its own, is simply held-out."""
+    return "held-out" if name == "heldout" else f"held-out {name}"
 
 
 def summary(record: Mapping[str, Any]) -> str:

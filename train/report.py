@@ -13,6 +13,7 @@ from pipeline.report import page, table
 from train.checkpoint import TrainState
 from train.config import TrainConfig, flatten
 from train.metrics import read_lines
+from train.progress import heldout_title
 
 __all__ = ["closing_lines", "curve", "write_report"]
 
@@ -47,7 +48,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     for name, found in _last_heldout(records).items():
         verdict = "below" if found["loss"] < found["unigram_entropy"] else "not below"
         lines.append(
-            f"held-out {name}: loss {found['loss']:.4f}, {verdict} the unigram entropy "
+            f"{heldout_title(name)}: loss {found['loss']:.4f}, {verdict} the unigram entropy "
             f"{found['unigram_entropy']:.4f} of the same labels"
         )
     if state.step < steps:
@@ -101,7 +102,7 @@ def _losses(records: Sequence[Mapping[str, Any]]) -> str:
     series = {"training": trained}
     for record in records:
         for name, found in record.get("heldout", {}).items():
-            series.setdefault(f"held-out {name}", []).append((record["step"], found["loss"]))
+            series.setdefault(heldout_title(name), []).append((record["step"], found["loss"]))
     rates = [(r["step"], r["learning_rate"]) for r in records if "learning_rate" in r]
     return f"<h2>Loss</h2>{curve(series, 'step')}<h2>Learning rate</h2>{curve({'rate': rates}, 'step')}"
 

@@ -49,8 +49,12 @@ def dry_run(config: TrainConfig) -> int:
     return 0
 
 
-def run(config: TrainConfig) -> int:
+def run(config: TrainConfig, joined: World | None = None) -> int:
     """Train; returns 0 when `steps` are reached, 75 when a stop request came first and the state is saved.
+
+    Args:
+        config: the run.
+        joined: ranks that have started already and go on afterwards; default: join them here, and leave at the end.
 
     Raises:
         ClozelineError: on every rank, when the run cannot begin or go on.
@@ -58,7 +62,7 @@ def run(config: TrainConfig) -> int:
     _, size = describe_environment(os.environ)
     check_world(config, size)
     datasets = open_datasets(config)
-    world = start()
+    world = joined or start()
     with ExitStack() as parts:
         with world.together():
             if world.rank == 0:
@@ -70,7 +74,8 @@ def run(config: TrainConfig) -> int:
             journal.failed(error)
             raise
     world.barrier()
-    world.shutdown()
+    if joined is None:
+        world.shutdown()
     return code
 
 
@@ -104,6 +109,8 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         for line in plan.lines(operations_per_second(world.device)):
             display.say(line)
         journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
+    if config.steps > (horizon := config.schedule.options.steps):
+        display.say(f"the schedule ended at step {horizon}: up to step {config.steps} the rate keeps its last value")
     stream = parts.enter_context(_open_stream(datasets.train, config, world.rank, world.size))
     stream.set_position(state.samples)
     heldout = [
