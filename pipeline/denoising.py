@@ -54,14 +54,13 @@ def refuse_specials(ids: Ragged, special: IdSet, wanted_by: str) -> None:
 class PairOptions:
     """Frame and grouping of a denoising pair."""
 
-    max_length: Annotated[int, Field(ge=3)] = 512
-    """Tokens in the longest input, frame included."""
-    grouping: Literal["document", "packed"] = "document"
-    """Grouping to read."""
-    source_head: SourceHead = "bos"
-    """Special token in front of the input."""
-    decoder_start: DecoderStart = "eos"
-    """Special token that opens the decoder's input; added when batches are built, never stored."""
+    # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
+    max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
+    grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = "document"
+    source_head: Annotated[SourceHead, Field(description="Special token in front of the input.")] = "bos"
+    decoder_start: Annotated[
+        DecoderStart, Field(description="Special token that opens the decoder's input; added in batches, never stored.")
+    ] = "eos"
 
 
 class DenoisingPair(Objective):

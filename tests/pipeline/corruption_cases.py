@@ -1,0 +1,149 @@
+"""Vocabularies, sample rows and options for tests of objectives and groupings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import to_plain
+from pipeline.example import Example, Ragged, Rows
+from pipeline.objectives import Objective, build_objective
+from pipeline.registry import find
+from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
+
+FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3
+SEP = SPECIALS.index("sep")
+MASK = SPECIALS.index("mask")
+EOS = SPECIALS.index("eos")
+
+
+def vocabulary(size: int = 400, sentinels: int = SENTINELS) -> Vocabulary:
+    """Specials, sentinels and modes first; every third id opens a word."""
+    specials = {name: index for index, name in enumerate(SPECIALS)}
+    first = len(SPECIALS)
+    special = np.zeros(size, np.bool_)
+    special[:FIRST_CONTENT] = True
+    modes = {mode: first + SENTINELS + index for index, mode in enumerate("RSX")}
+    word_start = np.arange(size) % 3 == 0
+    return Vocabulary(size, specials, tuple(range(first, first + sentinels)), modes, special, word_start, "f" * 64)
+
+
+def samples(
+    lengths: Sequence[int],
+    words: Vocabulary,
+    *,
+    seed: int = 0,
+    sentences: int | None = None,
+    specials: float = 0.0,
+    read_only: bool = False,
+) -> Rows:
+    """Rows of random content.
+
+    Args:
+        lengths: content tokens of each row.
+        words: the vocabulary.
+        seed: of the content.
+        sentences: of each row, as many as fit; None: random.
+        specials: share of tokens that are [SEP].
+        read_only: whether writing to any array is an error.
+    """
+    random = np.random.RandomState(seed)
+    ids, starts, documents = [], [], []
+    for length in lengths:
+        row = random.randint(FIRST_CONTENT, words.size, length)
+        row[random.random_sample(length) < specials] = SEP
+        ids.append(row)
+        most = max(1, length)
+        count = min(most, sentences or 1 + random.randint(0, 1 + most // 4))
+        starts.append(np.concatenate(([0], 1 + np.sort(random.permutation(most - 1)[: count - 1]))) if length else [])
+        documents.append(starts[-1][::3])
+    columns = {
+        "ids": Ragged.from_lists(ids, words.id_dtype),
+        "sentence_starts": Ragged.from_lists(starts, np.uint16),
+        "document_starts": Ragged.from_lists(documents, np.uint16),
+    }
+    rows = Rows(fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64)), columns)
+    if read_only:
+        for array in (*rows.fixed.values(), *(one for c in columns.values() for one in (c.values, c.offsets))):
+            array.setflags(write=False)
+    return rows
+
+
+def fixed_columns(uids: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
+    """The fixed columns of samples."""
+    count = len(uids)
+    return {
+        "uid": uids,
+        "variant": np.zeros(count, np.uint16),
+        "document_uid": np.arange(16 * count, dtype=np.uint32).astype(np.uint8).reshape(count, 16),
+        "document_offset": np.arange(count, dtype=np.uint32),
+        "copy": np.zeros(count, np.uint8),
+        "part": np.zeros(count, np.uint8),
+        "language": np.zeros(count, np.uint8),
+    }
+
+
+def one_sample(ids: Sequence[int], sentence_starts: Sequence[int], words: Vocabulary, copies: int = 1) -> Rows:
+    """The same row `copies` times."""
+    columns = {
+        "ids": Ragged.from_lists([ids] * copies, words.id_dtype),
+        "sentence_starts": Ragged.from_lists([sentence_starts] * copies, np.uint16),
+        "document_starts": Ragged.from_lists([[0]] * copies, np.uint16),
+    }
+    return Rows(fixed_columns(np.full(copies, 12345, np.uint64)), columns)
+
+
+def wide(name: str, words: Vocabulary, label: str | None = None, **options: Any) -> Objective:
+    """An objective whose rows may have 600 content tokens."""
+    fields = {field.name for field in dataclasses.fields(find("pipeline.objectives", name).Options)}
+    lengths = {key: 700 for key in ("max_length", "input_length") if key in fields}
+    return build_objective({"name": name, **lengths, **options}, words, label)
+
+
+def variants_of(
+    objective: Objective, ids: Sequence[int], sentence_starts: Sequence[int] = (0,), count: int = 4000
+) -> list[Example]:
+    """The examples of one sample under variants 0 .. count - 1."""
+    rows = one_sample(ids, sentence_starts, objective.vocabulary, count)
+    examples, skips = objective.corrupt(rows, np.arange(count, dtype=np.uint16), seed=1)
+    assert not skips.any()
+    return list(examples)
+
+
+def reachable(examples: Sequence[Example], **wanted: Sequence[int]) -> bool:
+    """Whether some variant has these features."""
+    return any(all(example[name].tolist() == list(value) for name, value in wanted.items()) for example in examples)
+
+
+def corrupt(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> Rows:
+    """Examples of rows that all can be corrupted."""
+    examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
+    assert not skips.any(), skips
+    return examples
+
+
+def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: float = 1.0) -> bool:
+    """Whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6 runs.
+
+    The normal approximation of Wilson and Hilferty; `scale` divides the statistic (draws without replacement).
+    """
+    observed, expected = np.asarray(observed, np.float64), np.asarray(expected, np.float64)
+    statistic = float(((observed - expected) ** 2 / expected).sum()) / scale
+    spread = 2 / (9 * degrees)
+    return abs(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)) < 4.75
+
+
+def within_sigmas(hits: int, trials: int, probability: float, sigmas: float = 5) -> bool:
+    """Whether a count of hits is binomial with this probability."""
+    return abs(hits / trials - probability) <= sigmas * math.sqrt(probability * (1 - probability) / trials)
+
+
+def plain_options(objective: Objective) -> dict[str, Any]:
+    """Resolved options."""
+    plain: dict[str, Any] = to_plain(objective.options)
+    return plain

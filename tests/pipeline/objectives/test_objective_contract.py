@@ -1,0 +1,238 @@
+"""What every objective promises, run over every file of the folder: a new file is tested the moment it exists."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import registry
+from pipeline.example import Rows
+from pipeline.objectives import Objective, Skip
+from tests.pipeline.corruption_cases import FIRST_CONTENT, plain_options, samples, vocabulary, wide
+
+NAMES = registry.names("pipeline.objectives")
+LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
+GOLDEN = Path(__file__).parent / "golden.json"
+REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner"}
+
+each = pytest.mark.parametrize("name", NAMES)
+
+
+def tolerates_specials(objective: Objective) -> bool:
+    """Position-selecting objectives read rows with separators; sequence-editing ones refuse them."""
+    rows = samples([40], objective.vocabulary, specials=0.3, sentences=4)
+    try:
+        objective.corrupt(rows, np.zeros(1, np.uint16), 1)
+    except ValueError:
+        return False
+    return True
+
+
+def equal(first: Rows, second: Rows) -> bool:
+    def same(a: Any, b: Any) -> bool:
+        return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+
+    return all(same(first.fixed[name], second.fixed[name]) for name in first.fixed) and all(
+        same(first.columns[name].values, second.columns[name].values)
+        and same(first.columns[name].offsets, second.columns[name].offsets)
+        for name in first.columns
+    )
+
+
+def changed(first: Rows, second: Rows) -> np.ndarray:
+    """Rows that differ in any list column."""
+    return np.array(
+        [
+            any(not np.array_equal(a[name], b[name]) for name in first.columns)
+            for a, b in zip(first, second, strict=True)
+        ]
+    )
+
+
+@each
+@pytest.mark.parametrize("size", [300, 65_536, 65_537])
+@pytest.mark.parametrize("specials", [0.0, 0.2])
+def test_uncorrupt_gives_the_framed_original(name: str, size: int, specials: float) -> None:
+    objective = wide(name, vocabulary(size))
+    if specials and not tolerates_specials(objective):
+        return  # it edits sequences: special ids inside are a ValueError
+    rows = samples(LENGTHS * 8, objective.vocabulary, specials=specials, seed=size)
+    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9)
+    for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
+        if skips[row]:
+            assert all(len(column) == 0 for column in example.columns.values())
+            continue
+        assert not objective.invertible or np.array_equal(objective.uncorrupt(example), objective.framed(sample["ids"]))
+
+
+@each
+@settings(max_examples=25, deadline=None)
+@given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=12), seed=st.integers(0, 2**32 - 1))
+def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples(lengths, objective.vocabulary, seed=seed)
+    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
+    for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
+        long_enough = len(sample["ids"]) >= max(1, objective.least_tokens)
+        if long_enough and len(sample["sentence_starts"]) >= objective.least_sentences:
+            assert skips[row] == Skip.NONE
+            assert not objective.invertible or np.array_equal(
+                objective.uncorrupt(example), objective.framed(sample["ids"])
+            )
+        else:
+            assert Skip(skips[row]).reason in REASONS
+
+
+@each
+def test_features_are_as_declared(name: str) -> None:
+    for size, ids in ((65_536, np.uint16), (65_537, np.uint32)):
+        objective = wide(name, vocabulary(size))
+        examples, _ = objective.corrupt(samples([30, 0, 200], objective.vocabulary), np.zeros(3, np.uint16), 1)
+        assert list(examples.columns) == [feature.name for feature in objective.features]
+        for feature in objective.features:
+            column = examples.columns[feature.name]
+            assert column.values.dtype == (ids if feature.dtype == "ids" else np.dtype(feature.dtype)), feature
+            assert feature.rank or set(column.lengths.tolist()) <= {0, 1}, feature
+            assert feature.description
+            assert not any(word in feature.name for word in ("attention_mask", "labels", "decoder_input"))
+            if feature.dtype == "ids" and len(column.values):
+                assert int(column.values.max()) < size
+
+
+@each
+def test_samples_are_left_as_they_are(name: str) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples(LENGTHS, objective.vocabulary, read_only=True)
+    before = rows.take(np.arange(len(rows)))
+    objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+    assert equal(rows, before)
+
+
+@each
+@pytest.mark.parametrize("portion", [1, 7, 64])
+def test_neither_order_nor_batch_matters(name: str, portion: int) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples([50, 568, 3, 50, 0, 64, 1, 64, 64, 300] * 13, objective.vocabulary, seed=4)
+    variants = (np.arange(len(rows)) % 5).astype(np.uint16)
+    whole, skips = objective.corrupt(rows, variants, 3)
+    order = np.argsort(rows.fixed["uid"])
+    parts = []
+    for start in range(0, len(order), portion):
+        chosen = order[start : start + portion]
+        part, part_skips = objective.corrupt(rows.take(chosen), variants[chosen], 3)
+        assert (part_skips == skips[chosen]).all()
+        parts.append(part)
+    assert equal(Rows.concatenate(parts), whole.take(order))
+
+
+def digests(names: list[str]) -> dict[str, str]:
+    return {name: digest(name) for name in names}
+
+
+def digest(name: str) -> str:
+    """Hash of 20 examples of each of two variants: every array, its type and its name."""
+    objective = wide(name, vocabulary(1000))
+    rows = samples([64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6)
+    found = hashlib.sha256()
+    for variant in (0, 1):
+        examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
+        found.update(skips.tobytes())
+        for column, ragged in sorted(examples.columns.items()):
+            found.update(f"{column} {ragged.values.dtype.str}".encode())
+            found.update(ragged.values.tobytes() + ragged.offsets.tobytes())
+    return found.hexdigest()
+
+
+@each
+def test_golden_bytes(name: str) -> None:
+    """Bytes of an objective change only with its VERSION; then this file changes with it."""
+    stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    version = registry.find("pipeline.objectives", name).VERSION
+    assert stored.get(name) == {"version": version, "sha256": digest(name)}, f"add it to {GOLDEN.name}"
+
+
+def test_another_process_gives_the_same_bytes() -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(digests, NAMES).result() == digests(NAMES)
+
+
+@each
+def test_draws_depend_on_seed_label_variant_and_uid(name: str) -> None:
+    objective = wide(name, vocabulary(5000))
+    rows = samples([64] * 400, objective.vocabulary, sentences=8)
+    zeros = np.zeros(400, np.uint16)
+    first, skips = objective.corrupt(rows, zeros, 1)
+    assert not skips.any()
+    others = {
+        "variant": objective.corrupt(rows, zeros + np.uint16(1), 1)[0],
+        "seed": objective.corrupt(rows, zeros, 2)[0],
+        "uid": objective.corrupt(Rows({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(1)}, rows.columns), zeros, 1)[
+            0
+        ],
+    }
+    if name != "composition":  # its steps draw by their own names
+        others["label"] = wide(name, vocabulary(5000), label="another").corrupt(rows, zeros, 1)[0]
+    shares = {what: float(changed(first, other).mean()) for what, other in others.items()}
+    if shares["variant"] == 0:
+        assert set(shares.values()) == {0.0}, "an objective that draws nothing never changes"
+    else:
+        assert min(shares.values()) >= 0.95, shares  # rotation of 64 tokens has 63 outcomes
+
+
+@each
+def test_reasons_of_short_rows(name: str) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples([0, 1, 2, objective.raw_length + 1], objective.vocabulary, sentences=1)
+    _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
+    assert Skip(skips[0]) == Skip.EMPTY
+    if objective.least_tokens > 1:
+        assert Skip(skips[1]) == Skip.TOO_SHORT
+    if objective.least_sentences > 1:
+        assert Skip(skips[2]) == Skip.ONE_SENTENCE
+    assert Skip(skips[3]) in (Skip.TOO_LONG, Skip.ONE_SENTENCE)
+
+
+@each
+def test_a_batch_without_rows(name: str) -> None:
+    objective = wide(name, vocabulary())
+    rows = samples([5], objective.vocabulary).take(np.empty(0, np.int64))
+    examples, skips = objective.corrupt(rows, np.empty(0, np.uint16), 1)
+    assert len(examples) == len(skips) == 0
+
+
+@each
+def test_says_what_it_is(name: str) -> None:
+    kind = registry.find("pipeline.objectives", name)
+    text = kind.__doc__ or ""
+    assert kind.name == name
+    assert "arXiv" in text
+    assert "Example" in text
+    assert set(kind.architectures) <= {"encoder", "decoder", "encoder_decoder"}
+    assert kind.heads
+    fields = kind.Options.__pydantic_fields__
+    assert all(field.description for field in fields.values()), "every option has a docstring"
+
+
+@each
+def test_a_manifest_builds_the_objective_again(name: str) -> None:
+    objective = wide(name, vocabulary())
+    again = type(objective)(registry.choose("pipeline.objectives", {"name": name, **plain_options(objective)}).options,
+                            objective.vocabulary)  # fmt: skip
+    assert again.options == objective.options
+    assert again.grouping == objective.grouping
+    assert again.grouping.label.replace("-", "").replace("_", "").isalnum()
+
+
+def test_vocabulary_of_the_cases_has_no_content_among_its_specials() -> None:
+    words = vocabulary(300)
+    assert words.special[:FIRST_CONTENT].all()
+    assert not words.special[FIRST_CONTENT:].any()

@@ -1,0 +1,201 @@
+"""Kernels against slow references that use the same words, and against theory."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, pairwise, permutations
+from math import comb, floor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.example import Ragged
+from pipeline.kernels import (
+    choose,
+    compose,
+    draw,
+    offsets_of,
+    permute,
+    reorder,
+    roles,
+    rows_of,
+    running,
+    skip_words,
+    slots,
+    within,
+)
+from pipeline.rates import count, parts_per_million, spans, thousandths
+from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, words
+from tests.pipeline.corruption_cases import chi_square_is_plausible, within_sigmas
+
+KEYS = words(np.array([7], np.uint64), 0, 4000)[0]
+
+
+def word(key: np.uint64, stream: int, index: int) -> int:
+    return int(words(np.array([key]), stream, 1, index)[0, 0])
+
+
+def numbered(key: np.uint64, stream: int, size: int, start: int = 0) -> list[int]:
+    """The indices in the order of their words, by a plain sort."""
+    return sorted(range(size), key=lambda index: (word(key, stream, start + index) >> 16, index))
+
+
+def sizes(most: int, rows: int = 60) -> np.ndarray:
+    return np.array([(17 * row * row + row) % (most + 1) for row in range(rows)])
+
+
+def test_choose_equals_a_plain_sort() -> None:
+    candidates = sizes(90)
+    counts = (candidates * 7) // 20
+    chosen = choose(KEYS[: len(counts)], candidates, counts)
+    assert chosen.values.dtype == np.uint16
+    for row, (size, most) in enumerate(zip(candidates, counts, strict=True)):
+        assert chosen[row].tolist() == sorted(numbered(KEYS[row], POSITIONS, size)[:most])
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 0), (1, 1), (5, 5), (40, 6), (568, 85)])
+def test_choose_of_equal_rows_equals_choose_of_each(size: int, most: int) -> None:
+    rows = 200
+    together = choose(KEYS[:rows], np.full(rows, size), np.full(rows, most), SLOTS)
+    for row in range(0, rows, 23):
+        alone = choose(KEYS[row : row + 1], np.array([size]), np.array([most]), SLOTS)
+        assert together[row].tolist() == alone[0].tolist() == sorted(numbered(KEYS[row], SLOTS, size)[:most])
+
+
+def test_choose_without_rows_and_at_the_upper_bound() -> None:
+    empty = np.empty(0, np.int64)
+    assert len(choose(KEYS[:0], empty, empty)) == 0
+    everything = choose(KEYS[:1], np.array([65535]), np.array([65535]))
+    assert everything[0].tolist() == list(range(65535))
+
+
+def test_permute_equals_a_plain_sort() -> None:
+    counts = sizes(30)
+    orders = permute(KEYS[: len(counts)], counts, ORDERS)
+    for row, size in enumerate(counts):
+        assert orders[row].tolist() == numbered(KEYS[row], ORDERS, size)
+
+
+def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity() -> None:
+    counts = np.array([0, 1, 2, 3] * 100)
+    orders = reorder(KEYS[:400], counts, ORDERS)
+    for row, size in enumerate(counts.tolist()):
+        blocks = (numbered(KEYS[row], ORDERS, size, start=attempt * size) for attempt in range(64))
+        wanted = list(range(size)) if size < 2 else next(b for b in blocks if b != list(range(size)))
+        assert orders[row].tolist() == wanted
+
+
+def test_reorder_is_uniform_among_the_others() -> None:
+    orders = reorder(KEYS, np.full(4000, 3), ORDERS).values.reshape(-1, 3)
+    others = list(permutations(range(3)))[1:]
+    observed = [int((orders == np.array(order)).all(axis=1).sum()) for order in others]
+    assert sum(observed) == 4000
+    assert chi_square_is_plausible(observed, np.full(5, 800.0), 4)
+
+
+def test_reorder_swaps_after_64_identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    def identity(keys: np.ndarray, counts: np.ndarray, stream: int) -> Ragged:
+        return Ragged(within(counts).astype(np.uint16), offsets_of(counts))
+
+    monkeypatch.setattr("pipeline.kernels.permute", identity)
+    orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
+    assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
+
+
+def test_compose_equals_cut_points() -> None:
+    totals = sizes(40)
+    parts = np.minimum(totals, 1 + totals // 4)
+    found = compose(KEYS[: len(totals)], totals, parts)
+    for row, (total, number) in enumerate(zip(totals.tolist(), parts.tolist(), strict=True)):
+        if number == 0:
+            assert len(found[row]) == 0
+            continue
+        cuts = sorted(numbered(KEYS[row], LENGTHS, total - 1)[: number - 1])
+        bounds = [0, *(cut + 1 for cut in cuts), total]
+        assert found[row].tolist() == [b - a for a, b in pairwise(bounds)]
+
+
+def test_compose_is_uniform() -> None:
+    found = compose(KEYS, np.full(4000, 6), np.full(4000, 3)).values.reshape(-1, 3)
+    every = [(a, b - a, 6 - b) for a, b in combinations(range(1, 6), 2)]
+    observed = [int((found == np.array(one)).all(axis=1).sum()) for one in every]
+    assert sum(observed) == 4000
+    assert chi_square_is_plausible(observed, np.full(len(every), 4000 / comb(5, 2)), len(every) - 1)
+
+
+def test_slots_are_distinct_gaps() -> None:
+    kept = np.arange(40)
+    gaps = slots(KEYS[:40], kept, np.minimum(kept + 1, 5))
+    for row in range(40):
+        assert gaps[row].tolist() == sorted(numbered(KEYS[row], SLOTS, row + 1)[: min(row + 1, 5)])
+
+
+def test_roles_equal_a_plain_loop_and_their_shares() -> None:
+    original = Ragged(np.arange(100_000, dtype=np.uint32) % 97 + 1000, np.arange(0, 100_001, 25))
+    replaceable = np.arange(500, 900)
+    found = roles(KEYS, original, mask=3, replaceable=replaceable, mask_ppm=800_000, random_ppm=100_000)
+    for place in range(0, 100_000, 997):
+        drawn = word(KEYS[place // 25], ROLES, place % 25)
+        role = ((drawn >> 32) * 1_000_000) >> 32
+        random = int(replaceable[((drawn & 0xFFFFFFFF) * 400) >> 32])
+        assert found[place] == (3 if role < 800_000 else random if role < 900_000 else original.values[place])
+    assert found.dtype == np.uint32
+    assert within_sigmas(int((found == 3).sum()), 100_000, 0.8)
+    assert within_sigmas(int(((found >= 500) & (found < 900)).sum()), 100_000, 0.1)
+    assert within_sigmas(int((found == original.values).sum()), 100_000, 0.1)
+
+
+@pytest.mark.parametrize(("mask_ppm", "random_ppm", "wanted"), [(1_000_000, 0, 3), (0, 0, 9), (0, 1_000_000, 5)])
+def test_roles_at_the_ends(mask_ppm: int, random_ppm: int, wanted: int) -> None:
+    original = Ragged(np.full(1000, 9, np.uint16), np.arange(0, 1001, 5))
+    options = {"mask": 3, "replaceable": np.array([5]), "mask_ppm": mask_ppm, "random_ppm": random_ppm}
+    assert set(roles(KEYS[:200], original, **options).tolist()) == {wanted}
+
+
+def test_draw_and_skip_words_are_the_stream_of_each_key() -> None:
+    counts = np.array([3, 0, 5])
+    flat = Ragged(draw(KEYS[:3], LENGTHS, counts), offsets_of(counts))
+    for row in range(3):
+        assert flat[row].tolist() == [word(KEYS[row], LENGTHS, index) for index in range(counts[row])]
+    later = draw(skip_words(KEYS[:3], np.array([10, 10, 10])), LENGTHS, np.ones(3, np.int64))
+    assert later.tolist() == [word(KEYS[row], LENGTHS, 10) for row in range(3)]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))
+def test_running_within_and_rows_of(lists: list[list[int]]) -> None:
+    ragged = Ragged.from_lists(lists, np.int64)
+    assert running(ragged.values, ragged.offsets).tolist() == [sum(one[:i]) for one in lists for i in range(len(one))]
+    assert within(ragged.lengths).tolist() == [i for one in lists for i in range(len(one))]
+    assert rows_of(ragged).tolist() == [row for row, one in enumerate(lists) for _ in one]
+
+
+@given(st.integers(0, 70_000), st.integers(0, 1_000_000), st.none() | st.integers(0, 70_000))
+def test_count_equals_fractions(n: int, ppm: int, most: int | None) -> None:
+    half_up = floor(Fraction(n * ppm, 1_000_000) + Fraction(1, 2))
+    wanted = 0 if n == 0 or ppm == 0 else min(n if most is None else most, max(1, half_up))
+    assert int(count(np.int64(n), ppm, most)) == wanted
+
+
+@given(st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000))
+def test_spans_equal_fractions(noise: int, mean: int, room: int) -> None:
+    half_up = floor(Fraction(1000 * noise, mean) + Fraction(1, 2))
+    assert int(spans(np.int64(noise), mean, room)) == min(noise, room, max(1, half_up))
+
+
+def test_counts_where_floats_go_wrong() -> None:
+    """Half-even float rounding gives 76 of 510 and 4 of 30 at 0.15."""
+    assert count(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]
+
+
+@pytest.mark.parametrize(("written", "ppm"), [(0.15, 150_000), (0.166667, 166_667), (1.0, 1_000_000), (1e-6, 1)])
+def test_rates_are_read_as_decimals(written: float, ppm: int) -> None:
+    assert parts_per_million(written) == ppm
+
+
+def test_more_decimals_than_counted_are_refused() -> None:
+    with pytest.raises(ValueError, match="six decimals"):
+        parts_per_million(0.1234567)
+    with pytest.raises(ValueError, match="three decimals"):
+        thousandths(3.0001)
