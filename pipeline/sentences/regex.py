@@ -50,7 +50,7 @@ _GERMAN: Final = _rules(
     "m.e d.i zzgl abzgl gem lt rd str tel phil med jur rer nat theol hl",
     numeric="nr art abs bd s kap abb tab jg h aufl ziff § vers fig p vol no",
     maybe="usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg mio mrd tsd "
-    "mo di mi do fr sa so",
+    "mo fr sa",
     openers="der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am an auf aus bei mit "
     "nach seit von zu als wenn weil und aber doch denn so da dann hier dort nun nur auch für durch über unter vor "
     "während obwohl nachdem man sein seine was wer wie wo warum",
@@ -79,8 +79,8 @@ _LANGUAGES: Final = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANIS
 # Marks that need white space after them; in scripts without spaces the mark alone ends the sentence.
 _SPACED = ".!?…‽؟۔।॥։።፧။༎᙮"
 _UNSPACED = "。！？｡"
-# French puts a (narrow, no-break) space before its closing guillemet.
-_CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’»)\\]}）】」』》〉］｝”’])*+"
+# French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with «.
+_CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］｝”’])*+"
 # One class first, so that the engine skips from mark to mark; the look-behinds then tell the three kinds apart. The
 # second of them keeps a run of marks from being tried again at each of its characters.
 _CANDIDATE: Final = re.compile(
@@ -163,6 +163,8 @@ class Regex:
             return True
         word = words[-1].lstrip(_OPENING)
         if word.isdecimal():
+            if len(words) > 1 and words[-2].lower().rstrip(".") in rules.numeric:
+                return True  # Abb. 3.
             item = len(words) == 1 or before[: -len(words[-1])].rstrip(" \t").endswith("\n")
             return not ((rules.ordinals and len(word) <= 2) or (item and len(word) <= 3))
         lower = word.lower()
