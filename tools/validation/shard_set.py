@@ -31,7 +31,7 @@ class Findings:
 
 
 def check_shard_set(shards: ShardSet, also: Callable[[Place, int], None] | None = None) -> Findings:
-    """Check a set that `open_shards(..., verify="shard")` has opened: size and SHA-256 of every file already agree.
+    """Check a set that `open_shards` has opened, which has held manifest, index and file sizes against each other.
 
     Args:
         shards: the set.
@@ -50,6 +50,8 @@ def check_shard_set(shards: ShardSet, also: Callable[[Place, int], None] | None 
         _add(found, rows, shards)
         if also is not None:
             also(place, shard)
+    for shard in range(len(shards.manifest.shards)):
+        shards.verify_shard(shard)  # after the blocks, so that a damaged one is named
     _check_totals(shards, found)
     return found
 

@@ -1,0 +1,118 @@
+"""Show a row of a shard set: `python tools/inspect_shard.py SHARD_OR_MANIFEST [--sample N] [--html FILE]`.
+
+Decoded pieces with what was masked, replaced, kept, taken away, reordered or rotated; sentinels and their spans side
+by side; where the row comes from; sizes of the set. Works for token, sample and example sets in both containers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from pipeline.__main__ import guarded
+from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.example import Row
+from pipeline.objectives import build_objective
+from pipeline.shards import ShardSet, open_shards
+from pipeline.shards.manifest import ObjectiveFacts
+from pipeline.stage import publish
+from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
+from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
+from tools.viewer.pieces import Pieces
+from tools.viewer.row_parts import RowReader
+from tools.viewer.terminal import print_view
+from tools.viewer.view import Passage, Sheet, View
+from tools.viewer.web_page import view_page
+
+__all__ = ["main", "view_of"]
+
+
+def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, most: int = 1024) -> View:
+    """The view of one row.
+
+    Args:
+        path: manifest, its folder, or one shard beside it.
+        sample: number of the row in the set, or in the shard that `path` names.
+        tokenizer: folder of the tokenizer; default: the one found above the manifest.
+        most: tokens of a passage that are shown.
+
+    Raises:
+        ClozelineError: there is no such set, row or tokenizer, or the block is corrupt.
+    """
+    shards, first, rows = _open(path)
+    if not 0 <= sample < rows:
+        raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
+    block, place = shards.locate(first + sample)
+    row = shards.read_block(block).row(place)
+    reader = RowReader(Pieces(_tokenizer(shards, tokenizer)), most)
+    objective = shards.manifest.objective
+    restored = [] if objective is None else _restored(objective, row, reader)
+    sheets = [origin_sheet(shards, block, place, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
+    title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
+    return View(title, (*reader.parts(row), *restored, *sheets))
+
+
+def _open(path: Path) -> tuple[ShardSet, int, int]:
+    """The set, the first row meant and the number of rows meant."""
+    if path.suffix not in (".arrow", ".tar"):
+        shards = open_shards(path)
+        return shards, 0, len(shards)
+    shards = open_shards(path.parent / "manifest.json")
+    names = [shard.path for shard in shards.manifest.shards]
+    if path.name not in names:
+        raise ConfigurationError(f"{path}: the manifest beside it names no such shard; it has {', '.join(names[:3])} …")
+    number = names.index(path.name)
+    before = sum(shard.rows for shard in shards.manifest.shards[:number])
+    return shards, before, shards.manifest.shards[number].rows
+
+
+def _tokenizer(shards: ShardSet, folder: Path | None) -> Tokenizer:
+    fingerprint = shards.manifest.tokenizer.fingerprint
+    found = load_tokenizer(folder if folder is not None else find_tokenizer(shards.path, fingerprint))
+    if found.vocabulary.fingerprint != fingerprint:
+        raise ConfigurationError(
+            f"--tokenizer {folder}: has the fingerprint {found.vocabulary.fingerprint}, but {shards.path} was made "
+            f"with {fingerprint}"
+        )
+    return found
+
+
+def _restored(facts: ObjectiveFacts, row: Row, reader: RowReader) -> list[Passage | Sheet]:
+    """What the objective itself gives back, or why it cannot."""
+    try:
+        objective = build_objective({"name": facts.name, **facts.options}, reader.pieces.vocabulary, facts.label)
+        if not objective.invertible:
+            return []
+        return [reader.passage("restored by the objective", objective.uncorrupt(row))]
+    except (ClozelineError, ValueError, IndexError) as error:
+        return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the same as a page")
+    parser.add_argument("--tokenizer", type=Path, metavar="DIR", help="tokenizer folder; default: found above the set")
+    parser.add_argument("--tokens", type=int, default=1024, metavar="N", help="most tokens of a passage (%(default)s)")
+    options = parser.parse_args(arguments)
+
+    def action() -> int:
+        view = view_of(options.path, options.sample, options.tokenizer, max(1, options.tokens))
+        print_view(view, Console(file=sys.stdout))
+        if options.html is not None:
+            with publish(options.html) as temporary:
+                temporary.write_text(view_page(view), encoding="utf-8")
+            print(f"page: {options.html}")
+        return 0
+
+    return guarded(action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

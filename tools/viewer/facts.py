@@ -1,0 +1,118 @@
+"""What a set says of itself, and where a row came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.errors import IntegrityError
+from pipeline.example import Row
+from pipeline.shards import Manifest, ShardSet
+from tools.viewer.pieces import visible
+from tools.viewer.view import Cell, Sheet
+
+__all__ = ["column_sheet", "find_document", "origin_sheet", "set_sheet"]
+
+_SHOWN_VALUES = 24
+
+
+def set_sheet(manifest: Manifest) -> Sheet:
+    """Sizes and settings of the set."""
+    totals = manifest.totals
+    per_row = totals.tokens / max(1, totals.samples)
+    codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+    facts = {
+        "set": f"{manifest.name} ({manifest.kind})",
+        "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {per_row:.1f} a row, most {manifest.max_length:,}",
+        "files": f"{totals.shards:,} shards, {totals.blocks:,} blocks of {manifest.block_rows:,} rows, "
+        f"{totals.bytes:,} bytes ({manifest.container}, {codec})",
+        "tokenizer": f"{manifest.tokenizer.name}, {manifest.tokenizer.vocab_size:,} ids, "
+        f"{manifest.tokenizer.fingerprint[:16]}…",
+    }
+    if manifest.grouping is not None:
+        facts["grouping"] = f"{manifest.grouping.name} {_options(manifest.grouping.options)}"
+    if manifest.objective is not None:
+        name, label = manifest.objective.name, manifest.objective.label
+        shown = name if name == label else f"{label} ({name})"
+        facts["objective"] = f"{shown} {_options(manifest.objective.options)}"
+        facts["variants"] = f"{manifest.variants}"
+    if totals.tokens_by_language:
+        facts["languages"] = ", ".join(f"{name} {count:,}" for name, count in totals.tokens_by_language.items())
+    if totals.skipped:
+        facts["skipped"] = ", ".join(f"{reason} {count:,}" for reason, count in totals.skipped.items())
+    return _list("set", facts)
+
+
+def _options(options: dict[str, Any]) -> str:
+    return " ".join(f"{name}={_short(value)}" for name, value in sorted(options.items()))
+
+
+def _short(value: Any) -> str:
+    """Parts and steps by their names alone."""
+    if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
+        return "+".join(str(item["name"]) for item in value)
+    return str(value)
+
+
+def _list(title: str, facts: dict[str, str]) -> Sheet:
+    return Sheet(title, (), tuple((name, visible(value)) for name, value in facts.items()))
+
+
+def origin_sheet(shards: ShardSet, block: int, place: int, row: Row) -> Sheet:
+    """Where the row stands and which document it was cut from."""
+    fixed, manifest = row.fixed, shards.manifest
+    shard = shards.shard_path(int(shards.index.shard[block]))
+    facts = {"place": f"{shard.name}, block {int(shards.index.block[block])}, row {place}"}
+    if "uid" in fixed:
+        facts["sample"] = f"{int(fixed['uid']):016x}, variant {int(fixed['variant'])}, part {int(fixed['part'])}"
+    uid = fixed["document_uid"].tobytes()
+    offset = f", from token {int(fixed['document_offset'])}" if "document_offset" in fixed else ""
+    copy = f", copy {int(fixed['copy'])}" if fixed.get("copy") else ""
+    facts["document"] = f"{uid.hex()}{offset}{copy}"
+    if manifest.languages:
+        facts["language"] = manifest.languages[int(fixed["language"])]
+    document = find_document(shards.path, uid)
+    if document is not None:
+        facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
+        facts["url"] = document["url"] or "none"
+    return _list("where it comes from", facts)
+
+
+def find_document(manifest_path: Path, uid: bytes) -> dict[str, Any] | None:
+    """The document's line in `encode/documents-*.arrow` of the run that a set belongs to; None where there is none."""
+    for folder in manifest_path.resolve().parents:
+        for path in sorted((folder / "encode").glob("documents-*.arrow")):
+            found = _search(path, uid)
+            if found is not None:
+                return found
+    return None
+
+
+def _search(path: Path, uid: bytes) -> dict[str, Any] | None:
+    try:
+        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                place = pc.index(batch.column("uid"), pa.scalar(uid, pa.binary(16))).as_py()
+                if place >= 0:
+                    line: dict[str, Any] = batch.slice(place, 1).to_pylist()[0]
+                    return line
+    except (pa.ArrowException, KeyError) as error:
+        raise IntegrityError(f"{path}: not a table of documents ({error}); run encode again") from error
+    return None
+
+
+def column_sheet(manifest: Manifest, row: Row) -> Sheet:
+    """Every list column with its values in this row and its meaning."""
+    rows: list[tuple[Cell, ...]] = []
+    for spec in manifest.specs:
+        if spec.name in row.columns:
+            values = np.asarray(row.columns[spec.name])
+            more = f" … {len(values) - _SHOWN_VALUES:,} more" if len(values) > _SHOWN_VALUES else ""
+            shown = " ".join(str(value) for value in values[:_SHOWN_VALUES].tolist())
+            rows.append((spec.name, spec.arrow_type, f"{shown}{more}", spec.description))
+    return Sheet("columns", ("name", "type", "values", "meaning"), tuple(rows))

@@ -1,0 +1,88 @@
+"""Following the tokens of an example back to the original, through the noise that its columns record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Trace", "sentinel_spans", "trace_noise"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Trace:
+    """Where each content token of the input stood in the original.
+
+    Args:
+        origin: place in the original of each input token; -1 - i for the token that stands for span i.
+        spans: places in the original of each span that was taken away, in the order of the input.
+        order: original numbers of the sentences in the order of the input; empty where they were not reordered.
+        sentence: number of the original sentence of each original token; empty where unknown.
+        rotation: original tokens that were moved from the front to the end.
+    """
+
+    origin: Ints
+    spans: list[Ints] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    sentence: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rotation: int = 0
+
+
+def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
+    """Replay the noise columns of a row, in their order, over an original of `length` tokens.
+
+    Known noise, also behind the name of a composition's step: `sentence_order` with `sentence_starts`, `token_order`,
+    `rotation`, `kept_positions`, `span_starts` with `span_lengths`.
+
+    original a b c d, rotation 1, span at 1 of length 2: origin [1, -1, 0], spans [[2, 3]]
+    """
+    trace = Trace(np.arange(length, dtype=np.int64))
+    for name, values in columns.items():
+        noise = values.astype(np.int64)
+        if name.endswith("sentence_order"):
+            starts = columns[name.removesuffix("order") + "starts"].astype(np.int64)
+            _reorder(trace, noise, starts)
+        elif name.endswith("rotation"):
+            trace.rotation = int(noise[0])
+            trace.origin = np.roll(trace.origin, -trace.rotation)
+        elif name.endswith(("token_order", "kept_positions")):
+            trace.origin = trace.origin[noise]
+        elif name.endswith("span_starts") and "target_ids" in columns:
+            _cut(trace, noise, columns[name.removesuffix("starts") + "lengths"].astype(np.int64))
+    return trace
+
+
+def _reorder(trace: Trace, order: Ints, starts: Ints) -> None:
+    pieces = np.split(trace.origin, starts[1:])
+    if trace.order == [] and len(trace.origin):
+        trace.sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(trace.origin))))
+        trace.order = order.tolist()
+    trace.origin = np.concatenate([pieces[number] for number in order.tolist()])
+
+
+def _cut(trace: Trace, starts: Ints, lengths: Ints) -> None:
+    kept: list[Ints] = []
+    place = 0
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        kept += [trace.origin[place:start], np.array([-1 - len(trace.spans)])]
+        trace.spans.append(trace.origin[start : start + length])
+        place = start + length
+    trace.origin = np.concatenate([*kept, trace.origin[place:]])
+
+
+def sentinel_spans(target: NDArray[Any], sentinels: tuple[int, ...]) -> dict[int, Ints]:
+    """Places in a target of the tokens behind each sentinel, by the sentinel's rank; empty where it has none."""
+    rank = {token: number for number, token in enumerate(sentinels)}
+    found: dict[int, list[int]] = {}
+    current: list[int] | None = None
+    for place, token in enumerate(target.tolist()):
+        if token in rank:
+            current = found.setdefault(rank[token], [])
+        elif current is not None:
+            current.append(place)
+    return {number: np.array(places, dtype=np.int64) for number, places in found.items()}
