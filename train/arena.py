@@ -93,7 +93,7 @@ class Arena:
         order: Int64,
         weight: NDArray[np.float32],
         origin: Int64,
-    ) -> None:
+    ) -> bool:
         """Put row `order[i]` of a load into slot i of `slots`; loads of different slots may do so at once.
 
         Args:
@@ -102,7 +102,11 @@ class Arena:
             order: rows of the load in their shuffled order, shape [n].
             weight: of the rows, in shuffled order, shape [n].
             origin: source, block and row, in shuffled order, shape [n, 3].
+
+        Returns:
+            Whether everything was copied, so that the memory of `columns` may be used again.
         """
+        copied = True
         self.weight[slots] = weight
         self.origin[slots] = origin
         for name in self._odd:
@@ -113,6 +117,7 @@ class Arena:
                 odd = _Odd(slots, ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])
                 with self._lock:
                     self._odd[name].append(odd)
+                copied = False
                 continue
             first = int(ragged.offsets[0])
             source = ragged.values[first : first + len(ragged) * width].reshape(-1, width)
@@ -120,6 +125,7 @@ class Arena:
                 np.take(source, order, axis=0, out=target[slots], mode="clip")
             else:
                 target[slots] = source[order]
+        return copied
 
     def finish(self) -> None:
         """To be called once, after the last load is placed."""

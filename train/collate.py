@@ -114,7 +114,7 @@ class Collate:
         tensors = {
             "input_ids": torch.from_numpy(ids),
             "position_ids": _positions(*ids.shape),
-            "lengths": torch.from_numpy(np.maximum(lengths, 1)),
+            "lengths": _lengths(columns["input_ids"], lengths),
             "row_weight": torch.from_numpy(row_weight),
         }
         starts = None
@@ -194,10 +194,21 @@ def _shifted(rows: int, width: int) -> Tensor:
     return torch.arange(rows * width).view(rows, width)[:, :-1].reshape(-1)
 
 
+@lru_cache(maxsize=64)
+def _equal(rows: int, width: int) -> Int64:
+    """Lengths of equally long rows, shared by all batches: read only."""
+    return np.full(rows, width, np.int64)
+
+
+def _lengths(column: Column, lengths: Int64) -> Tensor:
+    """Lengths as the model sees them: the one pad of a filler row counts."""
+    return torch.from_numpy(np.maximum(lengths, 1) if isinstance(column, Ragged) else lengths)
+
+
 def _padded(column: Column, pad: int) -> tuple[Int64, Int64]:
     """Rows as a matrix [B, longest], and their lengths; a batch without any token still has one place a row."""
     if not isinstance(column, Ragged):
-        return column, np.full(len(column), column.shape[1], np.int64)
+        return column, _equal(*column.shape)
     lengths = column.lengths
     width = max(1, int(lengths.max()))
     matrix = np.full((len(column), width), pad, np.int64)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from pipeline.example import ExampleBatch, Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.columns import cut
 from train.arena import Arena, Segment, Spare
-from train.order import BlockOrder, Load, LogicalBlocks, Round
+from train.order import BlockOrder, Load, LogicalBlocks, Piece, Round
 
 __all__ = ["Rounds", "Source", "StreamStats", "Transform"]
 
@@ -47,6 +47,8 @@ class Source:
     lanes: tuple[int, int]
     columns: Sequence[str]
     transform: Transform | None
+    buffers: list[bytearray] = field(default_factory=list)
+    """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
 
     def origin(self, load: Load) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Shuffled order of the load's rows in its logical block, and their origin [n, 3]."""
@@ -56,19 +58,19 @@ class Source:
         origin[:, 1], origin[:, 2] = blocks[order], rows[order]
         return order, origin
 
-    def read(self, load: Load) -> tuple[Rows, int, int]:
-        """All rows of the load's logical block, with the stored blocks and bytes that were read."""
-        pieces = self.blocks.pieces(load.block)
-        size = sum(int(self.shards.index.length[piece.block]) for piece in pieces)
-        parts = [self.shards.read_block(piece.block) for piece in pieces]
-        if len(parts) == 1 and pieces[0].start == 0 and pieces[0].stop == len(parts[0]):
-            return parts[0], 1, size
-        cuts = [cut(part, piece.start, piece.stop) for part, piece in zip(parts, pieces, strict=True)]
-        return Rows.concatenate(cuts), len(pieces), size
+    def read(self, pieces: Sequence[Piece], buffer: bytearray) -> Rows:
+        """All rows of a logical block, which may be views of `buffer`."""
+        first = self.shards.read_block(pieces[0].block, buffer)
+        if len(pieces) == 1 and pieces[0].start == 0 and pieces[0].stop == len(first):
+            return first
+        parts = [first, *(self.shards.read_block(piece.block) for piece in pieces[1:])]
+        return Rows.concatenate([cut(part, piece.start, piece.stop) for part, piece in zip(parts, pieces, strict=True)])
 
     def fill(self, load: Load, arena: Arena) -> tuple[int, int]:
         """Read a block and place the rank's rows; returns stored blocks and bytes read."""
-        rows, blocks, size = self.read(load)
+        pieces = self.blocks.pieces(load.block)
+        buffer = self._buffer()
+        rows = self.read(pieces, buffer)
         order, origin = self.origin(load)
         weight = np.ones(len(order), np.float32)
         if self.transform is not None:
@@ -77,8 +79,15 @@ class Source:
             variants = np.full(len(rows), load.epoch % 65536, np.uint16)
             rows, skips = self.transform(rows, variants)
             weight = (skips[order] == 0).astype(np.float32)
-        arena.place(load.slots, rows.columns, order, weight, origin)
-        return blocks, size
+        if arena.place(load.slots, rows.columns, order, weight, origin):
+            self.buffers.append(buffer)
+        return len(pieces), sum(int(self.shards.index.length[piece.block]) for piece in pieces)
+
+    def _buffer(self) -> bytearray:
+        try:  # not a test first: another thread may take the last one in between
+            return self.buffers.pop()
+        except IndexError:
+            return bytearray(int(self.shards.index.length.max()))
 
 
 @dataclass
@@ -125,6 +134,11 @@ class Rounds:
             segments.append(Segment(self._loaded(turn), position - turn.start, end - turn.start))
             position = end
         return segments
+
+    def left(self, position: int) -> int:
+        """Positions from here to the end of the round, filler not counted."""
+        turn = self._source.order.round_at(position)
+        return max(0, min(turn.start + turn.length, self._end or turn.start + turn.length) - position)
 
     def clear(self) -> None:
         """Forget all loaded rows: the next position is somewhere else."""

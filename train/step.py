@@ -1,4 +1,7 @@
-"""One global batch's share of a rank: rows of one or more rounds, lane by lane, cut into micro-batches."""
+"""A rank's share of one or more global batches: rows of rounds, batch by batch and lane by lane, cut to micro-batches.
+
+Small batches of one round are built several at a time: a handful of array operations then serves them all.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Ragged
 from train.arena import Column, Int64, Segment, gather
 
 __all__ = ["Step"]
@@ -25,84 +27,76 @@ class _Lists:
 
 
 class Step:
-    """Rows of `count` positions of all lanes, in lane-major order.
+    """Rows of consecutive global batches: the batches in order, each lane by lane.
 
     Args:
-        segments: the stretches of rounds that make them up, in order.
+        segments: the stretches of rounds that make them up, in order; one only where `batches` is more than 1.
         lanes: lanes of the rank.
+        batches: global batches, equally large.
         columns: list columns to take along.
     """
 
-    def __init__(self, segments: Sequence[Segment], lanes: int, columns: Sequence[str]) -> None:
-        self._segments, self._lanes = segments, lanes
-        self._count = sum(segment.stop - segment.start for segment in segments)
+    def __init__(self, segments: Sequence[Segment], lanes: int, batches: int, columns: Sequence[str]) -> None:
+        self._segments, self._lanes, self._batches = segments, lanes, batches
         self._columns = {name: self._column(name) for name in columns}
-        self._weight = np.empty((lanes, self._count), np.float32)
-        self._origin = np.empty((lanes, self._count, 3), np.int64)
-        at = 0
-        for segment in segments:
-            arena, rows = segment.arena, slice(segment.start, segment.stop)
-            to = slice(at, at + segment.stop - segment.start)
-            self._weight[:, to] = arena.weight.reshape(lanes, -1)[:, rows]
-            self._origin[:, to] = arena.origin.reshape(lanes, -1, 3)[:, rows]
-            at = to.stop
+        self._weight = self._grouped([segment.arena.weight for segment in segments], np.float32).reshape(-1)
+        self._origin = self._grouped([segment.arena.origin for segment in segments], np.int64).reshape(-1, 3)
 
     def micro_batch(self, start: int, stop: int) -> tuple[dict[str, Column], NDArray[np.float32], Int64]:
-        """Columns, weight [B] and origin [B, 3] of rows `start .. stop` of the lane-major order."""
+        """Columns, weight [B] and origin [B, 3] of rows `start .. stop`."""
         columns: dict[str, Column] = {}
         for name, column in self._columns.items():
             if isinstance(column, _Lists):
                 columns[name] = gather(column.values, column.starts[start:stop], column.lengths[start:stop])
             else:
                 columns[name] = column[start:stop]
-        return columns, self._weight.reshape(-1)[start:stop], self._origin.reshape(-1, 3)[start:stop]
+        return columns, self._weight[start:stop], self._origin[start:stop]
 
     def _column(self, name: str) -> _Lists | Int64:
         lists = [segment.arena.lists(name) for segment in self._segments]
-        widths = {part.matrix.shape[1] if part.matrix is not None else -1 for part in lists}
-        if len(widths) == 1 and -1 not in widths:
-            return self._matrix([part.matrix for part in lists], widths.pop())
-        if len(lists) == 1:
-            starts, lengths = self._places(0, name)
-            return _Lists(lists[0].values, starts.reshape(-1), lengths.reshape(-1))
-        return self._compact(name)
+        matrices = [part.matrix for part in lists if part.matrix is not None]
+        if len(matrices) == len(lists) and len({matrix.shape[1] for matrix in matrices}) == 1:
+            return self._grouped(matrices, np.int64).reshape(-1, matrices[0].shape[1])
+        places = [self._places(segment, name) for segment in self._segments]
+        if len(lists) > 1:
+            return self._compact([part.values for part in lists], places)
+        starts, lengths = (self._grouped([array], np.int64).reshape(-1) for array in places[0])
+        return _Lists(lists[0].values, starts, lengths)
 
-    def _matrix(self, matrices: Sequence[NDArray[Any] | None], width: int) -> Int64:
-        """The fast path: one strided copy a segment, widening to int64 on the way."""
-        joined = np.empty((self._lanes, self._count, width), np.int64)
-        at = 0
-        for segment, matrix in zip(self._segments, matrices, strict=True):
-            assert matrix is not None
-            end = at + segment.stop - segment.start
-            source = matrix.reshape(self._lanes, segment.arena.length, width)
-            joined[:, at:end] = source[:, segment.start : segment.stop]
-            at = end
-        return joined.reshape(-1, width)
+    def _grouped(self, arrays: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+        """One array a segment, by slot, to [batches, lanes, rows, ...]: one strided copy that widens on the way."""
+        parts = []
+        for segment, array in zip(self._segments, arrays, strict=True):
+            by_lane = array.reshape(self._lanes, segment.arena.length, *array.shape[1:])
+            parts.append(by_lane[:, segment.start : segment.stop])
+        rows = sum(part.shape[1] for part in parts) // self._batches
+        grouped = np.empty((self._batches, self._lanes, rows, *parts[0].shape[2:]), dtype)
+        if self._batches == 1:
+            np.concatenate(parts, axis=1, out=grouped[0])
+        else:
+            grouped[...] = parts[0].reshape(self._lanes, self._batches, rows, *parts[0].shape[2:]).swapaxes(0, 1)
+        return grouped
 
-    def _places(self, number: int, name: str) -> tuple[Int64, Int64]:
-        """Starts and lengths of a segment's rows in its arena's values, shape [lanes, rows]."""
-        segment = self._segments[number]
-        arena, rows = segment.arena, slice(segment.start, segment.stop)
-        lists = arena.lists(name)
-        shape = (self._lanes, arena.length)
-        if lists.matrix is not None:
-            width = lists.matrix.shape[1]
-            starts = (np.arange(self._lanes * arena.length) * width).reshape(shape)[:, rows]
-            return starts, np.full(starts.shape, width)
-        return lists.starts.reshape(shape)[:, rows], lists.lengths.reshape(shape)[:, rows]
+    def _places(self, segment: Segment, name: str) -> tuple[Int64, Int64]:
+        """Starts and lengths of every slot of a segment's arena."""
+        lists = segment.arena.lists(name)
+        if lists.matrix is None:
+            return lists.starts, lists.lengths
+        slots, width = lists.matrix.shape
+        return np.arange(slots) * width, np.full(slots, width)
 
-    def _compact(self, name: str) -> _Lists:
+    def _compact(self, values: Sequence[NDArray[Any]], places: Sequence[tuple[Int64, Int64]]) -> _Lists:
         """Rows of several rounds: only their own values are brought together, not whole rounds."""
-        starts = np.empty((self._lanes, self._count), np.int64)
-        lengths = np.empty_like(starts)
-        values: list[NDArray[Any]] = []
-        at = base = 0
-        for number, segment in enumerate(self._segments):
-            end = at + segment.stop - segment.start
-            first, size = self._places(number, name)
-            part: Ragged = gather(segment.arena.lists(name).values, first.reshape(-1), size.reshape(-1))
-            starts[:, at:end] = (part.offsets[:-1] + base).reshape(self._lanes, -1)
-            lengths[:, at:end] = size
-            values.append(part.values)
-            at, base = end, base + len(part.values)
-        return _Lists(np.concatenate(values), starts.reshape(-1), lengths.reshape(-1))
+        starts, lengths, found = [], [], []
+        base = 0
+        for segment, content, (first, size) in zip(self._segments, values, places, strict=True):
+            rows = slice(segment.start, segment.stop)
+            shape = (self._lanes, segment.arena.length)
+            own, sizes = first.reshape(shape)[:, rows], size.reshape(shape)[:, rows]
+            part = gather(content, own.reshape(-1), sizes.reshape(-1))
+            starts.append((part.offsets[:-1] + base).reshape(own.shape))
+            lengths.append(sizes)
+            found.append(part.values)
+            base += len(part.values)
+        joined = (np.concatenate(parts, axis=1).reshape(-1) for parts in (starts, lengths))
+        return _Lists(np.concatenate(found), *joined)

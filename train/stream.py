@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from train.arena import Column, Segment
+from train.arena import Column
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
 from train.order import BlockOrder, LogicalBlocks
@@ -31,6 +31,7 @@ from train.step import Step
 __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
+_ROWS_AT_ONCE: Final = 256  # of a rank: enough to make the price of a batch small, few enough to stay in cache
 
 
 class Collator(Protocol):
@@ -101,6 +102,7 @@ class Stream:
         self._threads, self._prefetch = io_threads, prefetch_blocks
         self._stats = StreamStats()
         self._position = 0
+        self._built: _Built | None = None
         self._process = os.getpid()
         self._rounds: Rounds | None = self._new_rounds(None)
         self._lane_rows(global_batch)
@@ -120,6 +122,7 @@ class Stream:
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"position {samples} is not a multiple of the {self.lanes} lanes")
         self._position = samples // self.lanes
+        self._built = None
         self._open().clear()
 
     def state_dict(self) -> dict[str, Any]:
@@ -159,9 +162,12 @@ class Stream:
             StreamError: the stream is closed, or this is a forked process.
         """
         count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
-        segments = self._open().segments(self._position, count)
+        rounds = self._open()
+        if self._built is None or not self._built.holds(self._position, count):
+            self._built = self._build(rounds, self._position, count)
+        batches = self._batches(self._built, self._position)
         self._position += count
-        return self._batches(segments, self._position)
+        return batches
 
     def one_pass(self, global_batch: int | None = None) -> Iterator[list[Batch]]:
         """Every row once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
@@ -172,9 +178,12 @@ class Stream:
         self._open()
         rounds = self._new_rounds(self.order.lane_rows)
         try:
+            built = None
             for position in range(0, self.order.lane_rows, count):
                 self._open()
-                yield self._batches(rounds.segments(position, count), position + count)
+                if built is None or not built.holds(position, count):
+                    built = self._build(rounds, position, count)
+                yield self._batches(built, position)
         finally:
             rounds.close()
 
@@ -242,14 +251,37 @@ class Stream:
             )
         return global_batch // self.lanes
 
-    def _batches(self, segments: list[Segment], position: int) -> list[Batch]:
+    def _build(self, rounds: Rounds, position: int, count: int) -> _Built:
+        """The global batch at a position, and as many that follow in its round as are built for one price."""
+        lanes = self._source.lanes[1] - self._source.lanes[0]
+        batches = max(1, min(_ROWS_AT_ONCE // (lanes * count), rounds.left(position) // count))
+        step = Step(rounds.segments(position, batches * count), lanes, batches, self._collate.columns)
+        return _Built(position, count, batches, step)
+
+    def _batches(self, built: _Built, position: int) -> list[Batch]:
         first, last = self._source.lanes
-        step = Step(segments, last - first, self._collate.columns)
-        rows = (last - first) * sum(segment.stop - segment.start for segment in segments)
-        samples, epoch = position * self.lanes, position / self.order.lane_rows
+        rows = (last - first) * built.count
+        start = (position - built.position) // built.count * rows
+        after = position + built.count
+        samples, epoch = after * self.lanes, after / self.order.lane_rows
         batches = []
-        for start in range(0, rows, self.micro_batch):
-            columns, weight, origin = step.micro_batch(start, start + self.micro_batch)
+        for at in range(start, start + rows, self.micro_batch):
+            columns, weight, origin = built.step.micro_batch(at, at + self.micro_batch)
             tensors = self._collate(columns, weight)
             batches.append(Batch(tensors, tensors["row_weight"], origin, samples, epoch))
         return batches
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """`batches` global batches of `count` positions each, from `position` on."""
+
+    position: int
+    count: int
+    batches: int
+    step: Step
+
+    def holds(self, position: int, count: int) -> bool:
+        """Whether the batch of `count` positions at `position` is among them."""
+        batch, inside = divmod(position - self.position, self.count)
+        return count == self.count and inside == 0 and 0 <= batch < self.batches

@@ -51,8 +51,8 @@ def decoded_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int
     return fixed + sum(4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True))
 
 
-def decode(stored: bytes, columns: Sequence[ColumnSpec], rows: int, most_bytes: int) -> Rows:
-    """Rows of one encapsulated record batch message; arrays are read-only views where nothing was compressed.
+def decode(stored: bytes | memoryview, columns: Sequence[ColumnSpec], rows: int, most_bytes: int) -> Rows:
+    """Rows of one encapsulated record batch message; arrays are views of `stored` where nothing was compressed.
 
     The buffers are taken by the message's own table, because Arrow's reader of single messages would decompress on
     its global thread pool, and the stream's threads are parallel already.

@@ -77,8 +77,13 @@ class ShardSet:
         block = int(np.searchsorted(self._ends, row, side="right"))
         return block, row - int(self._ends[block]) + int(self.index.rows[block])
 
-    def read_block(self, block: int) -> Rows:
-        """Rows of a block, as read-only arrays.
+    def read_block(self, block: int, buffer: bytearray | None = None) -> Rows:
+        """Rows of a block.
+
+        Args:
+            block: number over all shards.
+            buffer: memory to read into, at least the block's stored length; the rows may be views of it, so it must
+                not be used again before they are done with. None: the rows have memory of their own.
 
         Raises:
             CorruptBlock: the bytes are not those that were written, or do not hold what the manifest says.
@@ -86,7 +91,9 @@ class ShardSet:
         entry = self.index
         shard, number, rows = int(entry.shard[block]), int(entry.block[block]), int(entry.rows[block])
         path = self.shard_path(shard)
-        stored = self._read(path, number, int(entry.offset[block]), int(entry.length[block]))
+        length = int(entry.length[block])
+        memory = memoryview(bytearray(length) if buffer is None else buffer)[:length]
+        stored = self._read(path, number, int(entry.offset[block]), memory)
         digest = xxhash.xxh3_128_digest(stored)
         expected = entry.xxh3[block].tobytes()
         if digest != expected:
@@ -107,18 +114,18 @@ class ShardSet:
             raise ManifestError(f"{path}: expected SHA-256 {expected}, got {digest}; copy the file again")
 
     @staticmethod
-    def _read(path: Path, number: int, offset: int, length: int) -> bytes:
+    def _read(path: Path, number: int, offset: int, memory: memoryview) -> memoryview:
         try:
             descriptor = os.open(path, os.O_RDONLY)
             try:
-                stored = os.pread(descriptor, length, offset)
+                length = os.preadv(descriptor, [memory], offset)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise CorruptBlock(path, number, f"{length} readable bytes at {offset}", f"{error}") from error
-        if len(stored) != length:
-            raise CorruptBlock(path, number, f"{length} bytes at {offset}", f"{len(stored)}: the file is truncated")
-        return stored
+            raise CorruptBlock(path, number, f"{len(memory)} readable bytes at {offset}", f"{error}") from error
+        if length != len(memory):
+            raise CorruptBlock(path, number, f"{len(memory)} bytes at {offset}", f"{length}: the file is truncated")
+        return memory
 
     def _check_ids(self, rows: Rows) -> None:
         """Every token id must exist; one pass a block, much cheaper than an index error inside a model."""
