@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.shards import open_shards
+from tests.tools.shard_sets import example_sets
+from tools.viewer.traces import sentinel_spans, trace_noise
+
+
+@pytest.mark.parametrize("label", ["bart", "document_rotation", "text_infilling"])
+def test_every_input_token_is_traced_to_the_original(shard_sets, label):
+    shards = open_shards(example_sets(shard_sets)[label][0])
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            original, content = row["target_ids"][:-1], row["input_ids"][1:-1]
+            trace = trace_noise(row.columns, len(original))
+            assert len(trace.origin) == len(content)
+            known = trace.origin >= 0
+            np.testing.assert_array_equal(content[known], original[trace.origin[known]])
+            assert (-1 - trace.origin[~known]).tolist() == list(range(len(trace.spans)))
+            everything = np.concatenate([trace.origin[known], *trace.spans])
+            assert sorted(everything.tolist()) == list(range(len(original)))
+
+
+def test_noise_by_hand():
+    columns = {
+        "target_ids": np.array([10, 11, 12, 13, 2]),
+        "rotation": np.array([1]),
+        "span_starts": np.array([1, 3]),
+        "span_lengths": np.array([2, 0]),
+    }
+    trace = trace_noise(columns, 4)
+    assert trace.origin.tolist() == [1, -1, -2, 0]
+    assert [span.tolist() for span in trace.spans] == [[2, 3], []]
+    assert trace_noise({"token_order": np.array([2, 0, 1])}, 3).origin.tolist() == [2, 0, 1]
+    assert trace_noise({"kept_positions": np.array([0, 2])}, 3).origin.tolist() == [0, 2]
+
+
+def test_spans_behind_sentinels():
+    spans = sentinel_spans(np.array([90, 5, 6, 91, 92, 7]), (90, 91, 92))
+    assert {number: places.tolist() for number, places in spans.items()} == {0: [1, 2], 1: [], 2: [5]}
