@@ -1,0 +1,49 @@
+"""Causal LM: rows as they are, framed where they are documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.objectives import build_objective
+from tests.pipeline.corruption_cases import corrupt, samples, variants_of, vocabulary, wide
+
+WORDS = vocabulary(1000)
+KITTEN = [300, 301, 302, 303]
+
+
+def test_packed_rows_stand_as_they_are() -> None:
+    rows = samples([700, 5, 2], WORDS, specials=0.1)
+    examples = corrupt(wide("causal_lm", WORDS), rows)
+    assert (examples.columns["input_ids"].values == rows.columns["ids"].values).all()
+    assert wide("causal_lm", WORDS).grouping.label == "packed-700-eos"
+
+
+@pytest.mark.parametrize(("options", "wanted", "raw"), [
+    ({}, [*KITTEN, 5], 1023),
+    ({"add_bos": True}, [4, *KITTEN, 5], 1022),
+])  # fmt: skip
+def test_documents_are_framed(options: dict[str, bool], wanted: list[int], raw: int) -> None:
+    objective = build_objective({"name": "causal_lm", "grouping": "document", **options}, WORDS)
+    assert objective.raw_length == raw
+    assert variants_of(objective, KITTEN, count=1)[0]["input_ids"].tolist() == wanted
+
+
+def test_encoder_decoder_gives_nothing_to_the_encoder() -> None:
+    objective = wide("causal_lm", WORDS, architecture="encoder_decoder", grouping="document")
+    example = variants_of(objective, KITTEN, count=1)[0]
+    assert example["input_ids"].tolist() == [5]
+    assert example["target_ids"].tolist() == [*KITTEN, 5]
+    assert objective.frame.decoder_start == 0
+
+
+def test_document_starts_are_those_of_the_row() -> None:
+    rows = samples([50, 9], WORDS)
+    examples = corrupt(wide("causal_lm", WORDS, cross_documents=False), rows)
+    assert (examples.columns["document_starts"].values == rows.columns["document_starts"].values).all()
+
+
+@pytest.mark.parametrize("options", [{"add_bos": True}, {"cross_documents": False, "grouping": "document"}])
+def test_wrong_options(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="concerns"):
+        build_objective({"name": "causal_lm", **options}, WORDS)

@@ -1,0 +1,52 @@
+"""Document rotation: a rotation, never the identity, uniform."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.objectives import Skip, build_objective
+from pipeline.seeding import ORDERS, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+)
+
+WORDS = vocabulary(1000)
+
+
+def test_equals_a_plain_loop() -> None:
+    rows = samples([2, 3, 17, 64, 300, 568] * 20, WORDS)
+    keys = kernel_keys(1, "document_rotation", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    for key, sample, example in zip(keys, rows, corrupt(wide("document_rotation", WORDS), rows), strict=True):
+        ids = sample["ids"].tolist()
+        word = int(words(np.array([key]), ORDERS, 1)[0, 0]) >> 32
+        rotation = 1 + ((word * (len(ids) - 1)) >> 32)
+        assert example["rotation"].tolist() == [rotation]
+        assert example["input_ids"].tolist() == [4, *ids[rotation:], *ids[:rotation], 5]
+
+
+def test_rotation_is_uniform_on_1_to_n_minus_1() -> None:
+    examples = variants_of(wide("document_rotation", WORDS), list(range(300, 321)), count=10_000)
+    observed = np.bincount([int(example["rotation"][0]) for example in examples], minlength=21)
+    assert observed[0] == 0
+    assert len(observed) == 21
+    assert chi_square_is_plausible(observed[1:], np.full(20, 500.0), 19)
+
+
+def test_one_token_is_too_short() -> None:
+    _, skips = wide("document_rotation", WORDS).corrupt(one_sample([300], [0], WORDS), np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]).reason == "too_short"
+
+
+def test_worked_example() -> None:
+    hard, work, leads, to, success, stop, brings, happiness = range(300, 308)
+    text = [hard, work, leads, to, success, stop, success, brings, happiness, stop]
+    examples = variants_of(build_objective("document_rotation", WORDS), text, [0, 6], count=200)
+    turned = [leads, to, success, stop, success, brings, happiness, stop, hard, work]
+    assert reachable(examples, input_ids=[4, *turned, 5], rotation=[2], target_ids=[*text, 5])

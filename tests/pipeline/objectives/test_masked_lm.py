@@ -1,0 +1,159 @@
+"""Masked LM: counts, positions, roles, and the kernel against a plain loop."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.objectives import Skip, build_objective
+from pipeline.seeding import POSITIONS, ROLES, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    FIRST_CONTENT,
+    MASK,
+    SEP,
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+    within_sigmas,
+)
+
+WORDS = vocabulary(1000)
+
+
+def slow(ids: np.ndarray, key: np.uint64, ppm: int, special: np.ndarray) -> tuple[list[int], list[int], list[int]]:
+    """Framed input, label positions, label ids of one row."""
+    row = [1, *ids.tolist(), 2]
+    places = [place for place, token in enumerate(row) if not special[token]]
+    k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
+    drawn = words(np.array([key]), POSITIONS, len(places))[0]
+    order = sorted(range(len(places)), key=lambda index: (int(drawn[index]) >> 16, index))
+    positions = sorted(places[index] for index in order[:k])
+    labels = [row[place] for place in positions]
+    for place, word in zip(positions, words(np.array([key]), ROLES, k)[0].tolist(), strict=True):
+        role = ((word >> 32) * 10**6) >> 32
+        if role < 800_000:
+            row[place] = 3
+        elif role < 900_000:
+            row[place] = int(WORDS.replaceable[((word & 0xFFFFFFFF) * len(WORDS.replaceable)) >> 32])
+    return row, positions, labels
+
+
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_equals_a_plain_loop(specials: float) -> None:
+    objective = wide("masked_lm", WORDS)
+    lengths = [1 + (37 * row) % 90 for row in range(500)] + [510] * 20
+    rows = samples(lengths, WORDS, specials=specials)
+    examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
+    keys = kernel_keys(6, "masked_lm", rows.fixed["uid"], np.full(len(rows), 4, np.uint16))
+    for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
+        if skips[row]:
+            assert (sample["ids"] == SEP).all()
+            continue
+        wanted = slow(sample["ids"], keys[row], 150_000, WORDS.special)
+        found = (example["input_ids"], example["label_positions"], example["label_ids"])
+        assert [part.tolist() for part in found] == list(wanted)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 1.0])
+def test_counts_labels_and_untouched_tokens(rate: float) -> None:
+    objective = wide("masked_lm", WORDS, rate=rate)
+    rows = samples([1, 2, 3, 10, 30, 190, 510], WORDS, specials=0.05, seed=3)
+    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+        maskable = int((sample["ids"] != SEP).sum())
+        k = max(1, floor(Fraction(str(rate)) * maskable + Fraction(1, 2)))
+        framed = objective.framed(sample["ids"])
+        positions = example["label_positions"].astype(int)
+        assert len(positions) == k
+        assert (np.diff(positions) > 0).all()
+        assert not WORDS.special[framed[positions]].any()
+        assert (example["label_ids"] == framed[positions]).all()
+        others = np.delete(np.arange(len(framed)), positions)
+        assert (example["input_ids"][others] == framed[others]).all()
+        written = example["input_ids"][positions]
+        assert ((written == MASK) | (written >= FIRST_CONTENT)).all()
+
+
+def test_most_labels() -> None:
+    objective = wide("masked_lm", WORDS, max_labels=20)
+    rows = samples([10, 510], WORDS)
+    assert corrupt(objective, rows).columns["label_ids"].lengths.tolist() == [2, 20]
+
+
+def test_shares_of_the_three_roles() -> None:
+    examples = corrupt(wide("masked_lm", WORDS), samples([510] * 1500, WORDS))
+    labels = examples.columns["label_ids"]
+    rows = np.repeat(np.arange(1500), labels.lengths)
+    written = examples.columns["input_ids"].values.reshape(1500, 512)[rows, examples.columns["label_positions"].values]
+    total, same = len(written), 1 / len(WORDS.replaceable)
+    assert total >= 100_000
+    assert within_sigmas(int((written == MASK).sum()), total, 0.8)
+    assert within_sigmas(int(((written != MASK) & (written != labels.values)).sum()), total, 0.1 * (1 - same))
+    assert within_sigmas(int((written == labels.values).sum()), total, 0.1 * (1 + same))
+
+
+def test_positions_are_uniform() -> None:
+    examples = corrupt(wide("masked_lm", WORDS), samples([60] * 4000, WORDS))
+    observed = np.bincount(examples.columns["label_positions"].values, minlength=62)[1:61]
+    assert observed.sum() == 4000 * 9
+    assert chi_square_is_plausible(observed, np.full(60, 600.0), 59, scale=1 - 9 / 60)
+
+
+def test_two_variants_are_independent() -> None:
+    objective, rows = wide("masked_lm", WORDS), samples([60] * 4000, WORDS)
+    first, second = (corrupt(objective, rows, variant).columns["label_positions"] for variant in (0, 1))
+    taken = np.zeros((4000, 62), np.bool_)
+    taken[np.repeat(np.arange(4000), 9), first.values] = True
+    shared = int(taken[np.repeat(np.arange(4000), 9), second.values].sum())
+    assert within_sigmas(shared, 36_000, 9 / 60)
+
+
+def test_worked_example() -> None:
+    """[CLS] It is [MASK] . [SEP], labels 1 and 3, with "It" kept."""
+    it, is_, raining, stop = range(200, 204)
+    examples = variants_of(build_objective({"name": "masked_lm", "rate": 0.5}, WORDS), [it, is_, raining, stop])
+    assert reachable(examples, input_ids=[1, it, is_, MASK, stop, 2], label_positions=[1, 3], label_ids=[it, raining])
+
+
+def test_a_row_of_separators_has_nothing_to_mask() -> None:
+    _, skips = wide("masked_lm", WORDS).corrupt(one_sample([SEP, SEP], [0], WORDS), np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]).reason == "no_maskable"
+
+
+def test_document_starts_in_the_framed_row() -> None:
+    objective = wide("masked_lm", WORDS, cross_documents=False)
+    rows = samples([40, 9], WORDS, seed=2)
+    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+        assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + 1).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
+        ({"rate": 0}, "rate 0"),
+        ({"rate": 1.5}, "less than or equal to 1"),
+        ({"rate": 0.12345678}, "six decimals"),
+        ({"max_length": 70_000}, "16 bits"),
+        ({"grouping": "document", "cross_documents": False}, "packed"),
+        ({"ratio": 0.15}, "unknown key 'ratio'"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective({"name": "masked_lm", **options}, WORDS)
+
+
+def test_a_tokenizer_without_the_mask_is_refused() -> None:
+    words = vocabulary()
+    del words.specials["mask"]
+    with pytest.raises(ConfigurationError, match=r"'masked_lm'.*needs the special token 'mask'"):
+        build_objective("masked_lm", words)

@@ -1,0 +1,87 @@
+"""Sentence reordering: valid orders, never the identity, uniform among the others."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Example
+from pipeline.objectives import Skip, build_objective
+from tests.pipeline.corruption_cases import (
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+)
+
+WORDS = vocabulary(1000)
+
+
+def test_input_is_the_sentences_in_that_order() -> None:
+    rows = samples([2, 3, 17, 64, 300, 568] * 30, WORDS, sentences=12)
+    for sample, example in zip(rows, corrupt(wide("sentence_reordering", WORDS), rows), strict=True):
+        bounds = [*sample["sentence_starts"].tolist(), len(sample["ids"])]
+        sentences = [sample["ids"][a:b].tolist() for a, b in pairwise(bounds)]
+        order = example["sentence_order"].tolist()
+        assert sorted(order) == list(range(len(sentences)))
+        assert order != sorted(order)
+        assert example["input_ids"].tolist() == [4, *(token for one in order for token in sentences[one]), 5]
+        assert example["target_ids"].tolist() == [*sample["ids"].tolist(), 5]
+        assert example["sentence_starts"].tolist() == bounds[:-1]
+
+
+def test_two_sentences_always_swap() -> None:
+    examples = variants_of(wide("sentence_reordering", WORDS), [300, 301, 302], [0, 1], count=300)
+    assert {tuple(example["sentence_order"].tolist()) for example in examples} == {(1, 0)}
+
+
+def test_five_orders_of_three_are_equally_likely() -> None:
+    examples = variants_of(wide("sentence_reordering", WORDS), [300, 301, 302], [0, 1, 2], count=5000)
+    orders = [tuple(example["sentence_order"].tolist()) for example in examples]
+    every = list(permutations(range(3)))[1:]
+    assert chi_square_is_plausible([orders.count(order) for order in every], np.full(5, 1000.0), 4)
+
+
+def test_a_share_of_the_sentences() -> None:
+    objective = wide("sentence_reordering", WORDS, rate=0.25)
+    rows = samples([300] * 100, WORDS, sentences=20)
+    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+        moved = int((example["sentence_order"] != np.arange(20)).sum())
+        assert 2 <= moved <= 5
+        assert np.array_equal(objective.uncorrupt(example), objective.framed(sample["ids"]))
+
+
+def test_one_sentence_is_skipped() -> None:
+    _, skips = wide("sentence_reordering", WORDS).corrupt(one_sample([300, 301], [0], WORDS), np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]).reason == "one_sentence"
+
+
+def test_worked_example() -> None:
+    hard, work, leads, to, success, stop, brings, happiness = range(300, 308)
+    text = [hard, work, leads, to, success, stop, success, brings, happiness, stop]
+    examples = variants_of(build_objective("sentence_reordering", WORDS), text, [0, 6], count=10)
+    assert reachable(
+        examples,
+        input_ids=[4, success, brings, happiness, stop, hard, work, leads, to, success, stop, 5],
+        sentence_order=[1, 0],
+    )
+
+
+def test_a_broken_order_is_an_error() -> None:
+    columns = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5], "sentence_starts": [0, 1]}
+    for order, message in (([1, 1], "no permutation"), ([1, 0], "contradict")):
+        arrays = {name: np.array(values, np.uint16) for name, values in {**columns, "sentence_order": order}.items()}
+        with pytest.raises(ValueError, match=message):
+            wide("sentence_reordering", WORDS).uncorrupt(Example({}, arrays))
+
+
+def test_rate_zero_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="rate 0 moves no sentence"):
+        build_objective({"name": "sentence_reordering", "rate": 0.0}, WORDS)

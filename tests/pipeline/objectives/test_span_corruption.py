@@ -1,0 +1,232 @@
+"""Span corruption: lengths, sentinels, the law of the spans, and the kernel against a plain loop."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Example, Rows
+from pipeline.objectives import build_objective
+from pipeline.seeding import LENGTHS, SLOTS, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    EOS,
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+    within_sigmas,
+)
+
+WORDS = vocabulary(1000)
+X, Y, Z = WORDS.sentinels[:3]
+
+
+def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:
+    drawn = words(np.array([key]), stream, size)[0].tolist() if size else []
+    return sorted(sorted(range(size), key=lambda index: (drawn[index] >> 16, index))[:count])
+
+
+def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int], list[int]]:
+    """Input and target of one row."""
+    cuts = [0, *(cut + 1 for cut in smallest(key, LENGTHS, k - 1, marks - 1)), k]
+    sizes = np.diff(cuts).tolist()
+    inputs, targets, place, kept = [], [], 0, 0
+    for mark, (slot, size) in enumerate(zip(smallest(key, SLOTS, len(ids) - k + 1, marks), sizes, strict=True)):
+        inputs += [*ids[place : place + slot - kept], WORDS.sentinels[mark]]
+        place += slot - kept
+        targets += [WORDS.sentinels[mark], *ids[place : place + size]]
+        place, kept = place + size, slot
+    return [*inputs, *ids[place:], EOS], [*targets, EOS]
+
+
+def test_equals_a_plain_loop() -> None:
+    objective = wide("span_corruption", WORDS)
+    rows = samples([2 + (53 * row) % 200 for row in range(400)] + [568] * 5, WORDS)
+    keys = kernel_keys(1, "span_corruption", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+        n = len(sample["ids"])
+        k = min(n - 1, max(1, (n * 150_000 + 500_000) // 1_000_000))
+        marks = min(k, max(1, (2000 * k + 3000) // 6000))
+        wanted = slow(sample["ids"].tolist(), key, k, marks)
+        assert (example["input_ids"].tolist(), example["target_ids"].tolist()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "raw", "target", "noise", "marks"),
+    [
+        ({"input_length": 128}, 141, 29, 21, 7),
+        ({"input_length": 256}, 284, 58, 43, 14),
+        ({"input_length": 512}, 568, 114, 85, 28),
+        ({"input_length": 1024}, 1137, 229, 171, 57),
+        ({"input_length": 2048}, 2274, 456, 341, 114),
+        ({"rate": 0.15, "mean_length": 8.0}, 588, 100, 88, 11),
+        ({"rate": 0.5, "target_length": 512}, 766, 512, 383, 128),
+        ({"rate": 0.5, "mean_length": 8.0, "target_length": 512}, 908, 512, 454, 57),
+        ({"rate": 0.15, "mean_length": 64.0}, 600, 92, 90, 1),
+        ({"rate": 0.5, "mean_length": 64.0, "target_length": 512}, 1006, 512, 503, 8),
+    ],
+)
+def test_full_rows_fill_the_input(options: dict[str, float], raw: int, target: int, noise: int, marks: int) -> None:
+    objective = build_objective({"name": "span_corruption", **options}, WORDS)
+    assert objective.raw_length == raw
+    found_noise, found_marks = objective.plan(np.array([raw]))  # type: ignore[attr-defined]
+    assert (int(found_noise[0]), int(found_marks[0])) == (noise, marks)
+    examples = corrupt(objective, samples([raw] * 20, WORDS))
+    assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
+    assert set(examples.columns["target_ids"].lengths.tolist()) == {target}
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_sentinels_stand_once_and_in_order(final: bool) -> None:
+    objective = wide("span_corruption", WORDS, final_sentinel=final)
+    for example in corrupt(objective, samples([5, 64, 300, 568] * 50, WORDS)):
+        inputs, targets = example["input_ids"], example["target_ids"]
+        places = np.flatnonzero(np.isin(inputs, WORDS.sentinels))
+        marks = len(places)
+        assert inputs[places].tolist() == list(WORDS.sentinels[:marks])
+        assert (np.diff(places) > 1).all(), "no two sentinels touch"
+        in_target = targets[np.isin(targets, WORDS.sentinels)]
+        assert in_target.tolist() == list(WORDS.sentinels[: marks + final])
+        assert not final or targets[-2] == WORDS.sentinels[marks]
+
+
+def test_too_few_sentinels_are_refused_with_the_arithmetic() -> None:
+    options = {"name": "span_corruption", "rate": 0.5, "target_length": 512}
+    with pytest.raises(ConfigurationError, match=r"766 tokens has 128 spans and needs 128 sentinels.* has 100"):
+        build_objective(options, vocabulary(sentinels=100))
+    with pytest.raises(ConfigurationError, match="needs 129 sentinels"):
+        build_objective({**options, "target_length": 513, "final_sentinel": True}, WORDS)
+
+
+def test_sentinels_must_be_special_and_distinct() -> None:
+    for sentinels in ((7, 7, *WORDS.sentinels[2:]), (7, 500, *WORDS.sentinels[2:])):
+        with pytest.raises(ConfigurationError, match="distinct special ids"):
+            build_objective("span_corruption", dataclasses.replace(WORDS, sentinels=sentinels))
+
+
+def noise_masks(n: int, copies: int, **options: object) -> np.ndarray:
+    """Which tokens of rows 200, 201, ... are noise, shape [copies, n]."""
+    objective = wide("span_corruption", WORDS, **{"input_length": 100, **options})
+    ids = np.arange(200, 200 + n)
+    examples = corrupt_variants(objective, ids.tolist(), copies)
+    targets = examples["target_ids"]
+    mask = np.zeros((copies, n + 1), np.bool_)
+    content = targets.values >= 200
+    mask[np.repeat(np.arange(copies), targets.lengths)[content], targets.values[content] - 200] = True
+    return mask[:, :n]
+
+
+def corrupt_variants(objective, ids: list[int], copies: int):  # type: ignore[no-untyped-def]
+    rows = one_sample(ids, [0], objective.vocabulary, copies)
+    return objective.corrupt(rows, np.arange(copies, dtype=np.uint16), 5)[0].columns
+
+
+def test_all_small_masks_are_equally_likely() -> None:
+    """n = 7, k = 3, S = 2: C(5, 2) placings of C(2, 1) length pairs."""
+    masks = noise_masks(7, 20_000, rate=0.428571, mean_length=1.5)
+    observed = np.unique(masks @ (1 << np.arange(7)), return_counts=True)[1]
+    assert len(observed) == comb(5, 2) * comb(2, 1) == 20
+    assert chi_square_is_plausible(observed, np.full(20, 1000.0), 19)
+
+
+def test_first_and_last_token_are_noise_with_the_slot_law() -> None:
+    n, k, marks = 568, 85, 28
+    masks = noise_masks(n, 5000, input_length=512)
+    assert (masks.sum(axis=1) == k).all()
+    for place in (0, n - 1):
+        assert within_sigmas(int(masks[:, place].sum()), 5000, marks / (n - k + 1))
+    assert abs(masks[:, 10:-10].mean() - k / n) < 0.0015
+
+
+def test_the_published_law_begins_with_text_and_ends_with_noise() -> None:
+    masks = noise_masks(60, 3000, placement="t5")
+    assert not masks[:, 0].any()
+    assert masks[:, -1].all()
+    small = noise_masks(6, 6000, placement="t5", rate=0.5, mean_length=1.5)
+    observed = np.unique(small @ (1 << np.arange(6)), return_counts=True)[1]
+    assert len(observed) == len(list(combinations(range(2), 1))) ** 2 == 4
+    assert chi_square_is_plausible(observed, np.full(4, 1500.0), 3)
+
+
+def test_two_tokens_are_the_shortest_row() -> None:
+    examples = variants_of(wide("span_corruption", WORDS), [300, 301], count=50)
+    assert reachable(examples, input_ids=[300, X, EOS], target_ids=[X, 301, EOS])
+    assert reachable(examples, input_ids=[X, 301, EOS], target_ids=[X, 300, EOS])
+
+
+PUPPIES = list(range(300, 308))  # The puppies are frolicking outside the house .
+
+
+@pytest.mark.parametrize(("final", "closing"), [(False, []), (True, [Z])])
+def test_worked_example(final: bool, closing: list[int]) -> None:
+    objective = wide("span_corruption", WORDS, input_length=60, rate=0.25, mean_length=1.0, final_sentinel=final)
+    the, puppies, are, frolicking, outside, the2, house, stop = PUPPIES
+    assert reachable(
+        variants_of(objective, PUPPIES),
+        input_ids=[the, puppies, are, X, outside, Y, house, stop, EOS],
+        target_ids=[X, frolicking, Y, the2, *closing, EOS],
+    )
+
+
+def test_decoder_form_and_mode_token() -> None:
+    pair = wide("span_corruption", WORDS, label="same", mode="X")
+    joined = wide("span_corruption", WORDS, label="same", mode="X", architecture="decoder")
+    rows = samples([2, 30, 64], WORDS)
+    for one, both in zip(corrupt(pair, rows), corrupt(joined, rows), strict=True):
+        assert one["input_ids"][0] == WORDS.modes["X"]
+        assert both["input_ids"].tolist() == [*one["input_ids"], *one["target_ids"]]
+        assert both["prefix_length"].tolist() == [len(one["input_ids"])]
+    assert joined.frame.decoder_start is None or joined.architecture == "decoder"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "target"),
+    [
+        ([300, X, 302, EOS], [X, 301, Y, 305, EOS]),
+        ([300, X, 302, EOS], [X, 301, X, 305, EOS]),
+        ([300, X, 302, Y, EOS], [X, 301, EOS]),
+        ([300, X, 302, Y, EOS], [Y, 301, X, 305, EOS]),
+        ([300, Y, 302, X, EOS], [X, 301, Y, 305, EOS]),
+        ([300, X, 302, EOS], [301, EOS]),
+        ([300, X, 302, EOS], [305, X, 301, EOS]),
+        ([300, X, 302, EOS], [X, EOS]),
+        ([300, X, 302, EOS], [X, 301]),
+        ([300, X, 302], [X, 301, EOS]),
+        ([300, X, 302, EOS], []),
+    ],
+)
+def test_a_contradicting_target_is_an_error(inputs: list[int], target: list[int]) -> None:
+    example = Example({}, {"input_ids": np.array(inputs, np.uint16), "target_ids": np.array(target, np.uint16)})
+    with pytest.raises(ValueError, match=r"span_corruption.*(sentinels|</s>|span)"):
+        wide("span_corruption", WORDS).uncorrupt(example)
+
+
+def test_special_ids_inside_are_refused() -> None:
+    rows = Rows.concatenate([samples([4], WORDS), one_sample([300, 301, 302, 2], [0], WORDS)])
+    with pytest.raises(ValueError, match="row 1 holds the special id 2 at 3"):
+        wide("span_corruption", WORDS).corrupt(rows, np.zeros(2, np.uint16), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 0.0}, "between 0 and 1"),
+        ({"rate": 1.0}, "between 0 and 1"),
+        ({"mean_length": 0.5}, "greater than or equal to 1"),
+        ({"input_length": 3, "mode": "X"}, "no room"),
+        ({"input_length": 65_000}, "16 bits|over 65000"),
+        ({"mode": "Q"}, "mode"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective({"name": "span_corruption", **options}, WORDS)
