@@ -214,6 +214,8 @@ def serve() -> None:
             pages = _receive(requests)
         except EOFError:
             return
+        except MemoryError:
+            os._exit(1)
         for page in pages:
             # The default action ends the process even inside a parser that never returns to Python, where no thread
             # of ours could run: a parser without a parent dies of this.

@@ -17,7 +17,17 @@ import zstandard
 
 from pipeline.recipe import Limits
 
-__all__ = ["CODECS", "Damage", "Decoder", "ZlibDecoder", "decompress", "decompress_body", "detect_codec", "is_bomb"]
+__all__ = [
+    "CODECS",
+    "REASONS",
+    "Damage",
+    "Decoder",
+    "ZlibDecoder",
+    "decompress",
+    "decompress_body",
+    "detect_codec",
+    "is_bomb",
+]
 
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
@@ -136,6 +146,8 @@ CODECS: Final[dict[str, _Codec]] = {
     "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor),
     "xz": _Codec((b"\xfd7zXZ\x00",), lambda: lzma.LZMADecompressor(memlimit=_MEMORY)),
 }
+REASONS: Final = ("bomb", "trailing_junk", "truncated", *(f"{name}_error" for name in CODECS))
+"""Every reason of `Damage` that `decompress` gives."""
 _ERRORS = (zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError, MemoryError)
 
 

@@ -9,12 +9,11 @@ from pipeline.charset import decode
 from pipeline.document import FLAG_TRUNCATED_SOURCE
 from pipeline.readers import Counted
 from pipeline.recipe import Limits
-from pipeline.streams import Damage, decompress, detect_codec
+from pipeline.streams import REASONS, Damage, decompress, detect_codec
 
 __all__ = ["WHOLE_FILE_REASONS", "read_whole"]
 
-WHOLE_FILE_REASONS: Final = ("bomb", "charset", "too_large", "trailing_junk", "truncated", "gzip_error", "zstd_error",
-                             "lz4_error", "bz2_error", "xz_error")  # fmt: skip
+WHOLE_FILE_REASONS: Final = (*REASONS, "charset", "too_large")
 
 
 def read_whole(path: Path, limits: Limits, *, meta: bool) -> tuple[str, int, int] | Counted:

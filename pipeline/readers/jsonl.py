@@ -13,7 +13,7 @@ from pipeline.config import STRICT
 from pipeline.readers import Counted, Item
 from pipeline.recipe import Limits
 from pipeline.record_fields import FIELD_REASONS, FieldOptions, record_of
-from pipeline.streams import Damage, decompress, detect_codec
+from pipeline.streams import REASONS, Damage, decompress, detect_codec
 
 __all__ = ["Jsonl"]
 
@@ -29,8 +29,7 @@ class Jsonl:
 
     VERSION: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = (
-        *FIELD_REASONS, "bad_json", "bad_utf8", "bomb", "line_bytes", "not_object", "trailing_junk", "truncated",
-        "gzip_error", "zstd_error", "lz4_error", "bz2_error", "xz_error",
+        *REASONS, *FIELD_REASONS, "bad_json", "bad_utf8", "line_bytes", "not_object",
     )  # fmt: skip
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -18,7 +18,7 @@ from pipeline.http_message import content_type, parse_response
 from pipeline.media import HTML_TYPES, contradicts_html, looks_like_html
 from pipeline.readers import Counted, Item, Record
 from pipeline.recipe import Limits
-from pipeline.streams import Damage, detect_codec
+from pipeline.streams import REASONS, Damage, detect_codec
 from pipeline.tape import Damaged, Tape, open_tape
 
 __all__ = ["Warc"]
@@ -65,8 +65,7 @@ class Warc:
 
     VERSION: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = (
-        "bad_header", "bad_length", "bomb", "charset", "content_encoding", "gzip_error", "http", "not_gzip",
-        "too_large", "truncated",
+        *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
     )  # fmt: skip
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

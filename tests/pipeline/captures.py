@@ -1,0 +1,83 @@
+"""Captures built by hand, whole and broken, and readers run on them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+from pipeline.readers import Counted, Item, Record
+from pipeline.recipe import Limits
+from pipeline.registry import choose
+
+SENTENCES = (
+    "The river that runs through the town is wide and slow in the summer of every year. "
+    "People walk along it with their dogs, and they talk about the weather and the price of bread. "
+    "In the evening the lamps are lit, and one can hear music from the houses on the other side. "
+    "Nobody knows when the old bridge was built, but it has been there for as long as anyone can tell. "
+    "To the north of the bridge there are fields that belong to the farmers who sell milk in the market. "
+)
+
+
+def page(number: int, body: str = SENTENCES) -> bytes:
+    """An HTML page that every default filter keeps; each number gives another text."""
+    text = f"<p>This is the page with number {number}, and it is one of many.</p><p>{body}</p>"
+    head = f"<!doctype html><html><head><title>Page {number}</title></head>"
+    return f"{head}<body><main>{text}</main></body></html>".encode()
+
+
+def http(
+    body: bytes, *headers: str, status: str = "200 OK", content_type: str | None = "text/html; charset=utf-8"
+) -> bytes:
+    """A response; `content_type` None leaves the header out."""
+    lines = [f"HTTP/1.1 {status}", *headers, *([f"Content-Type: {content_type}"] if content_type else [])]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def record(
+    payload: bytes, url: str | None = "http://example.org/", kind: str = "response", **fields: str | None
+) -> bytes:
+    """A WARC record; `fields` replace or add headers (underscores for hyphens), None leaves one out."""
+    headers: dict[str, str | None] = {
+        "WARC-Type": kind,
+        "WARC-Record-ID": "<urn:uuid:00000000-0000-0000-0000-000000000001>",
+        "WARC-Date": "2024-05-06T07:08:09Z",
+        "WARC-Target-URI": url,
+        "Content-Type": "application/http; msgtype=response" if kind == "response" else "text/plain",
+        "Content-Length": str(len(payload)),
+    }
+    headers |= {name.replace("_", "-"): value for name, value in fields.items()}
+    lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
+    return b"WARC/1.0\r\n" + "\r\n".join(lines).encode() + b"\r\n\r\n" + payload + b"\r\n\r\n"
+
+
+def responses(count: int) -> list[bytes]:
+    """So many records, each with another page."""
+    return [record(http(page(number)), f"http://example.org/{number}") for number in range(count)]
+
+
+def members(records: list[bytes]) -> bytes:
+    """One gzip member a record."""
+    return b"".join(gzip.compress(item, mtime=0) for item in records)
+
+
+def read(
+    path: Path, start: int = 0, end: int | None = None, *, limits: Limits | None = None, **chosen: Any
+) -> list[Item]:
+    """All items of a range of a file; `name=` chooses the reader, which is `warc` otherwise."""
+    reader = choose("pipeline.readers", {"name": "warc", **chosen}).build(limits or Limits())
+    return list(reader.read(path, start, path.stat().st_size if end is None else end))
+
+
+def texts(items: list[Item]) -> list[str]:
+    """Texts of the records among the items."""
+    return [item.text for item in items if isinstance(item, Record)]
+
+
+def counted(items: list[Item]) -> dict[str, int]:
+    """How often each reason was counted."""
+    found: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, Counted):
+            found[item.reason] = found.get(item.reason, 0) + 1
+    return found
