@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.shard_sets import build
+from tests.tools.small_run import build
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
-from tests.tools.shard_sets import documents, example_sets, plain_text
+from tests.tools.small_run import documents, example_sets, plain_text
 from tools.inspect_shard import main, view_of
 from tools.viewer.view import MEANINGS, Passage, Sheet
 

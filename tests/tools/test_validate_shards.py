@@ -13,7 +13,7 @@ import pytest
 from pipeline.example import Ragged, Rows
 from pipeline.shards import open_shards, write_manifest, write_shard
 from pipeline.stage import Output
-from tests.tools.shard_sets import example_sets
+from tests.tools.small_run import example_sets
 from tools.validate_shards import main, validate
 
 LABELS = ["bart", "causal_lm", "document_rotation", "masked_lm", "span_corruption", "text_infilling"]

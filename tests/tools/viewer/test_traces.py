@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.shards import open_shards
-from tests.tools.shard_sets import example_sets
+from tests.tools.small_run import example_sets
 from tools.viewer.traces import sentinel_spans, trace_noise
 
 
