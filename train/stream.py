@@ -31,7 +31,7 @@ from train.step import Step
 __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
-_ROWS_AT_ONCE: Final = 256  # of a rank: enough to make the price of a batch small, few enough to stay in cache
+_ROWS_AT_ONCE: Final = 512  # of a rank: enough to make the price of a batch small, few enough to stay in cache
 
 
 class Collator(Protocol):

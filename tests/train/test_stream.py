@@ -251,6 +251,7 @@ def test_no_python_for_each_row_or_lane(tmp_path: Path) -> None:
     def calls(shards: ShardSet, lanes: int, batch: int) -> int:
         with open_stream(shards, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
             stream.next_step()
+            stream._built = None  # so that the next step builds its rows, and is not one of those built before
             count = 0
 
             def count_calls(frame: Any, event: str, argument: Any) -> None:

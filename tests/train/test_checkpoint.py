@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
+
+from tests.distributed import RankPool
+from train import checkpoint, partitions
+from train.checkpoint import TrainState, changed_keys
+from train.checkpoint_format import Index, Reader
+from train.config import TrainConfig
+from train.distributed import World
+from train.engine import Engine
+
+Losses = list[tuple[str, str]]
+
+
+def grown(model: torch.nn.Module) -> None:
+    """Make a model awkward: a frozen matrix, a parameter of one element, a persistent buffer."""
+    family: Any = model.family  # type: ignore[union-attr]
+    family.stack.layers[0].requires_grad_(False)
+    family.scale = torch.nn.Parameter(torch.full((1,), 0.5))
+    family.register_buffer("counter", torch.arange(5.0))
+    family.register_forward_hook(lambda module, _, hidden: hidden * (1 + module.scale * 0.01))
+
+
+def everything(engine: Engine) -> dict[str, Any]:
+    """All state on this rank: slices in hex, scalars, buffers."""
+    found: dict[str, Any] = {
+        f"{key}/{piece.name}@{piece.start}": view.detach().float().numpy().tobytes().hex()
+        for piece in partitions.fragments(engine, owned=False)
+        for key, view in piece.tensors.items()
+    }
+    found["scalars"] = partitions.scalars(engine)
+    found["buffers"] = {name: buffer.tolist() for name, buffer in partitions.buffers(engine).items()}
+    return found
+
+
+def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses, bool, bool]:
+    """8 steps straight; 4, save, 4 more; and 4 from the save with other initial weights."""
+    engine = build(config, world, prepare=grown)
+    straight = train_steps(engine, 1, 8)
+    final = everything(engine)
+    engine.close()
+    engine = build(config, world, prepare=grown)
+    begun = train_steps(engine, 1, 4)
+    save(engine, Path(folder), 4)
+    begun += train_steps(engine, 5, 8)
+    undisturbed = begun == straight and everything(engine) == final
+    engine.close()
+    engine = build(config, world, seed=99, prepare=grown)
+    resume(engine, Path(folder))
+    resumed = begun[:4] + train_steps(engine, 5, 8)
+    same_state = everything(engine) == final
+    engine.close()
+    return straight, resumed, undisturbed, same_state
+
+
+DEFAULT = [(0, "fp32"), (1, "fp32"), (2, "fp32"), (3, "fp32"), (1, "bf16"), (3, "bf16")]
+
+
+@pytest.mark.parametrize(("stage", "precision"), [*DEFAULT, pytest.param(2, "bf16", marks=pytest.mark.slow)])
+def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
+    config = tiny(zero__stage=stage, precision=precision)
+    for straight, resumed, undisturbed, same in two_ranks.run(straight_and_resumed, config, str(tmp_path)):
+        assert resumed == straight
+        assert undisturbed
+        assert same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "precision"), [*DEFAULT, (2, "bf16")])
+def test_resume_is_exact_on_one_rank(one_rank: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    config = tiny(zero__stage=stage, precision=precision)
+    ((straight, resumed, undisturbed, same),) = one_rank.run(straight_and_resumed, config, str(tmp_path))
+    assert resumed == straight
+    assert undisturbed
+    assert same
+
+
+def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses]:
+    """8 steps straight with a save at 4."""
+    engine = build(config, world, prepare=grown)
+    first = train_steps(engine, 1, 4)
+    save(engine, Path(folder), 4)
+    rest = train_steps(engine, 5, 8)
+    engine.close()
+    return first, rest
+
+
+def hop(world: World, config: TrainConfig, folder: str, target: str) -> Losses:
+    """Load, save at once elsewhere, then go on."""
+    engine = build(config, world, seed=5, prepare=grown)
+    resume(engine, Path(folder))
+    save(engine, Path(target), 4)
+    rest = train_steps(engine, 5, 8)
+    engine.close()
+    return rest
+
+
+def close_to(found: Losses, expected: Losses, bar: float) -> bool:
+    pairs = zip(found, expected, strict=True)
+    return all(abs(float.fromhex(a[0]) - float.fromhex(b[0])) <= bar for a, b in pairs)
+
+
+HOPS = [(0, 3, 1), (3, 0, 2), (1, 3, 1), (3, 2, 1)]
+
+
+@pytest.mark.parametrize(("stage", "other", "ranks"), HOPS)
+def test_state_survives_another_stage_and_world(
+    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, stage: int, other: int, ranks: int
+) -> None:
+    """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
+    config, changed = tiny(zero__stage=stage, **NO_DROPOUT), tiny(zero__stage=other, **NO_DROPOUT)
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    _, rest = two_ranks.run(begin, config, first)[0]
+    continued = (one_rank if ranks == 1 else two_ranks).run(hop, changed, first, second)[0]
+    assert close_to(continued, rest, 1e-5)
+    assert two_ranks.run(hop, config, second, third)[0] == rest
+
+
+def test_bf16_state_survives_another_stage_and_world(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+    config = tiny(zero__stage=1, precision="bf16", **NO_DROPOUT)
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    _, rest = two_ranks.run(begin, config, first)[0]
+    changed = tiny(zero__stage=3, precision="bf16", **NO_DROPOUT)
+    assert close_to(one_rank.run(hop, changed, first, second)[0], rest, 5e-2)
+    assert two_ranks.run(hop, config, second, third)[0] == rest
+
+
+def test_save_right_after_load_holds_the_same_tensors(two_ranks: RankPool, tmp_path: Path) -> None:
+    config = tiny(zero__stage=2)
+    two_ranks.run(begin, config, str(tmp_path / "a"))
+    two_ranks.run(hop, config, str(tmp_path / "a"), str(tmp_path / "b"))
+    readers = [Reader(path, Index.read(path)) for path in (tmp_path / "a/step-00000004", tmp_path / "b/step-00000004")]
+    for name, record in readers[0].index.parameters.items():
+        for key in record.keys:
+            assert torch.equal(*(reader.whole(key, name) for reader in readers)), f"{key} of {name}"
+    assert torch.equal(*(reader.buffer("family.counter") for reader in readers))
+
+
+def save_again(world: World, config: TrainConfig, folder: str, steps: list[int], options: dict[str, Any]) -> None:
+    engine = build(config, world)
+    found = store(Path(folder), world, **options)
+    for step in steps:
+        loss = {3: 0.1, 6: 0.5}.get(step, 0.9)
+        assert found.save(engine, TrainState(step=step, samples=step, heldout_loss=loss))
+    engine.close()
+
+
+def present(folder: Path) -> list[int]:
+    return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
+
+
+def test_what_is_kept(one_rank: RankPool, tmp_path: Path) -> None:
+    options = {"keep_last": 2, "keep_every": 4, "keep_best": True}
+    one_rank.run(save_again, tiny(), str(tmp_path), list(range(1, 10)), options)
+    assert present(tmp_path) == [3, 4, 8, 9]
+    assert (tmp_path / "latest").read_text() == "step-00000009\n"
+    assert not list(tmp_path.glob(".tmp*"))
+
+
+def test_files_have_the_usual_permissions(one_rank: RankPool, tmp_path: Path) -> None:
+    one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
+    mask = os.umask(0)
+    os.umask(mask)
+    part = tmp_path / "step-00000001" / "part-00000.safetensors"
+    assert part.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def find(world: World, folder: str, options: dict[str, Any]) -> tuple[str | None, list[dict[str, Any]], list[str]]:
+    found = store(Path(folder), world, **options)
+    chosen = found.find()
+    left = [path.name for path in Path(folder).glob(".tmp*")]
+    return None if chosen is None else chosen[0].name, found.reports, left  # type: ignore[attr-defined]
+
+
+def damage(path: Path, how: str) -> None:
+    part = path / "part-00000.safetensors"
+    if how == "flipped":
+        raw = bytearray(part.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        part.write_bytes(raw)
+    elif how == "truncated":
+        part.write_bytes(part.read_bytes()[:-7])
+    elif how == "missing":
+        part.unlink()
+    else:
+        (path / "checkpoint.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("flipped", "part-00000.safetensors.*corrupted"),
+        ("truncated", "part-00000.safetensors.*truncated"),
+        ("missing", "part-00000.safetensors.*No such file"),
+        ("uncommitted", "checkpoint.json: missing"),
+    ],
+)
+def test_damaged_checkpoint_is_named_and_the_previous_one_taken(
+    one_rank: RankPool, tmp_path: Path, how: str, reason: str
+) -> None:
+    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2, 3], {"keep_last": 3})
+    damage(tmp_path / "step-00000003", how)
+    (tmp_path / ".tmp-step-00000004").mkdir()
+    ((chosen, reports, left),) = one_rank.run(find, str(tmp_path), {})
+    assert chosen == "step-00000002"
+    assert [report["checkpoint"] for report in reports] == ["step-00000003"]
+    assert re.search(reason, reports[0]["reason"])
+    assert left == []
+
+
+@pytest.mark.parametrize("pointer", [None, "", "step-00000009", "../elsewhere"])
+def test_pointer_that_names_nothing(one_rank: RankPool, tmp_path: Path, pointer: str | None) -> None:
+    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
+    (tmp_path / "latest").unlink()
+    if pointer is not None:
+        (tmp_path / "latest").write_text(pointer)
+    assert one_rank.run(find, str(tmp_path), {})[0][0] == "step-00000002"
+
+
+def test_pointer_wins_over_a_newer_folder(one_rank: RankPool, tmp_path: Path) -> None:
+    """A kill between the rename and `latest` leaves a whole newer checkpoint: the pointer's is taken."""
+    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
+    (tmp_path / "latest").write_text("step-00000001\n")
+    assert one_rank.run(find, str(tmp_path), {})[0][0] == "step-00000001"
+
+
+def fail_saves(world: World, config: TrainConfig, folder: str) -> tuple[list[bool], str, list[str], list[str], bool]:
+    """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again; then it fails for good."""
+    engine = build(config, world)
+    found = store(Path(folder), world, max_failures=3)
+    real = checkpoint.save_file
+
+    def broken(tensors: Any, path: Path) -> None:
+        if world.rank == 1:
+            raise OSError(28, "No space left on device")
+        real(tensors, path)
+
+    done, message = [], ""
+    for step in range(1, 8):
+        checkpoint.save_file = broken if step in (2, 3) or step > 4 else real
+        try:
+            done.append(found.save(engine, TrainState(step=step, samples=step)))
+        except checkpoint.SaveError as error:
+            message = str(error)
+    checkpoint.save_file = real
+    left = [path.name for path in Path(folder).glob(".tmp*")]
+    alive = bool(train_steps(engine, 1, 1))
+    engine.close()
+    return done, message, [r["event"] for r in found.reports], left, alive  # type: ignore[attr-defined]
+
+
+def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks: RankPool, tmp_path: Path) -> None:
+    for done, message, events, left, alive in two_ranks.run(fail_saves, tiny(), str(tmp_path)):
+        assert done == [True, False, False, True, False, False]
+        assert "No space left on device" in message
+        assert "rank 1" in message
+        assert events == ["save", "save_failed", "save_failed", "save", *["save_failed"] * 3]
+        assert left == []
+        assert alive
+    assert present(tmp_path) == [1, 4]
+
+
+def lose_a_slice(world: World, config: TrainConfig, folder: str) -> str:
+    """A rank that forgets one of its slices must be found out before anything is committed."""
+    engine = build(config, world)
+    found = store(Path(folder), world)
+    real = partitions.fragments
+    partitions.fragments = lambda e, owned: real(e, owned=owned)[1:] if world.rank else real(e, owned=owned)
+    done = found.save(engine, TrainState(step=1, samples=1))
+    partitions.fragments = real
+    engine.close()
+    assert not done
+    return str(found.reports[0]["error"])  # type: ignore[attr-defined]
+
+
+def test_lost_slice_is_found_before_commit(two_ranks: RankPool, tmp_path: Path) -> None:
+    for error in two_ranks.run(lose_a_slice, tiny(zero__stage=3), str(tmp_path)):
+        assert "slices end at element" in error or "a gap at element" in error
+    assert present(tmp_path) == []
+
+
+def other_model(world: World, config: TrainConfig, folder: str) -> str:
+    engine = build(config, world)
+    try:
+        resume(engine, Path(folder))
+    except checkpoint.ConfigurationError as error:
+        return str(error)
+    finally:
+        engine.close()
+    return ""
+
+
+def test_checkpoint_of_another_model(one_rank: RankPool, tmp_path: Path) -> None:
+    one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
+    (message,) = one_rank.run(other_model, tiny(model__ffn=40), str(tmp_path))
+    assert "another model" in message
+    assert "[20, 39] there and [20, 40] in this model" in message
+
+
+def test_changed_keys_are_named() -> None:
+    saved = TrainState(step=1, samples=1, frozen={"seed": 1, "optimizer.eps": 1e-6, "same": 2}, dataset="a")
+    now = TrainState(step=0, samples=0, frozen={"seed": 2, "optimizer.eps": 1e-8, "same": 2}, dataset="b")
+    found = changed_keys(saved, now, ())
+    assert [line.split(":")[0] for line in found] == ["data (digest)", "optimizer.eps", "seed"]
+    assert "1e-06 in the checkpoint, 1e-08 now" in found[1]
+    assert [line.split(":")[0] for line in changed_keys(saved, now, ("optimizer", "data"))] == ["seed"]

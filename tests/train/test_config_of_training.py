@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from masked_set import write_config
+from synthetic import plain_config, tiny
+
+from pipeline.config import load_config, validate
+from pipeline.errors import ConfigurationError
+from train.config import TrainConfig, check_world, frozen
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data__lanes": 3}, "data: data.lanes: expected a divisor of data.global_batch 8, got 3"),
+        ({"data__micro_batch": 3}, "data.micro_batch: expected a divisor of data.global_batch 8, got 3"),
+        ({"precision": "bf16", "zero__stage": 0}, "precision: bf16 needs zero.stage 1, 2 or 3, got 0"),
+        ({"precision": "fp16"}, "precision: expected 'fp32' or 'bf16', got 'fp16'"),
+        ({"zero__stage": 4}, "zero.stage: expected 0, 1, 2 or 3, got 4"),
+        ({"zero__offload": "cpu"}, "zero.offload: expected 'none', got 'cpu'"),
+        ({"optimizer__name": "adam"}, "did you mean 'adamw'?"),
+        ({"optimizer__beta": 0.9}, "unknown key 'beta'; did you mean 'betas'?"),
+        ({"schedule__name": "lienar"}, "did you mean 'linear'?"),
+        ({"schedule__warmup": -1}, "warmup"),
+        ({"checkpoint__evry": 3}, "unknown key 'checkpoint.evry'; did you mean 'checkpoint.every'?"),
+        ({"steps": "many"}, "steps: "),
+        ({"gradient_clipping": -1.0}, "gradient_clipping: "),
+        ({"resume": "perhaps"}, "resume: expected 'auto', 'never' or 'must', got 'perhaps'"),
+        ({"model__heads": {}}, "heads: expected at least one"),
+    ],
+)
+def test_mistakes_are_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        validate(TrainConfig, plain_config(**change), "train.yaml")
+    assert message.removeprefix("data: ") in str(caught.value)
+    assert caught.value.exit_code == 64
+
+
+def test_world_that_divides_nothing() -> None:
+    config = tiny(data__global_batch=12, data__micro_batch=2, data__lanes=4)
+    assert [check_world(config, size) for size in (1, 2)] == [6, 3]
+    with pytest.raises(ConfigurationError, match=r"4 lanes cannot be shared by 3 ranks; start with 1, 2, 4 ranks"):
+        check_world(config, 3)
+    with pytest.raises(ConfigurationError, match=r"3 a rank, which micro-batches of 2 do not divide; allowed: 1, 3"):
+        check_world(config, 4)
+
+
+def test_what_a_continuation_may_change() -> None:
+    base = frozen(tiny())
+    free = {
+        "steps": 100,
+        "output": "elsewhere",
+        "resume": "must",
+        "zero__stage": 3,
+        "data__micro_batch": 4,
+        "data__shards": "moved",
+        "checkpoint__every": 5,
+        "evaluate__every": 5,
+        "log__every": 5,
+    }
+    for key, value in free.items():
+        assert frozen(tiny(**{key: value})) == base, key
+    bound = {
+        "seed": 1,
+        "data__seed": 1,
+        "data__lanes": 2,
+        "data__global_batch": 16,
+        "optimizer__learning_rate": 0.1,
+        "schedule__steps": 9,
+        "model__dim": 40,
+        "precision": "bf16",
+        "gradient_clipping": 2.0,
+    }
+    for key, value in bound.items():
+        changed = frozen(tiny(**{key: value}))
+        assert [name for name in base if base[name] != changed[name]] == [key.replace("__", ".")]
+
+
+def test_overrides_reach_every_level(tmp_path: Path) -> None:
+    path = write_config(tmp_path / "train.yaml", Path("shards"), Path("run"))
+    config = load_config(TrainConfig, path, ["zero.stage=3", "schedule.steps=40", "optimizer.eps=1e-8", "steps=20"])
+    assert (config.zero.stage, config.schedule.options.steps, config.steps) == (3, 40, 20)
+    assert config.optimizer.options.eps == 1e-8
+
+
+def test_lanes_default() -> None:
+    plain = plain_config(data__global_batch=96, data__micro_batch=2)
+    del plain["data"]["lanes"]
+    assert validate(TrainConfig, plain, "x").data.lane_count == 32

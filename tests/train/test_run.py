@@ -1,0 +1,266 @@
+"""Whole runs over real shards, on ranks that have started already."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from masked_set import write_config, write_masked_sets
+
+from pipeline.config import load_config
+from pipeline.errors import ClozelineError
+from tests.distributed import RankPool
+from train.checkpoint_format import Index
+from train.config import TrainConfig
+from train.distributed import World
+from train.metrics import read_lines
+from train.run import run
+from train.stopping import StopRequest
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
+    """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop during that step."""
+    asked = 0
+    real = StopRequest.wanted
+
+    def wanted(self: StopRequest) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == stop_after and world.rank == world.size - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(self)
+
+    StopRequest.wanted = wanted  # type: ignore[method-assign]
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+    finally:
+        StopRequest.wanted = real  # type: ignore[method-assign]
+
+
+def logged(output: Path) -> list[tuple[int, str, str]]:
+    return [
+        (record["step"], record["loss"].hex(), record["gradient_norm"].hex())
+        for record in read_lines(output / "metrics.jsonl")
+    ]
+
+
+def events(output: Path, kind: str) -> list[dict[str, Any]]:
+    return [event for event in read_lines(output / "events.jsonl") if event["event"] == kind]
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_stopped_and_started_again_equals_straight(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
+) -> None:
+    """A SIGTERM to one rank in step 5; the same command again ends with every logged bit of the straight run."""
+    paths = [tmp_path / name for name in ("straight", "stopped")]
+    configs = [write_config(path.with_suffix(".yaml"), shards, path, zero__stage=stage) for path in paths]
+    assert two_ranks.run(start, configs[0], []) == [(0, "")] * 2
+    assert two_ranks.run(start, configs[1], [], 5) == [(75, "")] * 2
+    assert json.loads((paths[1] / "status.json").read_text())["state"] == "stopped"
+    assert events(paths[1], "stop")[0]["step"] == 5
+    assert two_ranks.run(start, configs[1], []) == [(0, "")] * 2
+    assert logged(paths[1]) == logged(paths[0])
+    assert events(paths[1], "resume")[0]["exact"] is True
+    assert two_ranks.run(start, configs[1], []) == [(0, "")] * 2, "a finished run has nothing to do"
+    assert len(logged(paths[1])) == 8
+
+
+def test_steps_may_grow_and_the_horizon_stays(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
+    """`schedule.steps` is frozen at the first start, given or not."""
+    straight = write_config(tmp_path / "a.yaml", shards, tmp_path / "a")
+    two_ranks.run(start, straight, [])
+    parts = write_config(tmp_path / "b.yaml", shards, tmp_path / "b")
+    assert two_ranks.run(start, parts, ["steps=3"]) == [(0, "")] * 2
+    assert two_ranks.run(start, parts, ["steps=8"]) == [(0, "")] * 2
+    assert logged(tmp_path / "b") == logged(tmp_path / "a")
+    ((code, message), _) = two_ranks.run(start, parts, ["schedule.steps=9"])
+    assert code == 64
+    assert "schedule.steps: 8 in the checkpoint, 9 now" in message
+
+
+def test_another_shape_goes_on(two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """Two ranks at stage 3, then one at stage 1: the same losses up to rounding (without dropout)."""
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "a", model__dropout={})
+    two_ranks.run(start, config, [])
+    assert two_ranks.run(start, config, [f"output={tmp_path / 'b'}", "zero.stage=3", "steps=4"])[0][0] == 0
+    assert one_rank.run(start, config, [f"output={tmp_path / 'b'}", "data.micro_batch=4"])[0][0] == 0
+    pairs = zip(logged(tmp_path / "a"), logged(tmp_path / "b"), strict=True)
+    assert all(abs(float.fromhex(a[1]) - float.fromhex(b[1])) < 1e-5 for a, b in pairs)
+    assert events(tmp_path / "b", "resume")[0]["exact"] is False
+
+
+def test_heldout_figures_do_not_depend_on_world_size(
+    two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path
+) -> None:
+    """45 rows in batches of 8: the ranks' last batches are filled with empty rows. The entropy is counted by hand."""
+    found = []
+    for name, ranks in (("one", one_rank), ("two", two_ranks)):
+        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=1, model__dropout={})
+        assert ranks.run(start, config, ["evaluate.every=1"])[0][0] == 0
+        found.append(read_lines(tmp_path / name / "metrics.jsonl")[0]["heldout"]["heldout"])
+    assert found[0]["loss"] == pytest.approx(found[1]["loss"], abs=2e-6)
+    assert found[0]["labels"] == found[1]["labels"]
+    assert found[0]["unigram_entropy"] == found[1]["unigram_entropy"]
+    from masked_set import masked_rows
+
+    labels = masked_rows(20_000, 45).columns["label_ids"].values.tolist()
+    shares = [labels.count(token) / len(labels) for token in set(labels)]
+    assert found[0]["labels"] == len(labels)
+    assert found[0]["unigram_entropy"] == pytest.approx(-sum(share * math.log(share) for share in shares))
+
+
+def test_learns_from_context(one_rank: RankPool, tmp_path: Path) -> None:
+    """The held-out loss ends clearly below the entropy of the same labels."""
+    changes = {
+        "model__dropout": {},
+        "model__dim": 32,
+        "data__global_batch": 64,
+        "data__micro_batch": 64,
+        "data__lanes": 8,
+        "steps": 150,
+        "schedule__steps": 150,
+        "optimizer__learning_rate": 0.01,
+        "log__every": 10,
+    }
+    shards = write_masked_sets(tmp_path / "corrupt", rows=1600, block_rows=64)
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **changes)
+    assert one_rank.run(start, config, []) == [(0, "")]
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [record["step"] for record in records] == list(range(10, 160, 10))
+    found = records[-1]["heldout"]["heldout"]
+    assert found["loss"] < found["unigram_entropy"] - 1.0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<polyline" in page
+    assert "unigram entropy" in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2, log__tensorboard=True)
+    two_ranks.run(start, config, ["checkpoint.every=1"])
+    first, second = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert set(first) == {
+        *("step", "samples", "epoch", "time", "loss", "losses", "learning_rate", "gradient_norm", "skipped"),
+        *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes"),
+    }
+    assert (first["samples"], second["samples"], first["learning_rate"]) == (8, 16, 0.0015)
+    assert first["epoch"] == pytest.approx(8 / 240)
+    assert set(second) - set(first) == {"heldout"}
+    memory = events(tmp_path / "run", "memory")[0]["ranks"]
+    assert [sorted(rank) for rank in memory] == [["gradients", "optimizer", "resident", "weights"]] * 2
+    assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
+    state = Index.read(tmp_path / "run" / "checkpoints" / "step-00000002").state
+    assert state["heldout_loss"] == second["heldout"]["heldout"]["loss"]
+    assert (tmp_path / "run" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["resume=must"], "holds no valid checkpoint"),
+        (["model.heads={lm: 1.0}"], "model.heads: lm cannot be trained on"),
+        (["model.family=decoder", "model.heads={lm: 1.0}"], "is for the architecture encoder"),
+        (["model.position.maximum=12"], "have up to 15 tokens, the model has 12 places"),
+        (["data.shards=/nowhere/manifest.json"], "/nowhere/manifest.json: no shard set here"),
+        (["data.heldout=/nowhere/manifest.json"], "/nowhere/manifest.json: no shard set here"),
+        (["data.lanes=1"], "1 lanes cannot be shared by 2 ranks"),
+    ],
+)
+def test_refused_on_every_rank(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, overrides: list[str], message: str
+) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    for code, error in two_ranks.run(start, config, overrides):
+        assert code in (64, 74)
+        assert message in error
+
+
+def test_never_resume_wants_an_empty_folder(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    (tmp_path / "run").mkdir()
+    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    ((code, message),) = one_rank.run(start, config, ["resume=never"])
+    assert code == 64
+    assert "is not empty" in message
+
+
+def test_data_that_changed_is_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
+    one_rank.run(start, config, [])
+    other = write_masked_sets(tmp_path / "tar", container="tar")
+    ((code, message),) = one_rank.run(start, config, [f"data.shards={other}", "steps=3"])
+    assert code == 64
+    assert "data (digest)" in message
+    assert (
+        one_rank.run(start, config, [f"data.shards={other}", "steps=3", "checkpoint.allow_changed=[data]"])[0][0] == 0
+    )
+
+
+def test_containers_stream_alike(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    tar = write_masked_sets(tmp_path / "tar", container="tar", codec="zstd")
+    for name, path in (("arrow", shards), ("tar", tar)):
+        one_rank.run(start, write_config(tmp_path / f"{name}.yaml", path, tmp_path / name, steps=3), [])
+    assert logged(tmp_path / "arrow") == logged(tmp_path / "tar")
+
+
+def flip(path: Path, block_byte: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[block_byte] ^= 1
+    path.write_bytes(raw)
+
+
+def test_flipped_byte_in_a_shard_ends_all_ranks_with_one_error(two_ranks: RankPool, tmp_path: Path) -> None:
+    """Somewhere in the epoch one rank meets it; both end with its message and its exit code."""
+    path = write_masked_sets(tmp_path / "corrupt", rows=96)
+    shard = sorted(path.parent.glob("shard-*1-of*.arrow"))[0]
+    flip(shard, shard.stat().st_size // 2)
+    config = write_config(tmp_path / "train.yaml", path, tmp_path / "run", steps=30)
+    results = two_ranks.run(start, config, [])
+    assert [code for code, _ in results] == [65, 65]
+    assert all(f"{shard.name}: block" in message and "xxh3-128" in message for _, message in results)
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert (status["state"], status["exit_code"]) == ("failed", 65)
+
+
+def test_heldout_set_of_another_tokenizer(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    tokenizer = {
+        "name": "byte_bpe",
+        "fingerprint": "e" * 64,
+        "vocab_size": 50,
+        "special_ids": {"pad": 0, "mask": 3},
+        "sentinels": [],
+    }
+    other = write_masked_sets(tmp_path / "other", tokenizer=tokenizer)
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    ((code, message),) = one_rank.run(start, config, [f"data.heldout={other}"])
+    assert code == 64
+    assert "eeeeeeeeeeeeeeee" in message
+    assert "ffffffffffffffff" in message
+
+
+def diverge(world: World, config: Path) -> tuple[int, str]:
+    return start(world, config, ["optimizer.learning_rate=1e30", "max_consecutive_skips=3", "gradient_clipping=0"])
+
+
+def test_diverged_run_ends_with_its_own_code(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=40, schedule__steps=40)
+    ((code, message),) = one_rank.run(diverge, config)
+    assert code == 76
+    assert "3 gradients in a row were not finite" in message
+    skips = events(tmp_path / "run", "skip")
+    assert [event["in_a_row"] for event in skips][-3:] == [1, 2, 3]
+    assert len(skips[-1]["rows_source_block_row"]) == 8
+    assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["loss"] is None
