@@ -1,0 +1,105 @@
+"""A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and running the stages behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import validate
+from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
+from pipeline.example import Ragged, Rows
+from pipeline.recipe import Recipe
+from pipeline.runner import stage_of
+from pipeline.seeding import order_key
+from pipeline.shards import ColumnSpec, write_manifest, write_shard
+from pipeline.stage import Counts, Output, UnitRunner, add_counts
+from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
+
+WORDS = vocabulary(1000)
+COLUMNS = [
+    ColumnSpec("document_uid", "binary16", "fixed", "the document"),
+    ColumnSpec("language", "uint8", "fixed", "code"),
+    ColumnSpec("source_group", "uint16", "fixed", "code"),
+    ColumnSpec("token_ids", "uint16", "list", "tokens"),
+    ColumnSpec("sentence_starts", "uint32", "list", "starts"),
+]
+
+
+def write_token_set(out: Path, lengths: list[int], shards: int = 2, seed: int = 1, sentence: int = 7) -> Rows:
+    """Documents of these lengths, dealt to shards by their order; returns them all, by order."""
+    tokenizer = out / "train_tokenizer" / "tokenizer"
+    tokenizer.mkdir(parents=True)
+    WORDS.save(tokenizer / "vocabulary.json")
+    rows, keys = token_documents(lengths, seed, sentence)
+    output, infos = Output(out / "encode"), []
+    for shard in range(shards):
+        name = f"shard-{shard:05d}-of-{shards:05d}.arrow"
+        mine = np.array([(key * shards) >> 64 == shard for key in keys], np.bool_)
+        with output.file(name) as path:
+            infos.append(write_shard(path, rows.take(np.flatnonzero(mine)), COLUMNS, block_rows=16, name=name))
+    facts = {"name": "byte_bpe", "fingerprint": WORDS.fingerprint, "vocab_size": WORDS.size}
+    write_manifest(
+        out / "encode", name="tokens", kind="tokens", seed=seed, columns=COLUMNS, block_rows=16, container="arrow",
+        codec="none", shards=infos, output=output, languages=["en", "de"], source_groups=["default"],
+        tokenizer={**facts, "special_ids": WORDS.specials, "sentinels": list(WORDS.sentinels)},
+    )  # fmt: skip
+    return rows
+
+
+def token_documents(lengths: list[int], seed: int, sentence: int) -> tuple[Rows, list[int]]:
+    """Random documents sorted by their order key, and the keys."""
+    random = np.random.RandomState(3)
+    uids = random.randint(0, 256, (len(lengths), 16)).astype(np.uint8)
+    keys = [order_key(uid.tobytes(), "order", seed) for uid in uids]
+    order = sorted(range(len(lengths)), key=lambda document: keys[document])
+    fixed = {
+        "document_uid": uids[order],
+        "language": (np.arange(len(lengths)) % 2).astype(np.uint8),
+        "source_group": np.zeros(len(lengths), np.uint16),
+    }
+    ids = [random.randint(FIRST_CONTENT, WORDS.size, lengths[document]) for document in order]
+    columns = {
+        "token_ids": Ragged.from_lists(ids, np.uint16),
+        "sentence_starts": Ragged.from_lists([range(0, len(one), sentence) for one in ids], np.uint32),
+    }
+    return Rows(fixed, columns), [keys[document] for document in order]
+
+
+def recipe(out: Path, corrupt: Any, *, group: Any = None, heldout: float = 0.1, seed: int = 1) -> Recipe:
+    """A recipe whose earlier stages are done."""
+    plain = {"corpus": "toy", "seed": seed, "output": str(out), "heldout": {"fraction": heldout}, "group": group or {},
+             "corrupt": corrupt}  # fmt: skip
+    found: Recipe = validate(Recipe, plain, "recipe")
+    return found
+
+
+def run_stage(of: Recipe, name: str, *, backwards: bool = False) -> Counts:
+    """All passes of a stage in this process; a failed unit raises its error."""
+    stage = stage_of(of, name)
+    total: Counts = {}
+    for work in stage.passes():
+        units = range(work.units)
+        for unit in reversed(units) if backwards else units:
+            runner = UnitRunner(stage, work, "key")
+            runner(unit)
+            record = runner.load(unit)
+            assert record is not None
+            if record.status != "ok":
+                raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
+            add_counts(total, record.counts)
+    stage.check(total)
+    return total
+
+
+_ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityError, StorageError)}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Published files of a stage by relative path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not {"tmp", "records"} & set(path.relative_to(folder).parts)
+    }
