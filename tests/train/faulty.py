@@ -1,0 +1,132 @@
+"""Entry points of ranks that meet a fault: the product carries no fault code, these patch the point first."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from train import checkpoint, loop
+from train.checkpoint_format import Index
+from train.command import main
+from train.engine import Engine
+
+
+def rank() -> int:
+    return int(os.environ["RANK"])
+
+
+def kill_myself(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before(owner: Any, name: str, act: Callable[..., Any]) -> None:
+    """Call `act(*arguments)` before each call of `owner.name`."""
+    real = getattr(owner, name)
+
+    def patched(*arguments: Any, **options: Any) -> Any:
+        act(*arguments)
+        return real(*arguments, **options)
+
+    setattr(owner, name, patched)
+
+
+def train_normally(*arguments: str) -> int:
+    return main(arguments)
+
+
+def kill_in_save(point: str, victim: int, *arguments: str) -> int:
+    """Die during the second save: rank 0 commits, every rank writes a part."""
+    saves = 0
+
+    def count(*_: Any) -> None:
+        nonlocal saves
+        saves += 1
+
+    before(checkpoint.Checkpoints, "save", count)
+
+    def at(where: str) -> Callable[..., None]:
+        return lambda *_: kill_myself() if where == point and saves == 2 and rank() == victim else None
+
+    before(checkpoint, "save_file", at("before part"))
+    before(checkpoint, "_publish", at("after part"))
+    before(Index, "write", at("before index"))
+    before(checkpoint, "_remove", lambda path: at("before rename")() if path.name.startswith("step-") else None)
+    before(checkpoint, "sync_directory", lambda path: at("after rename")() if path.name == "checkpoints" else None)
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if target.name == "latest":
+            at("before latest")()
+            real(self, target)
+            at("after latest")()
+            return target
+        return real(self, target)
+
+    Path.replace = replace  # type: ignore[method-assign]
+    real_save = checkpoint.save_file
+
+    def half(tensors: Any, path: Path) -> None:
+        real_save(tensors, path)
+        if point == "half a part" and saves == 2 and rank() == victim:
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            kill_myself()
+
+    checkpoint.save_file = half
+    return main(arguments)
+
+
+def fault_in_step(kind: str, step: int, victim: int, *arguments: str) -> int:
+    """Kill, raise, hang or signal a rank when it begins a step."""
+
+    def act(engine: Engine, batches: Any, counts: Any, number: int, rate: float) -> None:
+        if number != step or rank() != victim:
+            return
+        if kind == "kill":
+            kill_myself()
+        elif kind == "raise":
+            raise ZeroDivisionError("injected")
+        elif kind == "memory":
+            raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+        elif kind == "hang":
+            time.sleep(3600)
+        else:
+            os.kill(os.getpid(), getattr(signal, kind))
+
+    before(Engine, "step", act)
+    return main(arguments)
+
+
+def launcher_goes(step: int, *arguments: str) -> int:
+    """From a step on, the process that launched the ranks is another one, as after a kill of the command."""
+    from train import stopping
+
+    os.environ["CROSS_RANK"] = "0"
+    asked = 0
+
+    def launcher() -> int:
+        nonlocal asked
+        asked += 1
+        return 4711 if asked <= step else 1
+
+    stopping._launcher = launcher
+    return main(arguments)
+
+
+def small_files(limit: int, *arguments: str) -> int:
+    """No file may grow beyond `limit` bytes, as on a full disk; needs no privileges."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before(loop, "train", lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    from train import run as run_module
+
+    run_module.train = loop.train
+    return main(arguments)
+
+
+def other_seed_on_rank_one(*arguments: str) -> int:
+    """Ranks that were started with different configurations."""
+    return main([*arguments, *(["seed=99"] if rank() == 1 else [])])

@@ -1,0 +1,166 @@
+"""Ranks that die, raise, hang or are told to stop, and saves that are killed at every point."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import faulty
+import pytest
+from masked_set import write_config, write_masked_sets
+
+from tests.distributed import Finished, run_ranks
+from train.checkpoint_format import Index, check_files
+from train.errors import CheckpointError
+from train.metrics import read_lines
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tuple[int, str, str]]:
+    """Every bit that an undisturbed run logs."""
+    folder = tmp_path_factory.mktemp("straight")
+    finished = go(folder, shards, faulty.train_normally)
+    assert finished.codes == [0, 0]
+    return logged(folder)
+
+
+def go(folder: Path, shards: Path, function: Any, *arguments: Any, stage: int = 2, **changes: Any) -> Finished:
+    settings = {"zero__stage": stage, "checkpoint__every": 2, "checkpoint__keep_last": 9, **changes}
+    config = write_config(folder / "train.yaml", shards, folder / "run", **settings)
+    return run_ranks(2, function, *arguments, "--config", str(config), folder=folder)
+
+
+def logged(folder: Path) -> list[tuple[int, str, str]]:
+    records = read_lines(folder / "run" / "metrics.jsonl")
+    return [(record["step"], record["loss"].hex(), record["gradient_norm"].hex()) for record in records]
+
+
+def valid(folder: Path) -> list[int]:
+    """Steps whose checkpoints are whole, by hash."""
+    found = []
+    for path in sorted((folder / "run" / "checkpoints").glob("step-*")):
+        try:
+            index = Index.read(path)
+            check_files(path, index.files, hashes=True, only=index.files)
+            found.append(int(path.name.removeprefix("step-")))
+        except CheckpointError:
+            continue
+    return found
+
+
+POINTS = ["before part", "half a part", "after part", "before index", "before rename", "after rename", "before latest"]
+CASES = [*((point, 0) for point in [*POINTS, "after latest"]), ("half a part", 1), ("after part", 1)]
+
+
+@pytest.mark.parametrize(("point", "victim"), CASES)
+def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
+    tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int
+) -> None:
+    """And the same command goes on to the very losses of an undisturbed run."""
+    finished = go(tmp_path, shards, faulty.kill_in_save, point, victim)
+    assert finished.codes[victim] == -signal.SIGKILL
+    assert finished.codes[1 - victim] not in (0, -signal.SIGKILL), "the other rank ended by itself"
+    whole = valid(tmp_path)
+    renamed = point in ("after rename", "before latest", "after latest")
+    assert whole == ([2, 4] if renamed else [2])
+    again = go(tmp_path, shards, faulty.train_normally)
+    assert again.codes == [0, 0], again.errors
+    assert logged(tmp_path) == straight
+    assert valid(tmp_path) == [2, 4, 6, 8]
+    assert not list((tmp_path / "run" / "checkpoints").glob(".tmp*"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage"),
+    [("kill", 2), *(pytest.param("kill", s, marks=pytest.mark.slow) for s in (0, 1, 3)), ("raise", 2)],
+)
+def test_rank_that_dies(tmp_path: Path, shards: Path, kind: str, stage: int) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    assert go(base, shards, faulty.train_normally, stage=stage).codes == [0, 0]
+    finished = go(tmp_path, shards, faulty.fault_in_step, kind, 6, 1, stage=stage)
+    assert finished.codes[1] == (-signal.SIGKILL if kind == "kill" else 1)
+    assert finished.codes[0] == 1, "the other rank noticed and left"
+    assert "rank 0: another rank has gone" in finished.errors[0]
+    assert "Traceback" not in finished.errors[0]
+    if kind == "raise":
+        assert finished.errors[1].count("Traceback") == 1
+        assert "rank 1:" in finished.errors[1]
+        assert "ZeroDivisionError: injected" in finished.errors[1]
+    assert valid(tmp_path) == [2, 4]
+    assert go(tmp_path, shards, faulty.train_normally, stage=stage).codes == [0, 0]
+    assert logged(tmp_path) == logged(base)
+
+
+@pytest.mark.parametrize(("name", "victim"), [("SIGTERM", 1), ("SIGINT", 0)])
+def test_signal_to_one_rank_stops_all_after_the_step(
+    tmp_path: Path, shards: Path, straight: list[Any], name: str, victim: int
+) -> None:
+    finished = go(tmp_path, shards, faulty.fault_in_step, name, 3, victim, checkpoint__every=None)
+    assert finished.codes == [75, 75]
+    assert valid(tmp_path) == [4], "asked during step 3, agreed on at step 4"
+    assert "start the same command again" in finished.outputs[0]
+    assert go(tmp_path, shards, faulty.train_normally, checkpoint__every=None).codes == [0, 0]
+    assert logged(tmp_path) == straight
+
+
+def test_launcher_that_has_gone_stops_the_run(tmp_path: Path, shards: Path) -> None:
+    finished = go(tmp_path, shards, faulty.launcher_goes, 3)
+    assert finished.codes == [75, 75]
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert (status["state"], status["exit_code"]) == ("stopped", 75)
+    assert read_lines(tmp_path / "run" / "events.jsonl")[-1]["reason"] == "the launcher has gone"
+
+
+def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path) -> None:
+    finished = go(tmp_path, shards, faulty.fault_in_step, "hang", 3, 1, watchdog_s=2.0)
+    assert 70 in finished.codes
+    assert set(finished.codes) <= {1, 70}
+    stuck = finished.errors[finished.codes.index(70)]
+    assert "no progress for 2 s (watchdog_s)" in stuck
+    assert re.search(r"Thread 0x|Current thread", stuck)
+    assert valid(tmp_path) == [2]
+
+
+def test_memory_error_names_what_helps(tmp_path: Path, shards: Path) -> None:
+    finished = go(tmp_path, shards, faulty.fault_in_step, "memory", 3, 0)
+    assert finished.codes[0] == 77
+    assert finished.codes[1] == 1
+    assert "data.micro_batch" in finished.errors[0]
+    assert "Traceback" not in finished.errors[0]
+
+
+def test_full_disk_ends_with_the_previous_checkpoint_intact(tmp_path: Path, shards: Path) -> None:
+    assert go(tmp_path, shards, faulty.train_normally, steps=2).codes == [0, 0]
+    finished = go(tmp_path, shards, faulty.small_files, 20_000)
+    assert finished.codes == [74, 74]
+    assert "File too large" in finished.errors[0]
+    assert "checkpoint.max_failures" in finished.errors[0]
+    assert valid(tmp_path) == [2]
+    assert not list((tmp_path / "run" / "checkpoints").glob(".tmp*"))
+    assert [event["step"] for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "save_failed"]
+
+
+def test_ranks_that_disagree_are_refused(tmp_path: Path, shards: Path) -> None:
+    finished = go(tmp_path, shards, faulty.other_seed_on_rank_one)
+    assert finished.codes == [64, 64]
+    assert "ranks disagree" in finished.errors[0]
+    assert "'seed': 7" in finished.errors[0]
+    assert "'seed': 99" in finished.errors[0]
+    assert finished.errors[1] == ""
+
+
+def test_quiet_run(tmp_path: Path, shards: Path) -> None:
+    finished = go(tmp_path, shards, faulty.train_normally, stage=3)
+    assert finished.codes == [0, 0]
+    assert finished.errors == ["", ""]
+    assert finished.outputs[1] == ""
+    assert "\x1b" not in finished.outputs[0]
