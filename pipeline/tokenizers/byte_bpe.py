@@ -21,10 +21,15 @@ from pipeline.tokenizers._pieces import ENCODING_CUT, PieceTable, cut, fingerpri
 
 __all__ = ["ByteBpe"]
 
-# The library never merges across these: a space and what follows it up to the next white space, or a run of white
-# space. So the ids of a text are those of its words, and a word met before need not be asked for again.
+# The library cuts a text into words before it merges, and never merges across a cut. So the ids of a text are those of
+# its words, and a word met before need not be asked for again. Its pattern (GPT-2's) is written out for ASCII; what
+# touches another character goes to the library up to the next white space, which is a cut for certain.
 _SPACE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_WORD: Final = re.compile(f" ?[^{_SPACE}]+|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+")
+_ALONE: Final = "(?![^\0-\x7f])"
+_WORD: Final = re.compile(
+    f"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]++{_ALONE}| ?[0-9]++{_ALONE}| ?[^{_SPACE}A-Za-z0-9\x80-\U0010ffff]++{_ALONE}"
+    f"| ?[^{_SPACE}]+|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+"
+)
 _KNOWN_WORDS: Final = 1 << 18
 _WORD_CHARACTERS: Final = 64
 
