@@ -34,6 +34,7 @@ __all__ = ["BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "serve", "s
 BATCH: Final = 16
 """Pages in one message: one round trip a page would cost as much as the parsing."""
 EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")
+_FATAL: Final = ("timeout", "extractor_crash")
 
 _LENGTH: Final = struct.Struct("<q")
 _START_S: Final = 60.0
@@ -92,10 +93,15 @@ class Extraction:
         assert child.stdin is not None
         with suppress(BrokenPipeError):  # it died; reading tells at which page
             _send(child.stdin, [page.encode("utf-8", "replace") for page in pages])
+        if self._answer(child).reason in _FATAL:
+            # It died before it had them all (of memory, say): only a page sent alone can be blamed.
+            self.restarts += 1
+            self.close()
+            return [Extracted("", "extractor_crash")] if len(pages) == 1 else self._ask(self._running(), pages[:1])
         for _ in pages:
             answer = self._answer(child)
             answers.append(answer)
-            if answer.reason in ("timeout", "extractor_crash"):
+            if answer.reason in _FATAL:
                 self.restarts += 1
                 self.close()
                 break
@@ -199,12 +205,12 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 def serve() -> None:
     """The child's side: read the setup, then batches, until the parent is gone."""
-    from pipeline.executors import die_with_parent
+    from pipeline.executors import die_with
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a parser prints must not mix with the answers
     setup = json.loads(_receive(requests)[0])
-    die_with_parent(setup["parent"])
+    die_with(setup["parent"])
     resource.setrlimit(resource.RLIMIT_AS, (setup["memory_bytes"], setup["memory_bytes"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     extractor = choose("pipeline.extractors", setup["extractor"]).build()
@@ -216,6 +222,7 @@ def serve() -> None:
             return
         except MemoryError:
             os._exit(1)
+        _send(answers, [b"", b"received"])
         for page in pages:
             # The default action ends the process even inside a parser that never returns to Python, where no thread
             # of ours could run: a parser without a parent dies of this.

@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class GopherRepetition:
     """Rejects texts much of which repeats itself: lines, paragraphs, or runs of tokens.
 
-    40 times "the same words again " -> rejected as `top_2_gram`: 440 of 839 characters are "the same"
+    40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
     """
 
     VERSION: ClassVar[int] = 1

@@ -1,0 +1,38 @@
+import pytest
+
+from pipeline.extractors import Refused
+from pipeline.extractors.resiliparse import Resiliparse
+
+PAGE = "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p>"
+
+
+def test_the_worked_example():
+    assert Resiliparse(Resiliparse.Options()).extract("<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>") == (
+        "Title\n\nOne two."
+    )
+
+
+def test_all_text_without_links_and_images():
+    found = Resiliparse(Resiliparse.Options(main_content=False)).extract(PAGE + "<img alt=picture src=x>")
+    assert "Home" in found
+    assert "/x" not in found
+    assert "picture" not in found
+
+
+@pytest.mark.parametrize(
+    "page", ["<div>" * 6000, "<table><tr><td>" * 6000, "<b>" * 6000, "</div>" * 9000 + "<div>" * 6000, "<a" * 9000]
+)
+def test_deep_pages_are_refused(page):
+    with pytest.raises(Refused, match="html_depth"):
+        Resiliparse(Resiliparse.Options()).extract(page)
+
+
+@pytest.mark.parametrize("page", ["<p>x" * 9000, "<li>x" * 9000, "<div>x</div>" * 9000, "<br>" * 9000, "1 < 2 " * 9000])
+def test_long_flat_pages_are_not(page):
+    Resiliparse(Resiliparse.Options()).extract(page)
+
+
+def test_the_depth_is_an_option():
+    with pytest.raises(Refused):
+        Resiliparse(Resiliparse.Options(max_depth=10)).extract("<div>" * 11)
+    Resiliparse(Resiliparse.Options(max_depth=10)).extract("<div>" * 10)

@@ -1,0 +1,89 @@
+import bz2
+import gzip
+import io
+import lzma
+import random
+
+import lz4.frame
+import pytest
+import zstandard
+
+from pipeline.recipe import Limits
+from pipeline.streams import CODECS, Damage, ZlibDecoder, decompress, decompress_body, detect_codec
+
+PACK = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
+    "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+DATA = random.Random(1).randbytes(200_000) + b"abc" * 1_000_000
+
+
+def unpack(packed, limits=None):
+    """Everything that came, and the reason it ended early."""
+    pieces = []
+    try:
+        for piece in decompress(io.BytesIO(packed), detect_codec(packed[:16]), limits or Limits()):
+            pieces.append(piece)  # noqa: PERF402 (what came before an error counts)
+    except Damage as damage:
+        return b"".join(pieces), damage.reason
+    return b"".join(pieces), None
+
+
+def test_every_codec_is_tested():
+    assert PACK.keys() == CODECS.keys()
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_members_are_read_one_after_another(codec):
+    packed = PACK[codec](DATA) + PACK[codec](b"") + PACK[codec](b"second")
+    assert detect_codec(packed) == codec
+    assert unpack(packed) == (DATA + b"second", None)
+    assert unpack(packed + b"junk behind") == (DATA + b"second", "trailing_junk")
+    assert unpack(packed + bytes(64)) == (DATA + b"second", None)
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_what_decodes_is_given_before_the_error(codec):
+    packed = PACK[codec](DATA)
+    found, reason = unpack(packed[:-3])
+    assert reason == "truncated"
+    assert DATA.startswith(found)
+    assert len(found) > len(DATA) // 2
+    flipped = bytearray(packed)
+    flipped[len(flipped) // 2] ^= 0x55
+    found, reason = unpack(bytes(flipped))
+    assert reason in (f"{codec}_error", "truncated", "trailing_junk")
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_pieces_stay_small(codec):
+    packed = PACK[codec](bytes(60 << 20))
+    assert max(len(piece) for piece in decompress(io.BytesIO(packed), codec, Limits())) <= 33 << 20
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_bombs_are_stopped(codec):
+    limits = Limits(decompressed_bytes=10 << 20)
+    found, reason = unpack(PACK[codec](bytes(60 << 20)), limits)
+    assert reason == "bomb"
+    assert len(found) <= 43 << 20
+
+
+def test_short_repetitive_data_is_no_bomb():
+    assert unpack(gzip.compress(bytes(60 << 20))) == (bytes(60 << 20), None)
+
+
+def test_uncompressed_data_passes_through():
+    assert unpack(b"plain") == (b"plain", None)
+
+
+def test_a_body_is_bounded_by_the_record_limit():
+    packed = gzip.compress(b"x" * 1000)
+    assert decompress_body(packed + b"more", ZlibDecoder(31), Limits()) == b"x" * 1000
+    with pytest.raises(Damage, match="bomb"):
+        decompress_body(packed, ZlibDecoder(31), Limits(record_bytes=999))
+    with pytest.raises(Damage, match="truncated"):
+        decompress_body(packed[:-1], ZlibDecoder(31), Limits())

@@ -1,0 +1,109 @@
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.text import normalise
+from pipeline.text_statistics import TextStatistics
+
+REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
+    " ".join
+)
+
+
+def top_slow(tokens, n):
+    grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+    if not grams:
+        return 0
+    gram, count = Counter(grams).most_common(1)[0]
+    return len(" ".join(gram)) * count
+
+
+def duplicate_slow(tokens, n):
+    seen, chars, at = set(), 0, 0
+    while at <= len(tokens) - n:
+        gram = tuple(tokens[at : at + n])
+        if gram in seen:
+            chars += sum(map(len, gram))
+            at += n
+        else:
+            seen.add(gram)
+            at += 1
+    return chars
+
+
+@settings(max_examples=150)
+@given(st.one_of(REPETITIVE, st.text(max_size=200)))
+def test_ngrams_agree_with_plain_loops(text):
+    statistics = TextStatistics(normalise(text))
+    for n in range(2, 11):
+        assert statistics.top_ngram_chars(n) == top_slow(statistics.tokens, n)
+        assert statistics.duplicate_ngram_chars(n) == duplicate_slow(statistics.tokens, n)
+
+
+def test_counts_by_hand():
+    statistics = TextStatistics("It's 12 o'clock... _x ___ (so) \u2022\n\nIt's\n\nIt's\nso\nso")
+    assert statistics.tokens == [
+        "It's",
+        "12",
+        "o'clock",
+        "...",
+        "_x",
+        "___",
+        "(",
+        "so",
+        ")",
+        "\u2022",
+        "It's",
+        "It's",
+        "so",
+        "so",
+    ]
+    assert statistics.words == 9
+    assert statistics.tokens_with_letter == 8
+    assert statistics.mean_word_length == pytest.approx((4 + 2 + 7 + 2 + 2 + 4 + 4 + 2 + 2) / 9)
+    assert statistics.duplicate_paragraphs == (3, 0, 0)
+    assert statistics.duplicate_lines == (5, 2, 6)
+
+
+def test_the_empty_text():
+    statistics = TextStatistics("")
+    assert (statistics.words, statistics.mean_word_length, statistics.tokens_with_letter) == (0, 0.0, 0)
+    assert statistics.duplicate_lines == (0, 0, 0)
+    assert (statistics.top_ngram_chars(2), statistics.duplicate_ngram_chars(5)) == (0, 0)
+
+
+SHAPES = {
+    "one_word": lambda n: "x" * n,
+    "one_repeated_word": lambda n: "spam " * n,
+    "one_letter_lines": lambda n: "a\n" * n,
+    "all_different": lambda n: " ".join(map(str, range(n))),
+    "prose": lambda n: " ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=n)),
+    "periodic": lambda n: "one two three four five six seven eight nine ten eleven. " * (n // 11),
+    "punctuation": lambda n: ". , " * (n // 2),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_work_grows_linearly(shape):
+    visited = []
+    for size in (5_000, 10_000):
+        statistics = TextStatistics(normalise(SHAPES[shape](size)))
+        for n in range(2, 11):
+            statistics.top_ngram_chars(n)
+            statistics.duplicate_ngram_chars(n)
+        visited.append(statistics.visited)
+    assert visited[1] <= 2.1 * visited[0] + 50
+
+
+def test_each_measure_is_computed_once():
+    statistics = TextStatistics("one two " * 50)
+    for _ in range(3):
+        assert statistics.words == 100
+        statistics.repeats(7)
+    first = statistics.visited
+    statistics.repeats(7)
+    assert statistics.visited == first
+    assert statistics.tokens is statistics.tokens
