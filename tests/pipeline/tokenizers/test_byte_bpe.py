@@ -38,6 +38,16 @@ def pair(folder) -> tuple[ByteBpe, Tokenizer]:
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(st.one_of(st.sampled_from(SPACES), st.sampled_from(MIXED), st.characters(codec="utf-8"))))
 def test_looking_words_up_gives_the_ids_of_the_whole_text(pair, text):
+    same_ids(pair, text)
+
+
+def test_looking_words_up_on_mixed_texts(pair):
+    draw = random.Random(2)
+    for _ in range(2000):
+        same_ids(pair, "".join(draw.choices(MIXED, k=draw.randrange(30))))
+
+
+def same_ids(pair, text: str) -> None:
     ours, library = pair
     assert ours.encode([text])[0].ids.tolist() == library.encode(text, add_special_tokens=False).ids
 
