@@ -122,7 +122,6 @@ class Stream:
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"position {samples} is not a multiple of the {self.lanes} lanes")
         self._position = samples // self.lanes
-        self._built = None
         self._open().clear()
 
     def state_dict(self) -> dict[str, Any]:
