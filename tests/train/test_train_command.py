@@ -1,0 +1,244 @@
+"""The command as a user types it: launchers, help, and mistakes that end in one message."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from masked_set import write_config, write_masked_sets
+
+from pipeline.shards import open_shards
+from tests.distributed import ROOT, free_port
+from train.command import main
+from train.metrics import read_lines
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+def environment() -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+    return {**kept, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def typed(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def deepspeed(*words: str) -> list[str]:
+    port = ["--master_port", str(free_port())]
+    return [sys.executable, str(BIN / "deepspeed"), "-q", *port, "--num_accelerators", "2", "train/main.py", *words]
+
+
+def bits(output: Path) -> list[str]:
+    return [record["loss"].hex() for record in read_lines(output / "metrics.jsonl")]
+
+
+def test_python_and_deepspeed_take_the_same_file(tmp_path: Path, shards: Path) -> None:
+    """One rank by python, two by the launcher, quietly; the first loss is the same."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={})
+    alone = typed(sys.executable, "train/main.py", "--config", str(config))
+    assert alone.returncode == 0, alone.stderr
+    assert alone.stderr == ""
+    two = typed(*deepspeed("--config", str(config), f"output={tmp_path / 'two'}"))
+    assert two.returncode == 0, two.stderr
+    assert len(two.stderr.splitlines()) <= 5
+    first = [float.fromhex(bits(tmp_path / name)[0]) for name in ("one", "two")]
+    assert first[0] == pytest.approx(first[1], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_torchrun_takes_the_same_file(tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
+    launcher = [sys.executable, str(BIN / "torchrun"), "--nproc-per-node", "2", "--master-port", str(free_port())]
+    done = typed(*launcher, "--", "train/main.py", "--config", str(config))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_killing_the_launcher_leaves_no_orphan(tmp_path: Path, shards: Path) -> None:
+    """SIGTERM to the command alone, which passes nothing on: the ranks notice, save and end."""
+    config = write_config(
+        tmp_path / "train.yaml", shards, tmp_path / "run", steps=100_000, schedule__steps=8, log__every=1
+    )
+    launcher = subprocess.Popen(deepspeed("--config", str(config)), cwd=ROOT, env=environment(), start_new_session=True)
+    try:
+        metrics = tmp_path / "run" / "metrics.jsonl"
+        while not (metrics.exists() and metrics.stat().st_size):
+            assert launcher.poll() is None
+        family = psutil.Process(launcher.pid).children(recursive=True)
+        assert len(family) >= 3
+        launcher.send_signal(signal.SIGTERM)
+        launcher.wait(timeout=30)
+        _, alive = psutil.wait_procs(family, timeout=60)
+        assert alive == []
+        status = json.loads((tmp_path / "run" / "status.json").read_text())
+        assert (status["state"], status["exit_code"]) == ("stopped", 75)
+        assert (tmp_path / "run" / "checkpoints" / "latest").exists()
+    finally:
+        for process in psutil.Process().children(recursive=True):
+            if process.pid == launcher.pid:
+                os.killpg(launcher.pid, signal.SIGKILL)
+
+
+def called(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> tuple[int, str, str]:
+    code = main(words)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+
+
+@pytest.mark.usefixtures("alone")
+def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = called(capsys, ["--help"])
+    assert code == 0
+    for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas"):
+        assert f"  {key} " in text
+    assert "schedule.name = inverse_sqrt" in text
+
+
+@pytest.mark.usefixtures("alone")
+def test_dry_run_says_what_a_run_costs_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, shards: Path
+) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    code, text, error = called(capsys, ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60"])
+    assert (code, error) == (0, "")
+    assert "8,628 parameters" in text
+    assert "2.00 epochs" in text
+    assert not (tmp_path / "run").exists()
+
+
+def flipped(folder: Path) -> Path:
+    path = write_masked_sets(folder)
+    shard = sorted(path.parent.glob("shard-*0-of*.arrow"))[0]
+    raw = bytearray(shard.read_bytes())
+    raw[int(open_shards(path).index.offset[0]) + 100] ^= 1
+    shard.write_bytes(raw)
+    return path
+
+
+def without_shard(folder: Path) -> Path:
+    path = write_masked_sets(folder)
+    sorted(path.parent.glob("shard-*1-of*.arrow"))[0].unlink()
+    return path
+
+
+def edited(folder: Path) -> Path:
+    path = write_masked_sets(folder)
+    path.write_text(path.read_text().replace('"max_length"', '"max_lenght"'))
+    return path
+
+
+def no_json(folder: Path) -> Path:
+    path = write_masked_sets(folder)
+    path.write_bytes(b"\x00\xff binary")
+    return path
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 64, "--config is missing"),
+        (["--config", "/nowhere.yaml"], 64, "--config /nowhere.yaml: no such file"),
+        (["--config", "CONFIG", "--dryrun"], 64, "unrecognized arguments: --dryrun"),
+        (["--config", "CONFIG", "stesp=3"], 64, "unknown key 'stesp'; did you mean 'steps'?"),
+        (["--config", "CONFIG", "zero.stage=7"], 64, "zero.stage"),
+        (["--config", "CONFIG", "steps"], 64, "expected key=value"),
+        (["--config", "CONFIG", "data.shards=MISSING"], 74, "no shard set here"),
+        (["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder"),
+    ],
+)
+def test_mistakes_end_in_one_message(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, shards: Path, words: list[str], code: int, message: str
+) -> None:
+    names = {"CONFIG": write_config(tmp_path / "train.yaml", shards, tmp_path / "run"), "FILE": tmp_path / "file"}
+    (tmp_path / "file").write_text("")
+    for name, path in names.items():
+        words = [word.replace(name, str(path)) for word in words]
+    if any(word.startswith("output=") for word in words):
+        done = typed(sys.executable, "train/main.py", *words)
+        found, error = done.returncode, done.stderr
+    else:
+        found, _, error = called(capsys, [*words, "--dry-run"] if words else words)
+    assert found == code
+    assert message in error
+    assert "Traceback" not in error
+    assert len(error.splitlines()) <= 2
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (flipped, "expected xxh3-128"),
+        (without_shard, "shard-00001-of-00002.arrow"),
+        (edited, "not a manifest of a shard set: max_length"),
+        (no_json, "not a manifest of a shard set"),
+    ],
+)
+def test_damaged_shards_end_in_one_message(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, make: object, message: str
+) -> None:
+    assert callable(make)
+    config = write_config(tmp_path / "train.yaml", make(tmp_path / "corrupt"), tmp_path / "run")
+    code, _, error = called(capsys, ["--config", str(config), "--dry-run"])
+    assert code in (65, 74)
+    assert message in error
+    assert "Traceback" not in error
+    assert len(error.splitlines()) == 1
+
+
+def test_two_runs_on_one_folder(tmp_path: Path, shards: Path) -> None:
+    from pipeline.config import load_config
+    from pipeline.errors import ConfigurationError
+    from train.config import TrainConfig
+    from train.run_directory import claim
+
+    config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"))
+    with claim(config), pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
+        claim(config)
+    claim(config).close()
+
+
+def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
+    import socket
+
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        done = subprocess.run(
+            [sys.executable, "train/main.py", "--config", str(config)],
+            cwd=ROOT,
+            env={**environment(), **variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 64
+    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
+    assert "Traceback" not in done.stderr
