@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.example import Ragged
+from train.arena import Arena, Segment, Spare, gather
+from train.order import BlockOrder
+from train.step import Step
+
+
+def test_gather() -> None:
+    found = gather(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([1, 2]))
+    assert [found[0].tolist(), found[1].tolist()] == [[7], [5, 6]]
+
+
+def test_a_small_epoch() -> None:
+    order = BlockOrder("set", 10, 4, 1, 2)
+    rounds = [order.round_at(position) for position in range(5)]
+    assert [(turn.number, turn.length) for turn in rounds] == [(0, 4)] * 4 + [(1, 1)]
+    assert order.lane_rows == 5
+
+
+def placed(widths: list[int], spare: Spare) -> Arena:
+    """One lane a load, three rows each; row r of load l holds 10 * l + r, as often as `widths` says."""
+    arena = Arena(len(widths), 3, ["x"], spare)
+    for lane, width in enumerate(widths):
+        rows = Ragged.from_lists([[10 * lane + r] * width for r in range(3)], np.uint16)
+        order, origin = np.array([2, 0, 1]), np.zeros((3, 3), np.int64)
+        arena.place(slice(3 * lane, 3 * lane + 3), {"x": rows}, order, np.ones(3, np.float32), origin)
+    arena.finish()
+    return arena
+
+
+def lists(step: Step, rows: int) -> list[list[int]]:
+    column = step.micro_batch(0, rows)[0]["x"]
+    return [row.tolist() for row in (column[n] for n in range(rows))]
+
+
+def test_equal_and_odd_loads_give_the_same_rows() -> None:
+    """Equally long loads make a matrix, another width makes the column ragged; the rows are the same."""
+    equal, odd = placed([2, 2], Spare(2)), placed([2, 3], Spare(2))
+    assert equal.lists("x").matrix is not None
+    assert odd.lists("x").matrix is None
+    assert lists(Step([Segment(equal, 1, 3)], 2, 1, ["x"]), 4) == [[0, 0], [1, 1], [10, 10], [11, 11]]
+    assert lists(Step([Segment(odd, 1, 3)], 2, 1, ["x"]), 4) == [[0, 0], [1, 1], [10] * 3, [11] * 3]
+
+
+def test_rounds_are_joined_lane_by_lane() -> None:
+    first, second = placed([2, 2], Spare(2)), placed([1, 4], Spare(2))
+    step = Step([Segment(first, 2, 3), Segment(second, 0, 1)], 2, 1, ["x"])
+    assert lists(step, 4) == [[1, 1], [2], [11, 11], [12] * 4]
+
+
+def test_batches_built_together_stay_apart() -> None:
+    for arena in (placed([2, 2], Spare(2)), placed([2, 5], Spare(2))):
+        single = [lists(Step([Segment(arena, n, n + 1)], 2, 1, ["x"]), 2) for n in range(3)]
+        together = Step([Segment(arena, 0, 3)], 2, 3, ["x"])
+        assert lists(together, 6) == [row for batch in single for row in batch]
+
+
+def test_matrices_are_used_again() -> None:
+    spare = Spare(2)
+    arena = placed([2, 2], spare)
+    matrix = arena.lists("x").matrix
+    arena.release()
+    assert placed([2, 2], spare).lists("x").matrix is matrix
+    assert placed([2, 2], spare).lists("x").matrix is not matrix
