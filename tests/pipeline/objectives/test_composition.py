@@ -11,6 +11,7 @@ from pipeline.objectives import Draws, Objective, build_objective
 from tests.pipeline.corruption_cases import MASK, corrupt, reachable, samples, variants_of, vocabulary, wide
 
 WORDS = vocabulary(1000)
+STEPS = ["sentence_reordering", "document_rotation", "token_deletion", "denoising_autoencoding", "text_infilling"]
 THREE = [{"name": "sentence_reordering"}, {"name": "document_rotation"}, {"name": "text_infilling"}]
 
 
@@ -18,7 +19,10 @@ def steps_of(objective: Objective) -> list[DenoisingPair]:
     return objective.steps  # type: ignore[attr-defined,no-any-return]
 
 
-@pytest.mark.parametrize("steps", [THREE, THREE[:2], THREE[1:], THREE[2:], [THREE[1], THREE[0], THREE[2]]])
+@pytest.mark.parametrize(
+    "steps",
+    [THREE, THREE[:2], THREE[1:], THREE[2:], [THREE[1], THREE[0], THREE[2]], [{"name": name} for name in STEPS]],
+)
 def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
     objective = wide("composition", WORDS, steps=steps)
     rows = samples([1, 2, 5, 17, 64, 300, 568] * 10, WORDS)
@@ -42,7 +46,7 @@ def test_dropping_a_step_leaves_the_draws_of_the_others() -> None:
         assert (both.columns[name].values == alone.columns[name].values).all()
 
 
-@pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "text_infilling"])
+@pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
 def test_sentence_starts_follow_their_tokens(name: str) -> None:
     """Every token of the corrupted row that began a sentence, and still stands alone, begins one."""
     step = wide(name, WORDS)

@@ -1,0 +1,69 @@
+"""Denoising autoencoding: tokens become [MASK] one for one, and the decoder writes the whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.example import Feature, Ragged
+from pipeline.kernels import choose
+from pipeline.objectives import Draws
+from pipeline.rates import Rate, count, parts_per_million
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["DenoisingAutoencoding"]
+
+
+class DenoisingAutoencoding(DenoisingPair):
+    """Token masking of BART (arXiv 1910.13461 §2.2): k = round half up of rate x n tokens become [MASK], at least one.
+
+    Features: `input_ids` [n + 2], `target_ids` [n + 1], `noise_positions` [k] in content tokens.
+
+    Example (rate 0.25, so 2 of 8; frames left out):
+        target  The puppies are frolicking outside the house .
+        input   The puppies are [MASK] outside [MASK] house .
+    """
+
+    name: ClassVar[str] = "denoising_autoencoding"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 2
+    noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of denoising autoencoding."""
+
+        rate: Rate = 0.15
+        """Share of tokens that become [MASK]; 1.0 leaves a language model with a blind encoder."""
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._mask = self.id_of("mask")
+        self._rate = parts_per_million(options.rate)
+        if self._rate == 0:
+            raise self.refuse_options("rate 0 masks nothing; expected more than 0")
+
+    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """One [MASK] for each chosen token."""
+        ids = text.ids
+        masked = count(ids.lengths, self._rate)
+        chosen = choose(draws.keys(self.label), ids.lengths, masked)
+        values = ids.values[ids.offsets[0] : ids.offsets[-1]].copy()
+        values[chosen.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], masked)] = self._mask
+        return Ragged(values, ids.offsets - ids.offsets[0]), {"noise_positions": chosen}
+
+    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+        """Where they were."""
+        return text.sentence_starts
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """What stood under the masks is lost."""
+        restored = content.copy()
+        restored[noise["noise_positions"]] = LOST
+        return restored

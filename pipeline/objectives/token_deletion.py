@@ -1,0 +1,84 @@
+"""Token deletion: tokens go without a trace; the decoder must find where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.example import Feature, Ragged
+from pipeline.groupings import Least
+from pipeline.kernels import choose, offsets_of
+from pipeline.objectives import Draws
+from pipeline.rates import Rate, count, parts_per_million
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import starts_in_rows
+
+__all__ = ["TokenDeletion"]
+
+
+class TokenDeletion(DenoisingPair):
+    """Token deletion of BART (arXiv 1910.13461 §2.2): k = round half up of rate x n tokens go, 1 to n - 1.
+
+    A row of one token is too short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k]
+    in content tokens.
+
+    Example (rate 0.25, so 2 of 8; frames left out):
+        target  The puppies are frolicking outside the house .
+        input   The puppies are outside house .
+    """
+
+    name: ClassVar[str] = "token_deletion"
+    VERSION: ClassVar[int] = 1
+    composition_rank: ClassVar[int] = 1
+    least = Least(tokens=2)
+    noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PairOptions):
+        """Parameters of token deletion."""
+
+        rate: Rate = 0.15
+        """Share of tokens that go."""
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._rate = parts_per_million(options.rate)
+        if self._rate == 0:
+            raise self.refuse_options("rate 0 deletes nothing; expected more than 0")
+
+    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """The complement of the chosen tokens."""
+        ids, lengths = text.ids, text.ids.lengths
+        gone = count(lengths, self._rate, np.maximum(lengths - 1, 0))
+        chosen = choose(draws.keys(self.label), lengths, gone)
+        begins = ids.offsets[:-1] - ids.offsets[0]
+        stays = np.ones(int(lengths.sum()), dtype=np.bool_)
+        stays[chosen.values + np.repeat(begins, gone)] = False
+        offsets = offsets_of(lengths - gone)
+        places = np.flatnonzero(stays)
+        # Differences of places in one row fit 16 bits, so the arithmetic may wrap.
+        kept = places.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - gone)
+        return Ragged(ids.values.take(places + ids.offsets[0]), offsets), {"kept_positions": Ragged(kept, offsets)}
+
+    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+        """At the first token of the sentence that stays; a sentence that went has no start."""
+        kept, starts = noise["kept_positions"], text.sentence_starts
+        old = text.ids.offsets - text.ids.offsets[0]
+        places = starts.values + np.repeat(old[:-1], starts.lengths)
+        stayed = kept.values + np.repeat(old[:-1], kept.lengths)
+        return starts_in_rows(np.searchsorted(stayed, places, side="left"), kept.offsets)
+
+    def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
+        """Kept tokens at their old places."""
+        kept = noise["kept_positions"].astype(np.int64)
+        if len(kept) != len(content) or (len(kept) and kept[-1] >= length):
+            raise ValueError(f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens")
+        restored = np.full(length, LOST, dtype=np.int64)
+        restored[kept] = content
+        return restored

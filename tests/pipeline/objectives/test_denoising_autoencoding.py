@@ -1,0 +1,54 @@
+"""Denoising autoencoding: exact counts, uniform positions, the plain loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.objectives import build_objective
+from pipeline.seeding import POSITIONS, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    MASK,
+    chi_square_is_plausible,
+    corrupt,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+)
+
+WORDS = vocabulary(1000)
+
+
+def test_equals_a_plain_loop() -> None:
+    rows = samples([1 + (37 * row) % 90 for row in range(300)], WORDS)
+    keys = kernel_keys(1, "denoising_autoencoding", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    for key, sample, example in zip(keys, rows, corrupt(wide("denoising_autoencoding", WORDS), rows), strict=True):
+        ids = sample["ids"].tolist()
+        drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
+        k = max(1, (len(ids) * 150_000 + 500_000) // 1_000_000)
+        noise = sorted(sorted(range(len(ids)), key=lambda i, w=drawn: (w[i] >> 16, i))[:k])
+        assert example["noise_positions"].tolist() == noise
+        assert example["input_ids"].tolist() == [4, *(MASK if i in noise else t for i, t in enumerate(ids)), 5]
+        assert example["target_ids"].tolist() == [*ids, 5]
+
+
+def test_positions_are_uniform() -> None:
+    examples = corrupt(wide("denoising_autoencoding", WORDS), samples([60] * 4000, WORDS))
+    observed = np.bincount(examples.columns["noise_positions"].values, minlength=60)
+    assert chi_square_is_plausible(observed, np.full(60, 600.0), 59, scale=1 - 9 / 60)
+
+
+def test_everything_masked() -> None:
+    example = corrupt(wide("denoising_autoencoding", WORDS, rate=1.0), samples([5], WORDS)).row(0)
+    assert example["input_ids"].tolist() == [4, *[MASK] * 5, 5]
+
+
+def test_worked_example() -> None:
+    the, puppies, are, frolicking, outside, the2, house, stop = range(300, 308)
+    objective = build_objective({"name": "denoising_autoencoding", "rate": 0.25}, WORDS)
+    assert reachable(
+        variants_of(objective, [the, puppies, are, frolicking, outside, the2, house, stop]),
+        input_ids=[4, the, puppies, are, MASK, outside, MASK, house, stop, 5],
+        noise_positions=[3, 5],
+    )

@@ -1,0 +1,59 @@
+"""Token deletion: exact counts, uniform positions, the plain loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.example import Example
+from pipeline.objectives import build_objective
+from pipeline.seeding import POSITIONS, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    chi_square_is_plausible,
+    corrupt,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+)
+
+WORDS = vocabulary(1000)
+
+
+@pytest.mark.parametrize(("rate", "ppm"), [(0.15, 150_000), (1.0, 1_000_000)])
+def test_equals_a_plain_loop(rate: float, ppm: int) -> None:
+    rows = samples([2 + (37 * row) % 90 for row in range(300)], WORDS)
+    keys = kernel_keys(1, "token_deletion", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    for key, sample, example in zip(keys, rows, corrupt(wide("token_deletion", WORDS, rate=rate), rows), strict=True):
+        ids = sample["ids"].tolist()
+        drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
+        k = min(len(ids) - 1, max(1, (len(ids) * ppm + 500_000) // 1_000_000))
+        kept = sorted(sorted(range(len(ids)), key=lambda i, w=drawn: (w[i] >> 16, i))[k:])
+        assert example["kept_positions"].tolist() == kept
+        assert example["input_ids"].tolist() == [4, *(ids[i] for i in kept), 5]
+        assert example["target_ids"].tolist() == [*ids, 5]
+
+
+def test_positions_are_uniform() -> None:
+    examples = corrupt(wide("token_deletion", WORDS), samples([60] * 4000, WORDS))
+    gone = 4000 - np.bincount(examples.columns["kept_positions"].values, minlength=60)
+    assert chi_square_is_plausible(gone, np.full(60, 600.0), 59, scale=1 - 9 / 60)
+
+
+def test_worked_example() -> None:
+    the, puppies, are, frolicking, outside, the2, house, stop = range(300, 308)
+    objective = build_objective({"name": "token_deletion", "rate": 0.25}, WORDS)
+    assert reachable(
+        variants_of(objective, [the, puppies, are, frolicking, outside, the2, house, stop]),
+        input_ids=[4, the, puppies, are, outside, house, stop, 5],
+        kept_positions=[0, 1, 2, 4, 6, 7],
+    )
+
+
+@pytest.mark.parametrize("kept", [[0, 1], [0, 9, 2]])
+def test_a_contradicting_example_is_an_error(kept: list[int]) -> None:
+    arrays = {"input_ids": [4, 300, 301, 302, 5], "target_ids": [300, 301, 302, 303, 5], "kept_positions": kept}
+    example = Example({}, {name: np.array(values, np.uint16) for name, values in arrays.items()})
+    with pytest.raises((ValueError, IndexError)):
+        wide("token_deletion", WORDS).uncorrupt(example)

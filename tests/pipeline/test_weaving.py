@@ -1,0 +1,105 @@
+"""Weaving: frames, spans, segments and starts against plain lists."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.example import Ragged
+from pipeline.weaving import IdSet, framed, segments, span_mask, spread, starts_in_rows, weave
+
+LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
+
+
+@given(LISTS, st.none() | st.just(1), st.none() | st.just(2))
+def test_framed(lists: list[list[int]], head: int | None, tail: int | None) -> None:
+    original = Ragged.from_lists(lists, np.uint16)
+    found = framed(original, head, tail)
+    ends = ([head] if head else [], [tail] if tail else [])
+    assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
+    assert not np.shares_memory(found.values, original.values)
+
+
+@given(LISTS)
+def test_framed_of_a_part_of_a_block(lists: list[list[int]]) -> None:
+    whole = Ragged.from_lists([[5, 6], *lists], np.uint16)
+    part = Ragged(whole.values, whole.offsets[1:])
+    assert [framed(part, 1, 2)[row].tolist() for row in range(len(lists))] == [[1, *one, 2] for one in lists]
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.data())
+def test_weave(between: list[int], data: Any) -> None:
+    count = data.draw(st.integers(0, 5))
+    places = data.draw(st.permutations(range(len(between) + count)))[:count]
+    found = weave(np.array(between, np.int64), np.array(places, np.int64), -1)
+    assert [value for value in found.tolist() if value >= 0] == between
+    assert [found[place] for place in places] == [-1] * count
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=5), st.integers(0, 3))
+def test_span_mask(gaps_and_lengths: list[tuple[int, int]], rest: int) -> None:
+    wanted: list[bool] = []
+    starts, lengths = [], []
+    for gap, length in gaps_and_lengths:
+        starts.append(len(wanted) + gap)
+        lengths.append(length)
+        wanted += [False] * gap + [True] * length
+    wanted += [False] * rest
+    found = span_mask(len(wanted), np.array(starts, np.int64), np.array(lengths, np.int64))
+    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 0), (5, 3), (70_000, 90), (1 << 17, 200)])
+def test_segments(size: int, count: int) -> None:
+    """Also over the bounds of the portions that are handled at once."""
+    random = np.random.RandomState(size)
+    values = random.randint(0, 1000, size).astype(np.uint16)
+    starts = random.randint(0, size, count).astype(np.int64)
+    lengths = np.minimum(random.randint(0, 3000, count), size - starts)
+    wanted = [values[a : a + n] for a, n in zip(starts, lengths, strict=True)]
+    found = segments(values, starts, lengths)
+    assert found.dtype == np.uint16
+    assert found.tolist() == np.concatenate([np.empty(0, np.uint16), *wanted]).tolist()
+
+
+def test_segments_that_end_on_a_portion() -> None:
+    values = np.arange(1 << 16, dtype=np.uint16)
+    starts, lengths = np.array([0, 5, 0, 0]), np.array([1 << 16, 0, (1 << 16) - 1, 1])
+    assert segments(values, starts, lengths).tolist() == [*values.tolist(), *values[:-1].tolist(), 0]
+
+
+@given(LISTS, st.data())
+def test_spread(lists: list[list[int]], data: Any) -> None:
+    total = len(lists) + data.draw(st.integers(0, 3))
+    rows = sorted(data.draw(st.permutations(range(total)))[: len(lists)])
+    found = spread(Ragged.from_lists(lists, np.uint16), np.array(rows, np.intp), total)
+    wanted: list[list[int]] = [[] for _ in range(total)]
+    for row, one in zip(rows, lists, strict=True):
+        wanted[row] = one
+    assert [found[row].tolist() for row in range(total)] == wanted
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.data())
+def test_starts_in_rows(lengths: list[int], data: Any) -> None:
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    starts = sorted(data.draw(st.sets(st.integers(0, int(offsets[-1]) + 2))))
+    found = starts_in_rows(np.array(starts, np.int64), offsets)
+    for row, (first, last) in enumerate(itertools.pairwise(offsets)):
+        assert found[row].tolist() == [0, *(start - first for start in starts if first < start < last)]
+
+
+@pytest.mark.parametrize("bits", [[], [0], [0, 1, 2], [3, 9], [5, 6], [0, 2, 4, 6, 8, 10], list(range(12))])
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_id_set(bits: list[int], dtype: Any) -> None:
+    bitmap = np.zeros(12, np.bool_)
+    bitmap[bits] = True
+    ids = IdSet(bitmap)
+    for values in ([], [0], list(range(12)), [4, 7, 11], [1]):
+        array = np.array(values, dtype)
+        assert ids.mask(array).tolist() == [value in bits for value in values]
+        assert ids.meets(array) == bool(set(values) & set(bits))
