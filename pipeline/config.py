@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from omegaconf import OmegaConf
@@ -99,8 +100,15 @@ def _value(text: str) -> Any:
         return text  # a glob such as *.warc.gz is no YAML, but it is a fine string
 
 
-def validate(schema: Any, data: Any, where: str) -> Any:
-    """Validate plain data against a type, strictly; all mistakes in one message."""
+def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
+    """Validate plain data against a type, strictly; all mistakes in one message.
+
+    Args:
+        schema: a pydantic dataclass, or any type pydantic knows.
+        data: plain data.
+        where: file or algorithm, named in front of each mistake; may be empty.
+        prefix: of the keys in messages, for example `clean.`.
+    """
     try:
         text = json.dumps(data)
     except TypeError as error:
@@ -108,23 +116,24 @@ def validate(schema: Any, data: Any, where: str) -> Any:
     try:
         return TypeAdapter(schema).validate_json(text, strict=True)
     except ValidationError as error:
-        lines = [f"{where}: {_explain(schema, item)}" for item in error.errors()]
+        head = f"{where}: " if where else ""
+        lines = [f"{head}{_explain(schema, item, prefix)}" for item in error.errors()]
         raise ConfigurationError("\n".join(dict.fromkeys(lines))) from error
 
 
-def _explain(schema: Any, error: Any) -> str:
+def _explain(schema: Any, error: Any, prefix: str) -> str:
     location = [str(part) for part in error["loc"]]
-    key = ".".join(location) or "(top level)"
+    key = prefix + ".".join(location)
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         plain = ".".join(part for part in location if not part.isdigit())
         near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else "; --help lists the keys"
+        hint = f"; did you mean '{prefix}{near[0]}'?" if near else "; --help lists the keys"
         return f"unknown key '{key}'{hint}"
     if error["type"] == "missing":
         return f"'{key}' is missing and has no default"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if error["type"] == "value_error":
-        return f"{key}: {message}"
+        return message if not key or f"'{key}." in message or message.startswith(f"{key}.") else f"{key}: {message}"
     return f"{key}: {message}, got {error['input']!r}"
 
 
@@ -136,13 +145,39 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
             kind, name = hints[name], field.alias or name
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
             nested = list(describe(kind, f"{prefix}{name}."))
-            shown = getattr(kind, "__name__", None) or str(kind).replace("typing.", "")
-            yield f"{prefix}{name}", shown, "" if nested else default, field.description or ""
+            yield (
+                f"{prefix}{name}",
+                _type_name(kind),
+                "" if nested else default,
+                " ".join((field.description or "").split()),
+            )
             yield from nested
 
 
+def _type_name(kind: Any) -> str:
+    """A type as a person writes it: `int`, `str or null`, `list of str`, `train or heldout`."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _type_name(parts[0])
+    if origin is Literal:
+        return " or ".join(map(str, parts))
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_type_name, parts)))
+    if origin in (list, tuple):
+        return f"list of {_type_name(parts[0])}"
+    if origin is dict:
+        return f"mapping to {_type_name(parts[1])}"
+    names = {NoneType: "null", Path: "path", Any: "mapping"}
+    if dataclasses.is_dataclass(kind):
+        return "name, or mapping with name" if getattr(kind, "__name__", "") == "Chosen" else "mapping"
+    return names.get(kind) or getattr(kind, "__name__", str(kind))
+
+
 def _short(value: Any) -> str:
-    text = json.dumps(value) if isinstance(value, (str, list, dict)) else str(value)
+    def named(item: Any) -> str:
+        return str(getattr(item, "name", item))  # an algorithm stands for itself by its name
+
+    text = json.dumps(value, default=named) if isinstance(value, (str, list, dict)) else named(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

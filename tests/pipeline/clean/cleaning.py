@@ -1,0 +1,55 @@
+"""Running the stage `clean` on files, in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import validate
+from pipeline.document import Document
+from pipeline.document_files import Rejection, read_documents, read_rejects
+from pipeline.progress import Progress
+from pipeline.recipe import Recipe
+from pipeline.runner import run_recipe
+from pipeline.stage import Record, records
+
+LENIENT = {"language": None, "filters": []}
+"""Keeps every document that has text."""
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What came out of a run."""
+
+    counts: dict[str, Any]
+    documents: list[Document]
+    rejects: list[Rejection]
+    records: list[Record]
+    folder: Path
+
+    def nonzero(self, group: str) -> dict[str, int]:
+        """The counts of a group that are not zero."""
+        return {name: count for name, count in self.counts.get(group, {}).items() if count}
+
+
+def recipe_for(source: Any, output: Path, clean: dict[str, Any] | None = None, **keys: Any) -> Recipe:
+    """A recipe with the stage alone."""
+    data = {
+        "corpus": "test",
+        "input": source,
+        "output": str(output),
+        "clean": LENIENT if clean is None else clean,
+        **keys,
+    }
+    recipe: Recipe = validate(Recipe, data, "test")
+    return recipe
+
+
+def run_clean(source: Any, output: Path, clean: dict[str, Any] | None = None, **keys: Any) -> Cleaned:
+    """Run it and read what it wrote."""
+    summary = run_recipe(recipe_for(source, output, clean, **keys), None, Progress())[0]
+    folder = output / "clean"
+    documents = [document for path in sorted(folder.glob("documents/*")) for document in read_documents(path)]
+    rejects = [reject for path in sorted(folder.glob("rejects/*")) for reject in read_rejects(path)]
+    return Cleaned(summary.counts, documents, rejects, records(folder, "main"), folder)
