@@ -10,21 +10,22 @@ import multiprocessing
 import os
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Protocol
 
+import psutil
 from loguru import logger
 
-from pipeline.recipe import ExecutorConfig
+from pipeline.recipe import STAGES, ExecutorConfig
 
-__all__ = ["UnitStep", "die_with_parent", "run_units"]
+__all__ = ["UnitStep", "die_with", "run_units"]
 
 _POLL_S: Final = 0.2
 _ATTEMPTS: Final = 2
+_STAGE_MODULES: Final = [f"pipeline.{stage}.stage" for stage in STAGES]
 
 
 class UnitStep(Protocol):
@@ -57,13 +58,14 @@ class _Deal:
         return data
 
 
-def die_with_parent(parent: int) -> None:
-    """Arm a thread that ends this process when its parent is gone, so that a killed driver leaves no writer."""
+def die_with(process: int) -> None:
+    """Arm a thread that ends this process when another one is gone, so that a killed driver leaves no writer."""
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_POLL_S)
-        os._exit(1)
+        try:
+            psutil.Process(process).wait()
+        finally:
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -81,8 +83,8 @@ def _run_tasks(deal: _Deal, tasks: int, ranks: Sequence[int]) -> None:
             executor._run_for_rank(rank)
 
 
-def _worker(deal: _Deal, tasks: int, ranks: Sequence[int], parent: int) -> None:
-    die_with_parent(parent)
+def _worker(deal: _Deal, tasks: int, ranks: Sequence[int], driver: int) -> None:
+    die_with(driver)
     _run_tasks(deal, tasks, ranks)
 
 
@@ -137,7 +139,9 @@ class _Ticking:
 
 
 def _supervise(deal: _Deal, tasks: int, workers: int, tick: Callable[[], None]) -> None:
-    context = multiprocessing.get_context("spawn")
+    # The fork server imports once what every worker of every pass needs; it ends with this process.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "datatrove.executor.local", *_STAGE_MODULES])
     processes: list[BaseProcess] = [
         context.Process(target=_worker, args=(deal, tasks, range(first, tasks, workers), os.getpid()), daemon=False)
         for first in range(workers)

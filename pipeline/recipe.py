@@ -121,7 +121,7 @@ class _StageConfig:
 
     def _validate(self, value: Any) -> Any:
         try:
-            return None if value is None else validate(self.schema(), value, self.stage)
+            return None if value is None else validate(self.schema(), value, "", f"{self.stage}.")
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 

@@ -28,6 +28,7 @@ from pipeline.stage import (
     publish,
     records,
     require_equal,
+    sweep,
 )
 
 __all__ = ["StageSummary", "run_recipe", "stage_of"]
@@ -152,6 +153,7 @@ class _StageRun:
     def execute(self, progress: Progress) -> StageSummary:
         """Make what is missing; then sums, report, and the end of the intermediates."""
         start = time.monotonic()
+        sweep(self.stage.folder)
         missing = self.missing()
         failed: list[Record] = []
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import secrets
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,19 +20,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import psutil
 import xxhash
 
 from pipeline.errors import ClozelineError, IntegrityError, StorageError
 from pipeline.recipe import Recipe
 
 __all__ = ["Counts", "Output", "Pass", "Record", "Stage", "UnitRunner", "add_counts", "file_hash", "publish",
-           "publish_json", "records"]  # fmt: skip
+           "publish_json", "records", "sweep"]  # fmt: skip
 
 Counts = dict[str, Any]
 """Numbers by name, nested by reason or kind; merged by addition, so order cannot matter."""
 
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
+
+
+_LEASE_S: Final = 3600
+_HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
 def add_counts(total: Counts, more: Mapping[str, Any]) -> Counts:
@@ -59,7 +66,7 @@ def publish(path: Path) -> Iterator[Path]:
     Raises:
         StorageError: the folder cannot be written, or the disk is full; the temporary file is removed.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -71,6 +78,19 @@ def publish(path: Path) -> Iterator[Path]:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files that killed processes left: of this host's dead processes, or older than an hour."""
+    for path in folder.rglob("*.tmp"):
+        host, _, rest = path.name.split(".")[-2].partition("-")
+        process = rest.split("-")[0]
+        if host == _HOST and process.isdigit():
+            dead = not psutil.pid_exists(int(process))
+        else:
+            dead = time.time() - path.stat().st_mtime > _LEASE_S
+        if dead:
+            path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -57,10 +57,10 @@ def test_killed_in_every_stage_and_restarted_gives_the_same_bytes(corpus, refere
 
 
 def _points(reference: Path) -> list[tuple[str, str]]:
-    """Per stage: a data file, its record, and the last record."""
+    """Per stage: a data file or its record, and the last record."""
     points: list[tuple[str, str]] = []
     for position, stage in enumerate(STAGES):
-        records = sorted((reference / stage / "records").glob("*.json"))
+        records = sorted((reference / stage / "records").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
         first, last = records[0], records[-1]
         outputs = list(json.loads(first.read_text())["outputs"])
         data = f"{stage}/{outputs[0]}" if outputs else f"{stage}/records/{first.name}"
