@@ -117,7 +117,8 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
         return TypeAdapter(schema).validate_json(text, strict=True)
     except ValidationError as error:
         head = f"{where}: " if where else ""
-        lines = [f"{head}{_explain(schema, item, prefix)}" for item in error.errors()]
+        mistakes = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
+        lines = [f"{head}{line}" for line in mistakes]
         raise ConfigurationError("\n".join(dict.fromkeys(lines))) from error
 
 
@@ -170,7 +171,7 @@ def _type_name(kind: Any) -> str:
     names = {NoneType: "null", Path: "path", Any: "mapping"}
     if dataclasses.is_dataclass(kind):
         return "name, or mapping with name" if getattr(kind, "__name__", "") == "Chosen" else "mapping"
-    return names.get(kind) or getattr(kind, "__name__", str(kind))
+    return names.get(kind) or str(getattr(kind, "__name__", kind))
 
 
 def _short(value: Any) -> str:
