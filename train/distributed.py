@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import warnings
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -134,6 +136,7 @@ def load_deepspeed() -> Any:
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    _leave_out_muon()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import deepspeed
@@ -144,6 +147,18 @@ def load_deepspeed() -> Any:
     compatible_ops["deepspeed_shm_comm"] = False
     bf16_optimizer.see_memory_usage = lambda *_, **__: None
     return deepspeed
+
+
+def _leave_out_muon() -> None:
+    """Stand in for an optimizer that every engine imports and none here uses.
+
+    Its kernels are compiled on import, which loads torch's whole compiler: seconds of every start.
+    """
+    folder = "deepspeed.runtime.zero.muon"
+    for module, name in (("muon_optimizer", "MuonWithAuxAdam"), ("original_muon", "muon_update")):
+        stand_in = ModuleType(f"{folder}.{module}")
+        setattr(stand_in, name, type(name, (), {}))
+        sys.modules.setdefault(stand_in.__name__, stand_in)
 
 
 def start(timeout_s: float = 600.0) -> World:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from tests.distributed import RankPool
+from train import stopping
+from train.distributed import World, describe_environment, place
+from train.stopping import StopRequest
+
+
+def test_one_process_by_default() -> None:
+    environment: dict[str, str] = {}
+    assert describe_environment(environment) == (0, 1)
+    assert environment["MASTER_ADDR"] == "127.0.0.1"
+    assert int(environment["MASTER_PORT"]) > 0
+
+
+def test_slurm_variables_are_mapped() -> None:
+    environment = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "8", "MASTER_ADDR": "node7"}
+    place(environment)
+    found = {key: environment[key] for key in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    assert found == {
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "WORLD_SIZE": "8",
+        "MASTER_ADDR": "node7",
+        "MASTER_PORT": "29500",
+    }
+
+
+def test_launchers_variables_win() -> None:
+    environment = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
+    place(extended := {**environment, "SLURM_PROCID": "0"})
+    assert {key: extended[key] for key in environment} == environment
+
+
+@pytest.mark.parametrize("broken", [{"RANK": "x"}, {"RANK": "2", "WORLD_SIZE": "2"}])
+def test_impossible_ranks_are_refused(broken: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="environment: "):
+        describe_environment(dict(broken))
+
+
+def totals(world: World) -> tuple[list[float], list[int]]:
+    return world.total([world.rank + 0.1, 2.0**-60, 2.0**53]), world.gather(world.rank * 10)
+
+
+def test_totals_are_float64_and_equal(two_ranks: RankPool) -> None:
+    first, second = two_ranks.run(totals)
+    assert first == second == ([0.1 + 1.1, 2.0**-59, 2.0**54], [0, 10])
+
+
+def fail_on_one(world: World) -> tuple[str, int, str]:
+    try:
+        with world.together():
+            if world.rank == 1:
+                raise IntegrityError("a block is broken")
+    except Exception as error:
+        return type(error).__name__, error.exit_code, str(error)  # type: ignore[attr-defined]
+    return "", 0, ""
+
+
+def test_error_of_one_rank_ends_all_with_its_code(two_ranks: RankPool) -> None:
+    assert two_ranks.run(fail_on_one) == [
+        ("PeerError", 65, "rank 1: a block is broken"),
+        ("IntegrityError", 65, "a block is broken"),
+    ]
+
+
+def test_signals_are_taken_once_and_handlers_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stop:
+        assert not stop.wanted()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # the same wish, passed on by a launcher
+        assert stop.wanted()
+        assert stop.reason == "SIGTERM"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_second_wish_after_a_while_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    clock = iter([100.0, 100.0 + stopping._FORWARDED_S + 1])
+    monkeypatch.setattr(stopping.os, "_exit", left.append)
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: next(clock))
+    stop = StopRequest()
+    stop._receive(signal.SIGINT, None)
+    stop._receive(signal.SIGINT, None)
+    assert left == [130]
+
+
+def test_process_started_by_hand_has_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CROSS_RANK", raising=False)
+    monkeypatch.setattr(stopping.psutil, "Process", None)
+    assert not StopRequest().wanted()

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from train.config import LogConfig
+from train.metrics import Journal, numbers, read_lines
+from train.progress import Display
+
+QUIET = LogConfig(tensorboard=False)
+
+
+def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path) -> None:
+    """Also a line that a kill tore in two."""
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(0)
+    for step in range(1, 6):
+        journal.step({"step": step, "loss": 0.1 + step})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "lo')
+    Journal(tmp_path, QUIET, 0).begin(3)
+    assert read_lines(tmp_path / "metrics.jsonl") == [{"step": step, "loss": 0.1 + step} for step in (1, 2, 3)]
+
+
+def test_losses_keep_every_bit(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, QUIET, 0)
+    values = [0.1, 1 / 3, 3.9010462760925293, 2**-40]
+    for step, value in enumerate(values):
+        journal.step({"step": step, "loss": value})
+    assert [line["loss"].hex() for line in read_lines(tmp_path / "metrics.jsonl")] == [value.hex() for value in values]
+
+
+def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
+    Journal(tmp_path, QUIET, 0).step({"step": 1, "loss": float("nan"), "losses": {"lm": float("inf")}})
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"step": 1, "loss": None, "losses": {"lm": None}}
+
+
+def test_only_the_first_rank_writes(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, QUIET, 1)
+    journal.begin(0)
+    journal.step({"step": 1})
+    journal.event("start")
+    journal.status("running")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal(tmp_path / "gone", QUIET, 0)
+    journal.step({"step": 1})
+    journal.event("save", step=1)
+    journal.status("running")
+    error = capsys.readouterr().err
+    assert error.count("metrics cannot be written") == 1
+    assert "training goes on" in error
+
+
+def test_status_is_replaced_whole(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.status("running", step=3, checkpoint="step-00000002")
+    journal.status("stopped", exit_code=75)
+    found = json.loads((tmp_path / "status.json").read_text())
+    assert (found["state"], found["step"], found["checkpoint"], found["exit_code"]) == (
+        "stopped",
+        3,
+        "step-00000002",
+        75,
+    )
+    assert not list(tmp_path.glob(".status*"))
+
+
+def test_numbers_of_a_nested_record() -> None:
+    record = {"step": 1, "losses": {"lm": 2.5}, "heldout": {"a": {"loss": 1.0}}, "name": "x", "flag": True}
+    assert numbers(record) == {"step": 1, "losses/lm": 2.5, "heldout/a/loss": 1.0}
+
+
+def record(step: int) -> dict[str, object]:
+    figures = {"loss": 1.5, "learning_rate": 1e-3, "gradient_norm": 2.0, "tokens_per_s": 1234.5, "skipped": 0}
+    return {"step": step, **figures}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_display_draws_on_terminals_only(terminal: bool) -> None:
+    console = Console(force_terminal=terminal, record=True, width=120, quiet=False, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    with Display(40, 0, console) as display:
+        for step in range(1, 41):
+            display.step(record(step))
+        display.step({"step": 40, "heldout": {"heldout": {"loss": 1.0, "unigram_entropy": 3.0, "labels": 7}}})
+    text = console.export_text()
+    console.file.close()
+    assert "held-out at step 40: loss 1.0000, unigram entropy 3.0000 nats over 7 labels" in text
+    if not terminal:
+        assert text.count("loss 1.5000  lr 1.00e-03  norm 2.00  1,234 tokens/s") == 21

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+from synthetic import tiny
+
+from train.plan import estimate_memory
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision", "world", "per_parameter"),
+    [
+        (0, "fp32", 2, 4 + 4 + 8),
+        (1, "fp32", 2, 4 + 4 + 12 / 2),
+        (2, "fp32", 2, 4 + 4 / 2 + 12 / 2),
+        (3, "fp32", 2, (4 + 4 + 12) / 2),
+        (1, "bf16", 4, 2 + 6 + 12 / 4),
+        (2, "bf16", 4, 2 + 14 / 4),
+        (3, "bf16", 4, 16 / 4),
+    ],
+)
+def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float) -> None:
+    estimate = estimate_memory(tiny(zero__stage=stage, precision=precision), 1000, world)
+    assert estimate.total == pytest.approx(1000 * per_parameter)
