@@ -81,7 +81,7 @@ class PieceTable:
         self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
         self.special = np.array([piece is None for piece in pieces])
         # A special id counts as no bytes: were it ever produced, the lengths below would not add up.
-        self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int64)
+        self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
     def vocabulary(self, print_: str) -> Vocabulary:
         """The facts that objectives may know; `print_` is the fingerprint."""
@@ -112,23 +112,23 @@ class PieceTable:
         raw = [text.encode() for text in texts]
         counts = np.array([len(tokens) for tokens in ids])
         widths = self.lengths[np.concatenate(ids)]
-        ends = np.cumsum(widths)
+        ends = np.cumsum(widths, dtype=np.int64)
         token_ends = np.cumsum(counts)
         byte_ends = np.cumsum([len(text) for text in raw])
-        reached = np.concatenate(([0], ends))[token_ends]
+        reached = np.where(token_ends > 0, ends[token_ends - 1], 0) if len(ends) else np.zeros_like(token_ends)
         if not np.array_equal(reached, byte_ends):
             row = int(np.flatnonzero(reached != byte_ends)[0])
             raise IntegrityError(
                 f"the tokenizer lost or added text: text {row} of a batch has {len(raw[row])} bytes, its tokens stand "
                 f"for {int(np.diff(reached, prepend=0)[row])}; the text begins {texts[row][:60]!r}"
             )
-        starts = ends - widths
+        starts = np.subtract(ends, widths, out=ends)  # in place: a batch may be one long text of a token a byte
         characters = sum(len(text) for text in texts)
         if characters != byte_ends[-1]:
             lead = (np.frombuffer(b"".join(raw), dtype=np.uint8) & 0xC0) != 0x80
-            starts = (np.cumsum(lead) - 1)[starts]
+            starts = (np.cumsum(lead, dtype=np.int64) - 1)[starts]
         text_starts = np.cumsum([0] + [len(text) for text in texts[:-1]])
-        starts = starts - np.repeat(text_starts, counts)
+        starts -= np.repeat(text_starts, counts)
         return [Encoding(*pair) for pair in zip(ids, np.split(starts, token_ends[:-1]), strict=True)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -32,6 +32,7 @@ _WORD: Final = re.compile(
 )
 _KNOWN_WORDS: Final = 1 << 18
 _WORD_CHARACTERS: Final = 64
+_CALL_CHARACTERS: Final = 1 << 20
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -144,7 +145,8 @@ class ByteBpe:
 
     def _encoded(self, words: list[str]) -> dict[str, bytes]:
         slices = [cut(word, ENCODING_CUT) for word in words]
-        found = iter(self._model.encode_batch_fast(list(chain.from_iterable(slices)), add_special_tokens=False))
+        calls = _calls(chain.from_iterable(slices))
+        found = chain.from_iterable(self._model.encode_batch_fast(call, add_special_tokens=False) for call in calls)
         dtype = self.vocabulary.id_dtype
         return {
             word: b"".join(np.array(next(found).ids, dtype=dtype).tobytes() for _ in row)
@@ -158,3 +160,17 @@ class ByteBpe:
     def piece(self, token: int) -> str:
         """The piece in the byte alphabet (`Ġthe` for " the")."""
         return self._table.names[token]
+
+
+def _calls(words: Iterable[str]) -> Iterator[list[str]]:
+    """Words for one call of the library, whose answer takes some 70 bytes a token: at most about a megabyte."""
+    call: list[str] = []
+    characters = 0
+    for word in words:
+        call.append(word)
+        characters += len(word)
+        if characters >= _CALL_CHARACTERS:
+            yield call
+            call, characters = [], 0
+    if call:
+        yield call
