@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 import traceback
@@ -103,6 +104,40 @@ class Ranks:
                 if process.is_alive() and process.pid:
                     os.kill(process.pid, signal.SIGKILL)
             process.join()
+
+
+def start_ranks(size: int, words: Sequence[str]) -> list[subprocess.Popen[str]]:
+    """Start `python WORDS` on each rank as a launcher would: fresh interpreters, in sessions of their own."""
+    port = free_port()
+    return [
+        subprocess.Popen(
+            [sys.executable, *words],
+            env={**os.environ, **rank_environment(rank, size, port)},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        for rank in range(size)
+    ]
+
+
+def wait_ranks(ranks: Sequence[subprocess.Popen[str]], timeout: float = 180) -> Finished:
+    """Collect what `start_ranks` started; what is left when the time is over is killed, then this fails."""
+    finished = Finished([], [], [])
+    try:
+        for process in ranks:
+            output, error = process.communicate(timeout=timeout)
+            finished.codes.append(process.returncode)
+            finished.outputs.append(output)
+            finished.errors.append(error)
+    finally:
+        for process in ranks:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+    return finished
 
 
 def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: Path, timeout: float = 60) -> Finished:

@@ -23,10 +23,10 @@ __all__ = ["OptimizerBuilder", "Rates"]
 class Rates:
     """What every optimizer is told."""
 
-    learning_rate: float = Field(default=1e-3, gt=0.0)
-    """Peak learning rate, > 0; the schedule multiplies it."""
-    weight_decay: float = Field(default=0.01, ge=0.0)
-    """Decoupled weight decay of matrices, ≥ 0; biases and norms have none."""
+    learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
+    weight_decay: float = Field(
+        default=0.01, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
+    )
 
 
 class OptimizerBuilder(ABC):

@@ -21,10 +21,14 @@ __all__ = ["Horizon", "Schedule"]
 class Horizon:
     """What every schedule is told."""
 
-    warmup: int = Field(default=0, ge=0)
-    """Steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak."""
-    steps: int | None = Field(default=None, ge=1)
-    """Step at which the schedule ends. Default: the `steps` of the first start; frozen from then on."""
+    warmup: int = Field(
+        default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"
+    )
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="step at which the schedule ends; null: the `steps` of the first start, frozen from then on",
+    )
 
 
 class Schedule(ABC):
