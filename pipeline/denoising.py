@@ -99,6 +99,10 @@ class DenoisingPair(Objective):
     def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
         """Where the sentences of `text` start after this noise; only a composition asks."""
 
+    def passed(self, noise: Mapping[str, Ragged]) -> int:
+        """Rows that this noise could not apply to; a skipped row has empty lists and does not count."""
+        return 0
+
     @abstractmethod
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
         """Take the noise out of one row.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.example import Ragged
 from pipeline.kernels import offsets_of
 
-__all__ = ["IdSet", "framed", "scalars", "segments", "span_mask", "spread", "starts_in_rows", "weave"]
+__all__ = ["IdSet", "framed", "scalars", "segments", "span_mask", "spread", "starts_in_rows", "trimmed", "weave"]
 
 Int64: TypeAlias = NDArray[np.int64]
 
@@ -125,6 +125,14 @@ def spread(lists: Ragged, rows: NDArray[np.intp], total: int) -> Ragged:
     lengths = np.zeros(total, dtype=np.int64)
     lengths[rows] = lists.lengths
     return Ragged(lists.values, offsets_of(lengths))
+
+
+def trimmed(lists: Ragged) -> Ragged:
+    """The same lists, with values that begin with the first and end with the last: views of blocks may hold more."""
+    first, last = int(lists.offsets[0]), int(lists.offsets[-1])
+    if first == 0 and last == len(lists.values):
+        return lists
+    return Ragged(lists.values[first:last], lists.offsets - first)
 
 
 def starts_in_rows(starts: Int64, offsets: Int64) -> Ragged:

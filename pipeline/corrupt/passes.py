@@ -152,6 +152,7 @@ class CorruptedShard:
             yield examples
 
     def _count(self, samples: int, examples: Rows, skips: Any) -> None:
+        add_counts(self.counts, self.objective.tally(examples))
         reasons = {Skip(code).reason: int(number) for code, number in enumerate(np.bincount(skips)) if code and number}
         add_counts(self.counts, {"samples_in": samples, "examples": len(examples), "skipped": reasons})
         lengths = examples.columns[self.objective.features[0].name].lengths

@@ -22,7 +22,7 @@ from pipeline.groupings import LONGEST_ROW, GroupingSpec, Least
 from pipeline.registry import choose
 from pipeline.seeding import kernel_keys
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import spread
+from pipeline.weaving import spread, trimmed
 
 __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
 
@@ -133,6 +133,7 @@ class Objective(ABC):
             skipped row is empty in every list column.
         """
         variants = np.asarray(variants, dtype=np.uint16)
+        samples = Rows(samples.fixed, {name: trimmed(column) for name, column in samples.columns.items()})
         skips = self._screen(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
         whole = len(rows) == len(samples)
@@ -177,6 +178,10 @@ class Objective(ABC):
         Raises:
             ValueError: the example contradicts itself.
         """
+
+    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+        """Numbers for the report beside examples and skips; the default has none."""
+        return {}
 
     def id_of(self, special: str) -> int:
         """Id of a special token that this objective needs."""

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
 from pipeline.denoising import DenoisingPair, PairOptions, Text
-from pipeline.example import Ragged
+from pipeline.example import ExampleBatch, Feature, Ragged
 from pipeline.objectives import Draws
 from pipeline.registry import Chosen, OneOf, choose
 from pipeline.vocabulary import Vocabulary
@@ -92,6 +92,11 @@ class Composition(DenoisingPair):
             noise |= {f"{step.label}_{name}": column for name, column in own.items()}
             text = Text(ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, own))
         return text.ids, noise
+
+    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+        """Rows that a step let pass, by step."""
+        passed = {step.label: step.passed(self._own(step, examples.columns)) for step in self.steps}
+        return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
     def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
         """No objective runs behind a composition."""

@@ -59,6 +59,10 @@ class DocumentRotation(DenoisingPair):
         offsets = text.ids.offsets - text.ids.offsets[0]
         return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
 
+    def passed(self, noise: Mapping[str, Ragged]) -> int:
+        """Rows of one token."""
+        return int((noise["rotation"].values == 0).sum())
+
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
         """Rotate right."""
         return np.roll(content, int(noise["rotation"][0]))

@@ -87,6 +87,10 @@ class SentenceReordering(DenoisingPair):
         order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order
 
+    def passed(self, noise: Mapping[str, Ragged]) -> int:
+        """Rows of one sentence."""
+        return int((noise["sentence_order"].lengths == 1).sum())
+
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
         """Put each sentence back where it started."""
         order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)

@@ -97,6 +97,13 @@ def test_a_step_that_cannot_apply_lets_the_row_pass() -> None:
     assert all(MASK in example["input_ids"] for example in examples)
 
 
+def test_rows_that_passed_are_counted() -> None:
+    objective = wide("composition", WORDS, steps=THREE)
+    rows = samples([1, 1, 5, 40, 0], WORDS, sentences=1)
+    examples, _ = objective.corrupt(rows, np.zeros(5, np.uint16), 1)
+    assert objective.tally(examples) == {"passed_through": {"sentence_reordering": 4, "document_rotation": 2}}
+
+
 def test_worked_example() -> None:
     hard, work, leads, to, success, stop, brings, happiness = range(300, 308)
     text = [hard, work, leads, to, success, stop, success, brings, happiness, stop]

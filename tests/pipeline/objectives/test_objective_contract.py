@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import registry
-from pipeline.example import Rows
+from pipeline.example import Ragged, Rows
 from pipeline.objectives import Objective, Skip
-from tests.pipeline.corruption_cases import FIRST_CONTENT, plain_options, samples, vocabulary, wide
+from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, plain_options, samples, vocabulary, wide
 
 NAMES = registry.names("pipeline.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
@@ -132,6 +132,19 @@ def test_neither_order_nor_batch_matters(name: str, portion: int) -> None:
         assert (part_skips == skips[chosen]).all()
         parts.append(part)
     assert equal(Rows.concatenate(parts), whole.take(order))
+
+
+@each
+def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
+    """Whatever stands in the block around them, specials included."""
+    objective = wide(name, vocabulary())
+    block = samples([30, 64, 5, 300, 64, 30], objective.vocabulary, seed=8, sentences=4)
+    block.columns["ids"].values[:30] = block.columns["ids"].values[-30:] = SEP
+    columns = {key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()}
+    view = Rows({key: column[1:5] for key, column in block.fixed.items()}, columns)
+    zeros = np.zeros(4, np.uint16)
+    found, copy = objective.corrupt(view, zeros, 1)[0], objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]
+    assert not changed(found, copy).any()
 
 
 def digests(names: list[str]) -> dict[str, str]:
