@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from pipeline.config import config_digest, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, PartialFailureError
@@ -85,8 +84,7 @@ def run_recipe(recipe: Recipe, only: str | None, progress: Progress, *, verify: 
         upstream = run.digest(upstream)
         if only == name:
             break
-    for before, after in pairwise(summaries):
-        _check_handover(before, after)
+    _check_handovers(summaries)
     return summaries
 
 
@@ -105,10 +103,16 @@ def _key(stage: Stage, upstream: str) -> str:
     )
 
 
-def _check_handover(before: StageSummary, after: StageSummary) -> None:
-    out, into = before.counts.get("documents_out"), after.counts.get("documents_in")
-    if out is not None and into is not None:
-        require_equal("run", f"documents out of {before.name}", out, f"documents into {after.name}", into)
+def _check_handovers(summaries: Sequence[StageSummary]) -> None:
+    """Documents into a stage are those out of the nearest earlier stage that holds documents."""
+    before: StageSummary | None = None
+    for after in summaries:
+        into = after.counts.get("documents_in")
+        if before is not None and into is not None:
+            out = before.counts["documents_out"]
+            require_equal("run", f"documents out of {before.name}", out, f"documents into {after.name}", into)
+        if "documents_out" in after.counts:
+            before = after
 
 
 def _save_config(stage: Stage) -> None:
