@@ -51,8 +51,12 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
     recipe = load_recipe(options.config, options.overrides)
     if options.dry_run:
         return _dry_run(recipe, stage)
-    summaries = run_recipe(recipe, stage, Progress(), verify=options.verify)
-    print_table(summaries)
+    summaries: list[StageSummary] = []
+    try:
+        run_recipe(recipe, stage, Progress(), summaries, verify=options.verify)
+    finally:
+        if summaries:
+            print_table(summaries)
     if stage is None:
         _report(recipe, summaries)
     return 69 if any(summary.failed for summary in summaries) else 0

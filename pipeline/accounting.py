@@ -15,7 +15,7 @@ HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
 
 _IN = ("documents_in", "samples_in", "tokens_in")
 _OUT = ("documents_out", "examples", "samples")
-_REASONS = ("rejected", "skipped", "malformed", "ignored", "tokens_dropped")
+_REASONS = ("rejected", "skipped", "malformed", "ignored", "notes", "tokens_dropped")
 
 
 def accounting_rows(summaries: Sequence[StageSummary]) -> list[tuple[str, str, str, str, str, str]]:
@@ -56,7 +56,8 @@ def _amount(summary: StageSummary, names: Sequence[str]) -> str:
     for name in names:
         value = summary.counts.get(name)
         if isinstance(value, int):
-            return f"{value:,} {name.split('_')[0]}"
+            noun = name.split("_")[0]
+            return f"{value:,} {noun.removesuffix('s') if value == 1 else noun}"
     return "–"
 
 

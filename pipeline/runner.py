@@ -53,8 +53,17 @@ def stage_of(recipe: Recipe, name: str) -> Stage:
     return stage
 
 
-def run_recipe(recipe: Recipe, only: str | None, progress: Progress, *, verify: bool = False) -> list[StageSummary]:
+def run_recipe(
+    recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], *, verify: bool = False
+) -> None:
     """Run all stages of a recipe, or one whose earlier stages are complete.
+
+    Args:
+        recipe: what to run.
+        only: one stage, or None for all.
+        progress: where the run is shown.
+        summaries: one is added for each stage that ends, also when a later one fails.
+        verify: re-hash published outputs before skipping them.
 
     Raises:
         ConfigurationError: an earlier stage is incomplete (the message names the command), or inputs have changed.
@@ -66,13 +75,13 @@ def run_recipe(recipe: Recipe, only: str | None, progress: Progress, *, verify: 
     if only in (None, "clean") and "clean" in recipe.stages:
         freeze_plan(recipe)
     upstream = recipe.plan().digest
-    summaries: list[StageSummary] = []
     for name in recipe.stages:
         stage = stage_of(recipe, name)
         run = _StageRun(stage, _key(stage, upstream), verify)
         if only in (None, name):
             _save_config(stage)
             summaries.append(run.execute(progress))
+            _check_any_left(summaries[-1])
         elif not run.missing():
             upstream = run.digest(upstream)
             continue
@@ -85,7 +94,6 @@ def run_recipe(recipe: Recipe, only: str | None, progress: Progress, *, verify: 
         if only == name:
             break
     _check_handovers(summaries)
-    return summaries
 
 
 def _key(stage: Stage, upstream: str) -> str:
@@ -101,6 +109,14 @@ def _key(stage: Stage, upstream: str) -> str:
             "version": stage.version(),
         }
     )
+
+
+def _check_any_left(summary: StageSummary) -> None:
+    if summary.counts.get("documents_out") == 0:
+        raise PartialFailureError(
+            f"{summary.name}: no document is left, for the reasons in the table above; check the input, or loosen "
+            "the filters of the recipe"
+        )
 
 
 def _check_handovers(summaries: Sequence[StageSummary]) -> None:

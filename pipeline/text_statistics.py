@@ -25,10 +25,13 @@ class Duplicates(NamedTuple):
 
 
 class _Repeats(NamedTuple):
-    """The n-grams that occur more than once: at each token the number of its group, -1 where the n-gram is unique."""
+    """The n-grams that occur more than once: where each begins, in order, and the number of its group."""
 
+    at: NDArray[np.int64]
     groups: NDArray[np.int64]
-    counts: NDArray[np.int64]
+
+
+_NONE: Final = _Repeats(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 class TextStatistics:
@@ -80,7 +83,10 @@ class TextStatistics:
     @cached_property
     def _word_occurrences(self) -> NDArray[np.int64]:
         # The first character tells nearly always; the pattern is for tokens such as `_x`.
-        chosen = [token[0].isalnum() or _ALPHANUMERIC.search(token) is not None for token in self.distinct_tokens]
+        chosen = [
+            token[0].isalnum() or (token[0] == "_" and _ALPHANUMERIC.search(token) is not None)
+            for token in self.distinct_tokens
+        ]
         return self._occurrences * np.array(chosen, dtype=np.bool_)
 
     @cached_property
@@ -96,7 +102,10 @@ class TextStatistics:
     @cached_property
     def tokens_with_letter(self) -> int:
         """Tokens with a letter."""
-        chosen = [token[0].isalpha() or _LETTER.search(token) is not None for token in self.distinct_tokens]
+        chosen = [
+            token[0].isalpha() or ((token[0].isalnum() or token[0] == "_") and _LETTER.search(token) is not None)
+            for token in self.distinct_tokens
+        ]
         return int(self._occurrences @ np.array(chosen, dtype=np.bool_))
 
     @cached_property
@@ -125,40 +134,49 @@ class TextStatistics:
         return self._repeats[n]
 
     def _repeated_tokens(self) -> _Repeats:
-        often = self._occurrences > 1
-        numbers = np.where(often, np.cumsum(often) - 1, -1)
-        return _Repeats(numbers[self._numbering[0]], self._occurrences[often])
+        ids = self._numbering[0]
+        at = np.flatnonzero(self._occurrences[ids] > 1)
+        return _Repeats(at, ids[at])
 
     def _grow(self, n: int) -> _Repeats:
-        shorter = self.repeats(n - 1).groups
-        first, second = shorter[:-1], shorter[1:]
-        at = np.flatnonzero((first >= 0) & (second >= 0))
-        self.visited += len(at)
-        pairs = first[at] * (len(self.tokens) + 1) + second[at]
-        _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-        often = counts > 1
-        groups = np.full(len(first), -1, dtype=np.int64)
-        groups[at] = np.where(often, np.cumsum(often) - 1, -1)[inverse]
-        return _Repeats(groups, counts[often])
+        at, groups = self.repeats(n - 1)
+        near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 1 else ()
+        if len(near) < 2:
+            return _NONE
+        self.visited += len(near)
+        pairs = groups[near] * (len(self.tokens) + 1) + groups[near + 1]
+        order = pairs.argsort(kind="stable")
+        ordered = pairs[order]
+        # Of sorted pairs, those that equal a neighbour occur more than once.
+        equal = ordered[1:] == ordered[:-1]
+        often = np.zeros(len(ordered), dtype=np.bool_)
+        often[1:] |= equal
+        often[:-1] |= equal
+        numbers = np.zeros(len(ordered), dtype=np.int64)
+        np.cumsum(~equal, out=numbers[1:])
+        found = np.full(len(ordered), -1, dtype=np.int64)
+        found[order] = np.where(often, numbers, -1)
+        kept = np.flatnonzero(found >= 0)
+        return _Repeats(at[near[kept]], found[kept])
 
     def top_ngram_chars(self, n: int) -> int:
         """Length of the most frequent n-gram, joined by blanks, times its frequency; the first one wins a tie."""
         if len(self.tokens) < n:
             return 0
-        groups, counts = self.repeats(n)
-        if not len(counts):
+        at, groups = self.repeats(n)
+        if not len(at):
             return len(" ".join(self.tokens[:n]))
-        top = int(counts.max())
-        at = int(np.flatnonzero((groups >= 0) & (counts[groups] == top))[0])
-        return int(self._starts[at + n] - self._starts[at] + n - 1) * top
+        counts = np.bincount(groups)[groups]
+        first = int(counts.argmax())
+        start = int(at[first])
+        return int(self._starts[start + n] - self._starts[start] + n - 1) * int(counts[first])
 
     def duplicate_ngram_chars(self, n: int) -> int:
         """Characters in n-grams met before, read from left to right and never counting a token twice."""
-        groups = self.repeats(n).groups
-        at = np.flatnonzero(groups >= 0)
+        at, groups = self.repeats(n)
         seen: set[int] = set()
         chars = free = 0
-        for position, group in zip(at.tolist(), groups[at].tolist(), strict=True):
+        for position, group in zip(at.tolist(), groups.tolist(), strict=True):
             if position < free:
                 continue
             if group in seen:

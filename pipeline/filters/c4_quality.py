@@ -76,7 +76,8 @@ class C4Quality:
                     removed[rule] += len(line) + 1
                 else:
                     kept.append(edited)
-                    removed["citation"] += len(line) - len(edited)
+                    if len(edited) != len(line):
+                        removed["citation"] += len(line) - len(edited)
         except _PageRejected as rejected:
             return Verdict(str(rejected))
         found = self._count(kept, language)

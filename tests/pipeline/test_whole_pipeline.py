@@ -121,6 +121,24 @@ def test_mistakes_end_in_one_message(corpus, tmp_path, capsys, arguments, code, 
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("empty.warc.gz", b"", "empty_file"),
+        ("noise.warc.gz", bytes(range(256)) * 64, "not_gzip"),
+        ("bad.jsonl", b'{"text": "a \xff b"}\n', "bad_utf8"),
+        ("long.txt", b"x" * 20_000_001, "too_long"),
+    ],
+)
+def test_input_without_a_document_ends_with_its_reasons(corpus, tmp_path, capsys, name, content, reason):
+    (tmp_path / name).write_bytes(content)
+    assert run(corpus[0], tmp_path / name, tmp_path / "out") == 69
+    shown = capsys.readouterr()
+    assert f"1 {reason}" in shown.out
+    assert "no document is left" in shown.err
+    assert "Traceback" not in shown.err
+
+
 def test_changed_inputs_are_refused(corpus, tmp_path, capsys):
     recipe, _ = corpus
     pattern = write_corpus(tmp_path / "crawl", documents=30)
