@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -75,7 +75,9 @@ class RowReader:
         return Passage(f"{title} ({len(ids):,} tokens)", tuple(tokens))
 
     def _cell(self, ids: NDArray[Any], mark: Mark = PLAIN) -> Cell:
-        return tuple(self.pieces.tokens(ids.tolist(), [mark] * len(ids)))
+        """Tokens on one line; a token of blanks alone is shown by signs."""
+        tokens = self.pieces.tokens(ids.tolist(), [mark] * len(ids))
+        return tuple(replace(token, text=_one_line(token.text)) for token in tokens)
 
     def _markers(self, row: Row) -> dict[int, str]:
         """Boundaries that the columns name, for the base column."""
@@ -227,3 +229,7 @@ class RowReader:
             rows.append((self._cell(ids[place : place + 1], Mark("infilled", number)), self._cell(around[0]), taken,
                          self._cell(around[1])))  # fmt: skip
         return rows
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "") if text.strip() else "␣" * len(text)
