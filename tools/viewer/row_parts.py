@@ -75,9 +75,13 @@ class RowReader:
         return Passage(f"{title} ({len(ids):,} tokens)", tuple(tokens))
 
     def _cell(self, ids: NDArray[Any], mark: Mark = PLAIN) -> Cell:
-        """Tokens on one line; a token of blanks alone is shown by signs."""
-        tokens = self.pieces.tokens(ids.tolist(), [mark] * len(ids))
-        return tuple(replace(token, text=_one_line(token.text)) for token in tokens)
+        return tuple(self.pieces.tokens(ids.tolist(), [mark] * len(ids)))
+
+    def _label(self, token: int, mark: Mark) -> Cell:
+        """One token on one line; blanks alone are shown by signs."""
+        (shown,) = self.pieces.tokens([token], [mark])
+        text = shown.text.replace("\n", "")
+        return (replace(shown, text=text if text.strip() else "␣" * len(text)),)
 
     def _markers(self, row: Row) -> dict[int, str]:
         """Boundaries that the columns name, for the base column."""
@@ -109,10 +113,7 @@ class RowReader:
             kind: Role = "masked" if shown == mask else "kept" if shown == label else "replaced"
             marks[place] = Mark(kind, 0, f"original {self.pieces.piece(label)!r}")
             before[place] = Mark(kind, 0, f"input {self.pieces.piece(shown)!r}")
-            cells = (
-                self._cell(original[place : place + 1], before[place]),
-                self._cell(ids[place : place + 1], marks[place]),
-            )
+            cells = (self._label(label, before[place]), self._label(shown, marks[place]))
             rows.append((str(place), *cells, kind))
         return [
             self.passage("input", ids, marks, self._markers(row)),
@@ -229,7 +230,3 @@ class RowReader:
             rows.append((self._cell(ids[place : place + 1], Mark("infilled", number)), self._cell(around[0]), taken,
                          self._cell(around[1])))  # fmt: skip
         return rows
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", "") if text.strip() else "␣" * len(text)
