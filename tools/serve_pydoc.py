@@ -103,7 +103,8 @@ def _module(name: str) -> str | None:
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(name)
-            return pydoc.html.page(name, pydoc.html.document(module, name))
+            # pydoc sets its indents and many spaces of sentences as &nbsp;: no text of a usual site looks so
+            return pydoc.html.page(name, pydoc.html.document(module, name)).replace("&nbsp;", " ")
         except ImportError:
             return None
 
