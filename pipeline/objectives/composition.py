@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
 from pipeline.denoising import DenoisingPair, PairOptions, Text
-from pipeline.example import ExampleBatch, Feature, Ragged
+from pipeline.example import ExampleBatch, Ragged
 from pipeline.objectives import Draws
 from pipeline.registry import Chosen, OneOf, choose
 from pipeline.vocabulary import Vocabulary

@@ -184,6 +184,11 @@ def test_spans_equal_fractions(noise: int, mean: int, room: int) -> None:
     assert int(spans(np.int64(noise), mean, room)) == min(noise, room, max(1, half_up))
 
 
+def test_ties_are_rounded_up() -> None:
+    assert spans(np.array([3, 5, 7]), 2000, np.int64(99)).tolist() == [2, 3, 4]
+    assert count(np.array([1, 3, 5]), 500_000).tolist() == [1, 2, 3]
+
+
 def test_counts_where_floats_go_wrong() -> None:
     """Half-even float rounding gives 76 of 510 and 4 of 30 at 0.15."""
     assert count(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]

@@ -80,6 +80,15 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: 
 
 
 @settings(max_examples=60, deadline=None)
+@given(rows=many_documents(), length=st.integers(1, 9), least=st.builds(Least, st.integers(1, 4), st.integers(1, 2)))
+def test_separators_are_counted_apart(rows: Rows, length: int, least: Least) -> None:
+    found, counts = run(rows, "packed", length, least, separator="sep")
+    assert counts["separators"] == int((found.columns["ids"].values == SEP).sum())
+    assert counts["tokens_in_samples"] == len(found.columns["ids"].values) - counts["separators"]
+    assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+
+
+@settings(max_examples=60, deadline=None)
 @given(rows=many_documents(), length=st.integers(1, 9), separator=st.sampled_from(["none", "sep", "eos"]))
 def test_packed_rows_laid_end_to_end_are_the_stream(rows: Rows, length: int, separator: str) -> None:
     found, counts = run(rows, "packed", length, separator=separator)

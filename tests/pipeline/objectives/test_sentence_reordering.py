@@ -58,6 +58,12 @@ def test_a_share_of_the_sentences() -> None:
         assert np.array_equal(objective.uncorrupt(example), objective.framed(sample["ids"]))
 
 
+def test_at_least_two_sentences_move() -> None:
+    rows = samples([300] * 20, WORDS, sentences=20)
+    for example in corrupt(wide("sentence_reordering", WORDS, rate=0.01), rows):
+        assert int((example["sentence_order"] != np.arange(20)).sum()) == 2
+
+
 def test_one_sentence_is_skipped() -> None:
     _, skips = wide("sentence_reordering", WORDS).corrupt(one_sample([300, 301], [0], WORDS), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "one_sentence"

@@ -163,6 +163,13 @@ def test_two_tokens_are_the_shortest_row() -> None:
     assert reachable(examples, input_ids=[X, 301, EOS], target_ids=[X, 300, EOS])
 
 
+def test_every_gap_may_hold_a_span() -> None:
+    """k = 2 of 3 at mean 1: both sides of the one token that stays."""
+    objective = wide("span_corruption", WORDS, input_length=60, rate=0.666667, mean_length=1.0)
+    examples = variants_of(objective, [300, 301, 302], count=5)
+    assert all(example["target_ids"].tolist() == [X, 300, Y, 302, EOS] for example in examples)
+
+
 PUPPIES = list(range(300, 308))  # The puppies are frolicking outside the house .
 
 
