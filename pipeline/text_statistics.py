@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Duplicates", "TextStatistics"]
 
+_FEW: Final = 64
+"""Below so many items a dictionary is faster than sorting an array."""
 _TOKEN: Final = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
@@ -140,24 +143,15 @@ class TextStatistics:
 
     def _grow(self, n: int) -> _Repeats:
         at, groups = self.repeats(n - 1)
-        near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 1 else ()
+        if len(at) < 2:
+            return _NONE
+        near = np.flatnonzero(at[1:] == at[:-1] + 1)
         if len(near) < 2:
             return _NONE
         self.visited += len(near)
         pairs = groups[near] * (len(self.tokens) + 1) + groups[near + 1]
-        order = pairs.argsort(kind="stable")
-        ordered = pairs[order]
-        # Of sorted pairs, those that equal a neighbour occur more than once.
-        equal = ordered[1:] == ordered[:-1]
-        often = np.zeros(len(ordered), dtype=np.bool_)
-        often[1:] |= equal
-        often[:-1] |= equal
-        numbers = np.zeros(len(ordered), dtype=np.int64)
-        np.cumsum(~equal, out=numbers[1:])
-        found = np.full(len(ordered), -1, dtype=np.int64)
-        found[order] = np.where(often, numbers, -1)
-        kept = np.flatnonzero(found >= 0)
-        return _Repeats(at[near[kept]], found[kept])
+        kept, found = _grouped(pairs)
+        return _Repeats(at[near[kept]], found)
 
     def top_ngram_chars(self, n: int) -> int:
         """Length of the most frequent n-gram, joined by blanks, times its frequency; the first one wins a tie."""
@@ -190,5 +184,29 @@ class TextStatistics:
 
 def _duplicates(pieces: list[str]) -> Duplicates:
     distinct = set(pieces)
+    if len(distinct) == len(pieces):
+        return Duplicates(len(pieces), 0, 0)
     copied = sum(map(len, pieces)) - sum(map(len, distinct))
     return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
+
+
+def _grouped(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the pairs stand that occur more than once, and the number of the group of each."""
+    if len(pairs) < _FEW:
+        listed = pairs.tolist()
+        numbers = {pair: number for number, (pair, count) in enumerate(Counter(listed).items()) if count > 1}
+        few = [place for place, pair in enumerate(listed) if pair in numbers]
+        return np.array(few, dtype=np.int64), np.array([numbers[listed[place]] for place in few], dtype=np.int64)
+    order = pairs.argsort(kind="stable")
+    ordered = pairs[order]
+    # Of sorted pairs, those that equal a neighbour occur more than once.
+    equal = ordered[1:] == ordered[:-1]
+    often = np.zeros(len(ordered), dtype=np.bool_)
+    often[1:] |= equal
+    often[:-1] |= equal
+    numbered = np.zeros(len(ordered), dtype=np.int64)
+    np.cumsum(~equal, out=numbered[1:])
+    groups = np.full(len(ordered), -1, dtype=np.int64)
+    groups[order] = np.where(often, numbered, -1)
+    kept = np.flatnonzero(groups >= 0)
+    return kept, groups[kept]

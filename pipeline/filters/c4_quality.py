@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.filters import Verdict
+from pipeline.filters import KEEP, Verdict
 from pipeline.sentences.regex import Regex
 from pipeline.text import normalise
 from pipeline.text_statistics import TextStatistics
@@ -64,14 +64,21 @@ class C4Quality:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._sentences = Regex(Regex.Options())
+        self._phrases = [
+            *(["lorem ipsum"] if options.lorem_ipsum else []),
+            *(["javascript"] if options.javascript else []),
+            *(options.policy_phrases if options.policy else []),
+        ]
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """The page's verdict, with the edited text where it is kept."""
+        """The page's verdict, with the edited text where it is kept. Empty lines stay: they divide paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
+        lowered = statistics.text.lower()
+        phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
             for line in statistics.lines:
-                rule, edited = self._line(line.strip())
+                rule, edited = self._line(line.strip(), phrases) if line else ("", "")
                 if rule:
                     removed[rule] += len(line) + 1
                 else:
@@ -81,37 +88,43 @@ class C4Quality:
         except _PageRejected as rejected:
             return Verdict(str(rejected))
         found = self._count(kept, language)
-        if found < self._options.sentences or not kept:
+        if found < self._options.sentences or not any(kept):
             return Verdict("too_few_sentences", f"{found} sentences < {self._options.sentences}")
+        if not removed:
+            return KEEP
         text = normalise("\n".join(kept))
-        if text == statistics.text:
-            return Verdict()
         # Empty lines at the edges and between dropped lines go with them.
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
-    def _line(self, line: str) -> tuple[str, str]:
-        """The rule that drops a line, or an empty string; and the line without citations."""
+    def _line(self, line: str, phrases: list[str]) -> tuple[str, str]:
+        """The rule that drops a line, or an empty string; and the line without citations.
+
+        `phrases` are those that occur in the page at all: nearly always none.
+        """
         options = self._options
-        words = line.split()
-        if len(line) > options.word_chars and max(map(len, words), default=0) > options.word_chars:
+        if len(line) > options.word_chars and max(map(len, line.split())) > options.word_chars:
             return "long_word", line
+        few = len(line.split(None, options.words_per_line)) < options.words_per_line
         if options.citations and "[" in line:
             line = _CITATION.sub("", line)
         if options.terminal_punctuation and (not line.endswith(_TERMINAL) or line.endswith("...")):
             return "terminal_punctuation", line
-        if len(words) < options.words_per_line:
+        if few:
             return "few_words", line
-        lowered = line.lower()
-        if options.lorem_ipsum and "lorem ipsum" in lowered:
+        said = self._said(line, phrases) if phrases else ""
+        if said == "lorem ipsum":
             raise _PageRejected("lorem_ipsum")
-        if options.javascript and "javascript" in lowered:
+        if said == "javascript":
             return "javascript", line
         if options.curly_bracket and "{" in line:
             raise _PageRejected("curly_bracket")
-        if options.policy and any(phrase in lowered for phrase in options.policy_phrases):
-            return "policy", line
-        return "", line
+        return ("policy" if said else ""), line
+
+    def _said(self, line: str, phrases: list[str]) -> str:
+        """The first of the phrases that the line says."""
+        lowered = line.lower()
+        return next((phrase for phrase in phrases if phrase in lowered), "")
 
     def _count(self, lines: list[str], language: str) -> int:
         """Sentences of the lines, counted no further than is asked for."""

@@ -107,3 +107,11 @@ def test_each_measure_is_computed_once():
     statistics.repeats(7)
     assert statistics.visited == first
     assert statistics.tokens is statistics.tokens
+
+
+@pytest.mark.parametrize("shape", ["prose", "periodic", "one_repeated_word"])
+def test_long_texts_agree_with_plain_loops_too(shape):
+    statistics = TextStatistics(normalise(SHAPES[shape](3_000)))
+    for n in range(2, 11):
+        assert statistics.top_ngram_chars(n) == top_slow(statistics.tokens, n)
+        assert statistics.duplicate_ngram_chars(n) == duplicate_slow(statistics.tokens, n)
