@@ -1,0 +1,72 @@
+"""Every recipe's training learns from the shards of a crawl, in either container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.shards import open_shards, write_manifest, write_shard
+from pipeline.stage import Output
+from tests.crawled_chain import Chain
+from tests.distributed import ROOT, RankPool
+from train.config import TrainConfig
+from train.distributed import World
+from train.metrics import read_lines
+from train.run import run
+
+RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
+STEPS = 16
+SMALL = [
+    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn=64", "model.dropout={}"),
+    *("data.global_batch=16", "data.micro_batch=8", "data.lanes=8", "optimizer.learning_rate=0.01"),
+    *("schedule.warmup=2", f"steps={STEPS}", "evaluate.every=null", "checkpoint.every=null", "log.tensorboard=false"),
+]
+
+
+def learn(world: World, recipe: str, shards: str, output: str) -> list[str]:
+    overrides = [f"data.shards={shards}", f"output={output}", *SMALL]
+    config = load_config(TrainConfig, ROOT / "configs" / "recipes" / recipe / "train.yaml", overrides)
+    assert run(config, joined=world) == 0
+    return [record["loss"].hex() for record in read_lines(Path(output) / "metrics.jsonl")]
+
+
+def other_container(manifest: Path, folder: Path) -> Path:
+    """The same rows in the other container."""
+    source = open_shards(manifest)
+    facts = source.manifest
+    container = "tar" if facts.container == "arrow" else "arrow"
+    shape = {"block_rows": facts.block_rows, "container": container, "codec": "zstd"}
+    folder.mkdir()
+    infos = []
+    for shard, entry in enumerate(facts.shards):
+        blocks = [source.read_block(int(b)) for b in (source.index.shard == shard).nonzero()[0]]
+        path = folder / f"{entry.path.rsplit('.', 1)[0]}.{container}"
+        infos.append(write_shard(path, blocks, source.columns, **shape))  # type: ignore[arg-type]
+    plain = facts.model_dump(mode="json")
+    write_manifest(
+        folder,
+        name=facts.name,
+        kind=facts.kind,
+        seed=facts.seed,
+        tokenizer=plain["tokenizer"],
+        columns=source.columns,
+        objective=plain["objective"],
+        shards=infos,
+        output=Output(folder),
+        **shape,  # type: ignore[arg-type]
+    )
+    return folder / "manifest.json"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_loss_falls_from_both_containers(one_rank: RankPool, chain: Chain, tmp_path: Path, recipe: str) -> None:
+    shards = chain.output / "corrupt" / RECIPES[recipe] / "train" / "manifest.json"
+    (first,) = one_rank.run(learn, recipe, str(shards), str(tmp_path / "first"))
+    losses = [float.fromhex(loss) for loss in first]
+    assert len(losses) == STEPS
+    assert sum(losses[-3:]) / 3 < losses[0] - 0.5
+    assert "heldout" in read_lines(tmp_path / "first" / "metrics.jsonl")[-1]
+    copy = other_container(shards, tmp_path / "copy")
+    assert one_rank.run(learn, recipe, str(copy), str(tmp_path / "second"))[0] == first
