@@ -1,0 +1,130 @@
+"""What differs between two shard sets: `python tools/diff_manifests.py MANIFEST MANIFEST`.
+
+Schema, tokenizer, objective and its options, counts, settings, and the hash of every shard. Exit code 0: they are
+equal, how they came about aside (parents, configuration); 1: they differ; 64, 65 and 74 as for every command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rich.console import Console
+
+from pipeline.shards import Manifest
+from tools.command import Arguments, run_tool
+from tools.viewer.terminal import print_view
+from tools.viewer.view import Sheet, View
+
+__all__ = ["Difference", "differences", "main"]
+
+_ABSENT: Final = "absent"
+_ORDER: Final = "order of "
+_NOT_COMPARED: Final = {"checksum", "code"}
+_NAMED: Final = {"columns": "name", "shards": "path", "parents": "name"}
+"""Lists whose items are told apart by a key of theirs, not by their place."""
+_PROVENANCE: Final = {"parents", "config"}
+"""Fields that are shown, but do not make sets different."""
+_SHOWN: Final = 120
+_DIGITS: Final = 16
+
+
+class Difference(NamedTuple):
+    """A dotted field with its value in either set."""
+
+    field: str
+    left: str
+    right: str
+
+    @property
+    def root(self) -> str:
+        """The field of the manifest that it belongs to."""
+        return self.field.removeprefix(_ORDER).split(".")[0]
+
+
+def differences(left: Manifest, right: Manifest) -> list[Difference]:
+    """Fields that differ, in the order of the manifest."""
+    plain = [_named(manifest.model_dump(mode="json")) for manifest in (left, right)]
+    return [
+        found
+        for field in plain[0]
+        if field not in _NOT_COMPARED
+        for found in _compare(field, plain[0][field], plain[1][field])
+    ]
+
+
+def _named(plain: dict[str, Any]) -> dict[str, Any]:
+    for field, key in _NAMED.items():
+        plain[field] = {item[key]: {name: item[name] for name in item if name != key} for item in plain[field]}
+    return plain
+
+
+def _compare(field: str, left: Any, right: Any) -> Iterator[Difference]:
+    if left == right:
+        if isinstance(left, Mapping) and list(left) != list(right):
+            yield Difference(f"{_ORDER}{field}", _short(list(left)), _short(list(right)))
+    elif isinstance(left, Mapping) and isinstance(right, Mapping):
+        for key in dict.fromkeys([*left, *right]):
+            yield from _compare(f"{field}.{key}", left.get(key, _ABSENT), right.get(key, _ABSENT))
+    else:
+        yield Difference(field, _short(left), _short(right))
+
+
+def _short(value: Any) -> str:
+    """One value on few lines; of a hash its first digits."""
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name} {_short(item)}" for name, item in value.items())
+    elif re.fullmatch(r"[0-9a-f]{64}", str(value)):
+        text = f"{value[:_DIGITS]}…"
+    else:
+        text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _verdict(left: Manifest, right: Manifest) -> str:
+    """What the difference means for a run."""
+    if left.digest == right.digest:
+        return "same digest: a run may go on with either"
+    places = [(one.name, one.totals.samples, one.block_rows) for one in (left, right)]
+    if places[0] == places[1]:
+        return "other digest, but same name, rows and block size: a stream visits the rows in the same order"
+    return "other digest and other order of the stream: another data set"
+
+
+def _view(left: Manifest, right: Manifest, found: Sequence[Difference], most: int) -> View:
+    rows = [one for one in found if one.root not in _NAMED]
+    for root in _NAMED:
+        mine = [one for one in found if one.root == root]
+        rows += mine[:most]
+        if len(mine) > most:
+            rows.append(Difference(f"{root}: {len(mine) - most:,} more", "", ""))
+    title = f"{left.name} · {right.name}: {len(found):,} differences"
+    return View(title, (Sheet("differences", ("field", "first", "second"), tuple(tuple(row) for row in rows)),))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("first", type=Path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("second", type=Path, help="the other one")
+    parser.add_argument("--most", type=int, default=20, metavar="N", help="shards and columns listed (%(default)s)")
+
+    def action(options: argparse.Namespace) -> int:
+        left, right = Manifest.load(options.first), Manifest.load(options.second)
+        found = differences(left, right)
+        different = any(one.root not in _PROVENANCE for one in found)
+        if found:
+            print_view(_view(left, right, found, max(0, options.most)), Console())
+        if not different:
+            print(f"equal: {left.name}, {left.totals.samples:,} rows in {left.totals.shards:,} shards")
+        print(_verdict(left, right))
+        return int(different)
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

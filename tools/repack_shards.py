@@ -1,0 +1,132 @@
+"""Write a shard set again in another form: `python tools/repack_shards.py MANIFEST --output DIR [--container tar]`.
+
+Container, compression and rows of a block may change; examples, their order and the set's name stay. A stream over
+the new set gives the same batches, unless the rows of a block changed: they are part of the order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tarfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from pipeline.errors import ConfigurationError
+from pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
+from tools.command import Arguments, positive, run_tool
+from tools.remaking import carried, new_set
+from tools.shard_rows import blocks_of
+
+__all__ = ["Form", "form_of", "main", "repack"]
+
+_MAGIC: Final = 8
+"""Bytes before the schema message of an Arrow file."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a set is stored."""
+
+    container: Literal["arrow", "tar"]
+    codec: Literal["none", "zstd"]
+    level: int
+    block_rows: int
+
+
+def form_of(
+    manifest: Manifest,
+    container: Literal["arrow", "tar"] | None = None,
+    codec: Literal["none", "zstd"] | None = None,
+    level: int | None = None,
+    block_rows: int | None = None,
+) -> Form:
+    """The form of a set, with what is given in place of what it has.
+
+    Raises:
+        ConfigurationError: a level without zstd.
+    """
+    old = manifest.compression
+    codec = codec or old.codec
+    if codec == "none" and level is not None:
+        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
+    return Form(container or manifest.container, codec, level or old.level or 3, block_rows or manifest.block_rows)
+
+
+def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
+    """Write a set again; the new manifest.
+
+    Args:
+        source: the set.
+        output: folder of the new set.
+        form: how it is to be stored.
+
+    Raises:
+        ClozelineError: the set is damaged, or the folder holds one already.
+    """
+    old, target, metadata = source.manifest, new_set(output), _metadata(source)
+    layout: dict[str, Any] = asdict(form)
+    infos: list[ShardInfo] = []
+    for shard, facts in enumerate(old.shards):
+        source.verify_shard(shard)  # the schema is taken over too, and no block's hash holds it
+        name = str(Path(facts.path).with_suffix(f".{form.container}"))
+        with target.file(name) as temporary:
+            blocks = (source.read_block(block) for block in blocks_of(source, shard))
+            infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
+    totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
+    parents = [*(parent.model_dump() for parent in old.parents), _parent(old)]
+    fields = carried(old) | {"name": old.name, "totals": totals, "parents": parents}
+    return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
+
+
+def _parent(manifest: Manifest) -> dict[str, str]:
+    return {"name": manifest.name, "digest": manifest.digest, "role": "repacked"}
+
+
+def _metadata(source: ShardSet) -> dict[str, str]:
+    """The schema metadata of the first shard that has a block."""
+    if not len(source.index):
+        return {}
+    start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC
+    with source.shard_path(int(source.index.shard[0])).open("rb") as file:
+        file.seek(start)
+        schema = pa.ipc.read_schema(pa.py_buffer(file.read(int(source.index.offset[0]) - start)))
+    return {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
+
+
+def _summary(old: Manifest, new: Manifest, output: Path) -> str:
+    codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
+    same = "the stream is the same" if new.block_rows == old.block_rows else (
+        f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
+    )  # fmt: skip
+    return (
+        f"{output}: {new.totals.samples:,} rows in {new.totals.blocks:,} blocks of {new.totals.shards:,} shards, "
+        f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec}); {same}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("manifest", type=Path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the new set")
+    parser.add_argument("--container", choices=("arrow", "tar"), help="default: as it is")
+    parser.add_argument("--codec", choices=("none", "zstd"), help="compression of buffers; default: as it is")
+    parser.add_argument("--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level")
+    parser.add_argument("--block-rows", type=positive, metavar="N", help="rows of a block; default: as they are")
+
+    def action(options: argparse.Namespace) -> int:
+        source = open_shards(options.manifest)
+        form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
+        new = repack(source, options.output, form)
+        print(_summary(source.manifest, new, options.output))
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

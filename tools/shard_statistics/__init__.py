@@ -1,0 +1,1 @@
+"""What a shard set holds, counted block by block: tallies, tables and pictures."""

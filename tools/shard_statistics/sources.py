@@ -1,0 +1,76 @@
+"""Which source the tokens of a row came from: the label of the input, kept by the token set of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.example import Rows
+from pipeline.shards import Manifest, ShardSet, open_shards
+
+__all__ = ["Sources", "find_sources"]
+
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Source labels of documents, sorted by uid.
+
+    Args:
+        names: labels by code.
+        uids: document uids, ascending, 16 bytes each.
+        codes: code of each document.
+    """
+
+    names: Sequence[str]
+    uids: NDArray[np.bytes_]
+    codes: NDArray[np.uint16]
+
+    def tokens(self, rows: Rows, tokens: NDArray[np.int64]) -> dict[str, int]:
+        """Tokens by label; a row belongs to the document of its first token."""
+        wanted = _keys(rows.fixed["document_uid"])
+        place = np.minimum(np.searchsorted(self.uids, wanted), max(0, len(self.uids) - 1))
+        codes = np.full(len(rows), len(self.names), np.int64)
+        if len(self.uids):
+            known = self.uids[place] == wanted
+            codes[known] = self.codes[place[known]]
+        counts = np.bincount(codes, tokens).astype(np.int64)
+        return {[*self.names, _UNKNOWN][code]: int(counts[code]) for code in np.flatnonzero(counts)}
+
+
+def find_sources(shards: ShardSet) -> Sources | None:
+    """Sources of the documents of a set, from the token set itself or `encode/` above; None where there is none.
+
+    Raises:
+        ClozelineError: the token set is damaged.
+    """
+    if shards.manifest.kind == "tokens":
+        return _read(shards)
+    for folder in shards.path.resolve().parents:
+        path: Path = folder / "encode" / "manifest.json"
+        if path.is_file() and Manifest.load(path).tokenizer.fingerprint == shards.manifest.tokenizer.fingerprint:
+            return _read(open_shards(path))
+    return None
+
+
+def _read(tokens: ShardSet) -> Sources:
+    uids, codes = [np.empty(0, "S16")], [np.empty(0, np.uint16)]
+    for block in range(len(tokens.index)):
+        fixed = tokens.read_block(block).fixed
+        uids.append(_keys(fixed["document_uid"]))
+        codes.append(fixed["source_group"].astype(np.uint16))
+    joined = np.concatenate(uids)
+    order = np.argsort(joined)
+    return Sources(tokens.manifest.source_groups, joined[order], np.concatenate(codes)[order])
+
+
+def _keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
+    """Uids of shape [n, 16] as one value each; all have 16 bytes, so zeros at their end compare rightly."""
+    keys: NDArray[np.bytes_] = np.ascontiguousarray(uids).view("S16")[:, 0]
+    return keys

@@ -1,0 +1,111 @@
+"""The tables of a set: lengths, vocabulary coverage, labels, codes, languages, sources, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.shards import Manifest
+from pipeline.tokenizers import Tokenizer
+from tools.shard_statistics.tally import Tally, mean, named, quantile
+from tools.viewer.pieces import Pieces
+
+__all__ = ["Figures", "tables"]
+
+Cells: TypeAlias = tuple[str | int | float, ...]
+
+_SHARES: Final = (0.5, 0.9, 0.99)
+_FREQUENT: Final = 8
+_LABELS: Final = ("label_ids", "target_ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A table; numbers stay numbers, so that they are set right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[Cells, ...]
+
+
+def tables(manifest: Manifest, found: Tally, tokenizer: Tokenizer | None) -> list[Figures]:
+    """Every table that the set has something for."""
+    made = [_files(manifest), _lengths(found), _labels(found), _coverage(found, tokenizer), *_shares(manifest, found)]
+    return [one for one in made if one.rows]
+
+
+def _files(manifest: Manifest) -> Figures:
+    totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
+    facts: list[Cells] = [
+        ("rows", totals.samples),
+        ("tokens", totals.tokens),
+        ("blocks", totals.blocks),
+        ("shards", totals.shards),
+        ("fewest rows in a shard", min(rows)),
+        ("most rows in a shard", max(rows)),
+        ("bytes", totals.bytes),
+        ("bytes a token", totals.bytes / max(1, totals.tokens)),
+        ("bytes a row", totals.bytes / max(1, totals.samples)),
+    ]
+    facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
+    return Figures(f"{manifest.name} ({manifest.kind}, {manifest.container})", ("", ""), tuple(facts))
+
+
+def _lengths(found: Tally) -> Figures:
+    rows: list[Cells] = []
+    for name, counts in found.lengths.items():
+        least, most = int(np.flatnonzero(counts)[0]), len(counts) - 1
+        middle = [quantile(counts, share) for share in _SHARES]
+        rows.append((name, least, mean(counts), *middle, most, int((np.arange(len(counts)) * counts).sum())))
+    return Figures(
+        "lengths", ("column", "least", "mean", "median", "90 %", "99 %", "most", "values in all"), tuple(rows)
+    )
+
+
+def _labels(found: Tally) -> Figures:
+    """What is predicted, as a share of what is read."""
+    rows: list[Cells] = []
+    for name in _LABELS:
+        if name in found.ids and "input_ids" in found.ids:
+            labels, inputs = int(found.ids[name].sum()), int(found.ids["input_ids"].sum())
+            rows.append((name, labels, labels / max(1, found.lengths[name].sum()), 100 * labels / max(1, inputs)))
+    return Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
+
+
+def _coverage(found: Tally, tokenizer: Tokenizer | None) -> Figures:
+    rows: list[Cells] = []
+    for name, counts in found.ids.items():
+        used = int(np.count_nonzero(counts))
+        ordered = np.sort(counts)[::-1]
+        needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
+        rows.append((name, used, 100 * used / len(counts), *needed, _frequent(counts, tokenizer)))
+    header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
+    return Figures("vocabulary coverage", header, tuple(rows))
+
+
+def _frequent(counts: NDArray[np.int64], tokenizer: Tokenizer | None) -> str:
+    order = np.argsort(-counts, kind="stable")[:_FREQUENT]
+    chosen = [int(token) for token in order if counts[token]]
+    if tokenizer is None:
+        return " ".join(map(str, chosen))
+    pieces = Pieces(tokenizer)
+    return " ".join(pieces.piece(token).replace("\n", "").strip() or "␣" for token in chosen)
+
+
+def _shares(manifest: Manifest, found: Tally) -> Iterator[Figures]:
+    """Tokens by language and source, rows by variant, part and copy."""
+    by_language = named(found.tokens_by_language, manifest.languages)
+    for title, table in (("language", by_language), ("source", found.tokens_by_source)):
+        total = max(1, sum(table.values()))
+        rows = sorted(((name, count, 100 * count / total) for name, count in table.items()), key=lambda row: -row[1])
+        yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
+    for name in ("variant", "part", "copy"):
+        counts = found.codes.get(name, np.zeros(0, np.int64))
+        if len(counts) > 1:
+            yield Figures(
+                f"rows by {name}", (name, "rows"), tuple((str(c), int(counts[c])) for c in np.flatnonzero(counts))
+            )
