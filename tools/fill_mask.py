@@ -106,9 +106,14 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
     right = _one_line(tokenizer, ids[position + 1 : min(len(ids) - 1, position + 1 + SHOWN)])
     console.print(f"{escape(left.rstrip())} [bold]____[/bold]{escape(right)}", highlight=False, soft_wrap=True)
     found = guesses(trained, masked, position, top)
-    listed = "  ".join(f"{escape(guess.text.strip())} {guess.probability:.2f}" for guess in found)
+    listed = "  ".join(f"{escape(_visible(guess.text))} {guess.probability:.2f}" for guess in found)
     word = f"hidden: [green]{escape(tokenizer.decode([int(ids[position])]).strip())}[/green]   " if answer else ""
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
+
+
+def _visible(piece: str) -> str:
+    """A guess as a person can see it: blanks have signs of their own."""
+    return piece.strip() or ("⏎" if "\n" in piece else "␣")
 
 
 def _one_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
