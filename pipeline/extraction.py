@@ -130,7 +130,7 @@ class Extraction:
     def _start(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).resolve().parents[1])
         code = f"import sys; sys.path.insert(0, {root!r}); from pipeline.extraction import serve; serve()"
-        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        child = subprocess.Popen([sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert child.stdin is not None
         assert child.stdout is not None
         try:
