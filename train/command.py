@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,9 @@ from train.run import dry_run, run
 __all__ = ["main"]
 
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error")
+_PATIENCE_S = {False: 20.0, True: 1.0}
+"""Seconds that a silent rank outlives an error, by whether the ranks are joined: a launcher ends all ranks when the
+first one ends, and the one that has the message may still be on its way to it."""
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 
@@ -59,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(f"{message}\n")
         sys.stdout.flush()
         sys.stderr.flush()
+        if not message:
+            time.sleep(_PATIENCE_S[torch.distributed.is_initialized()])
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             os._exit(code)  # the others may be gone: nothing here may wait for them
         return code
