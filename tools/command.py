@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from pipeline.__main__ import guarded
 from pipeline.errors import ConfigurationError
 
-__all__ = ["Arguments", "positive", "run_tool"]
+__all__ = ["Arguments", "natural", "positive", "run_tool"]
 
 
 class Arguments(argparse.ArgumentParser):
@@ -27,11 +29,19 @@ class Arguments(argparse.ArgumentParser):
         raise ConfigurationError(f"{message}; see --help")
 
 
+def natural(text: str) -> int:
+    """A number of at least 0, as the `type` of an argument."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
+    return int(text)
+
+
 def positive(text: str) -> int:
     """A number above 0, as the `type` of an argument."""
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
-    return int(text)
+    number = natural(text)
+    if not number:
+        raise argparse.ArgumentTypeError("expected a number above 0, got 0")
+    return number
 
 
 def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int]) -> int:
@@ -42,4 +52,14 @@ def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callabl
         arguments: words of the command; None: those of the process.
         action: what to do with the options; returns the exit code of success.
     """
-    return guarded(lambda: action(parser.parse_args(arguments)))
+
+    def run() -> int:
+        try:
+            code = action(parser.parse_args(arguments))
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return code
+
+    return guarded(run)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipeline.__main__ import guarded
 from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.example import Row
 from pipeline.objectives import build_objective
@@ -21,6 +20,7 @@ from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.stage import publish
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
+from tools.command import Arguments, run_tool
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
 from tools.viewer.pieces import Pieces
 from tools.viewer.row_parts import RowReader
@@ -94,15 +94,14 @@ def _restored(facts: ObjectiveFacts, row: Row, reader: RowReader) -> list[Passag
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("path", type=Path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the same as a page")
     parser.add_argument("--tokenizer", type=Path, metavar="DIR", help="tokenizer folder; default: found above the set")
     parser.add_argument("--tokens", type=int, default=1024, metavar="N", help="most tokens of a passage (%(default)s)")
-    options = parser.parse_args(arguments)
 
-    def action() -> int:
+    def action(options: argparse.Namespace) -> int:
         view = view_of(options.path, options.sample, options.tokenizer, max(1, options.tokens))
         print_view(view, Console(file=sys.stdout))
         if options.html is not None:
@@ -111,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"page: {options.html}")
         return 0
 
-    return guarded(action)
+    return run_tool(parser, arguments, action)
 
 
 if __name__ == "__main__":

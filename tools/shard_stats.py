@@ -16,26 +16,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.errors import ConfigurationError
 from pipeline.report import bars, page, table
 from pipeline.shards import ShardSet, open_shards
 from pipeline.stage import publish
-from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from tools.command import Arguments, run_tool
 from tools.shard_statistics.pictures import coverage_curve, histogram
 from tools.shard_statistics.sources import find_sources
 from tools.shard_statistics.tables import Figures, tables
 from tools.shard_statistics.tally import Tally, named, tally
+from tools.viewer.pieces import pieces_of
 
 __all__ = ["main", "statistics_page"]
-
-
-def _tokenizer(shards: ShardSet) -> Tokenizer | None:
-    """The set's tokenizer where it stands above the set; ids are shown as numbers without it."""
-    try:
-        return load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint))
-    except ConfigurationError:
-        return None
 
 
 def statistics_page(shards: ShardSet, found: Tally, figures: Sequence[Figures]) -> str:
@@ -78,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         shards = open_shards(options.manifest)
         found = tally(shards, find_sources(shards))
-        figures = tables(shards.manifest, found, _tokenizer(shards))
+        figures = tables(shards.manifest, found, pieces_of(shards))
         for one in figures:
             _print(one, Console())
         if options.html is not None:

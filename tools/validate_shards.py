@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.__main__ import guarded
 from pipeline.shards import open_shards
+from tools.command import Arguments, run_tool
 from tools.validation.restoring import Restoring
 from tools.validation.shard_set import check_shard_set
 
@@ -47,16 +47,15 @@ def validate(path: Path, against: Path | None = None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("manifest", type=Path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--against", type=Path, metavar="SAMPLE_MANIFEST", help="the sample set the examples come from")
-    options = parser.parse_args(arguments)
 
-    def action() -> int:
+    def action(options: argparse.Namespace) -> int:
         print(validate(options.manifest, options.against))
         return 0
 
-    return guarded(action)
+    return run_tool(parser, arguments, action)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pipeline.shards.index import write_index
 from pipeline.shards.manifest import FORMAT, Manifest, canonical_sha256, first_problem
 from pipeline.shards.shard import ShardInfo
 
-__all__ = ["Outputs", "write_manifest"]
+__all__ = ["Outputs", "manifest_text", "write_manifest"]
 
 
 class Outputs(Protocol):
@@ -95,8 +95,13 @@ def write_manifest(
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
     plain["checksum"] = canonical_sha256(plain)
     with output.file(str(prefix / "manifest.json")) as path:
-        path.write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        path.write_text(manifest_text(plain), encoding="utf-8")
     return manifest
+
+
+def manifest_text(plain: Mapping[str, Any]) -> str:
+    """The one text that a manifest with this content is written as."""
+    return json.dumps(plain, indent=1, sort_keys=True) + "\n"
 
 
 def _validated(facts: Mapping[str, Any], folder: Path) -> Manifest:

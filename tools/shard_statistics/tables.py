@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.shards import Manifest
-from pipeline.tokenizers import Tokenizer
 from tools.shard_statistics.tally import Tally, mean, named, quantile
 from tools.viewer.pieces import Pieces
 
@@ -32,9 +31,9 @@ class Figures:
     rows: tuple[Cells, ...]
 
 
-def tables(manifest: Manifest, found: Tally, tokenizer: Tokenizer | None) -> list[Figures]:
+def tables(manifest: Manifest, found: Tally, pieces: Pieces | None) -> list[Figures]:
     """Every table that the set has something for."""
-    made = [_files(manifest), _lengths(found), _labels(found), _coverage(found, tokenizer), *_shares(manifest, found)]
+    made = [_files(manifest), _lengths(found), _labels(found), _coverage(found, pieces), *_shares(manifest, found)]
     return [one for one in made if one.rows]
 
 
@@ -76,23 +75,22 @@ def _labels(found: Tally) -> Figures:
     return Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
 
 
-def _coverage(found: Tally, tokenizer: Tokenizer | None) -> Figures:
+def _coverage(found: Tally, pieces: Pieces | None) -> Figures:
     rows: list[Cells] = []
     for name, counts in found.ids.items():
         used = int(np.count_nonzero(counts))
         ordered = np.sort(counts)[::-1]
         needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
-        rows.append((name, used, 100 * used / len(counts), *needed, _frequent(counts, tokenizer)))
+        rows.append((name, used, 100 * used / len(counts), *needed, _frequent(counts, pieces)))
     header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
     return Figures("vocabulary coverage", header, tuple(rows))
 
 
-def _frequent(counts: NDArray[np.int64], tokenizer: Tokenizer | None) -> str:
+def _frequent(counts: NDArray[np.int64], pieces: Pieces | None) -> str:
     order = np.argsort(-counts, kind="stable")[:_FREQUENT]
     chosen = [int(token) for token in order if counts[token]]
-    if tokenizer is None:
+    if pieces is None:
         return " ".join(map(str, chosen))
-    pieces = Pieces(tokenizer)
     return " ".join(pieces.piece(token).replace("\n", "").strip() or "␣" for token in chosen)
 
 

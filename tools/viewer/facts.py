@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.errors import IntegrityError
 from pipeline.example import Row
 from pipeline.shards import Manifest, ShardSet
+from tools.documents import find_documents
 from tools.viewer.pieces import visible
 from tools.viewer.view import Cell, Sheet
 
-__all__ = ["column_sheet", "find_document", "origin_sheet", "set_sheet"]
+__all__ = ["column_sheet", "origin_sheet", "set_sheet"]
 
 _SHOWN_VALUES = 24
 
@@ -75,35 +72,11 @@ def origin_sheet(shards: ShardSet, block: int, place: int, row: Row) -> Sheet:
     facts["document"] = f"{uid.hex()}{offset}{copy}"
     if manifest.languages:
         facts["language"] = manifest.languages[int(fixed["language"])]
-    document = find_document(shards.path, uid)
+    document = find_documents(shards.path, [uid]).get(uid)
     if document is not None:
         facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         facts["url"] = document["url"] or "none"
     return _list("where it comes from", facts)
-
-
-def find_document(manifest_path: Path, uid: bytes) -> dict[str, Any] | None:
-    """The document's line in `encode/documents-*.arrow` of the run that a set belongs to; None where there is none."""
-    for folder in manifest_path.resolve().parents:
-        for path in sorted((folder / "encode").glob("documents-*.arrow")):
-            found = _search(path, uid)
-            if found is not None:
-                return found
-    return None
-
-
-def _search(path: Path, uid: bytes) -> dict[str, Any] | None:
-    try:
-        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
-                place = pc.index(batch.column("uid"), pa.scalar(uid, pa.binary(16))).as_py()
-                if place >= 0:
-                    line: dict[str, Any] = batch.slice(place, 1).to_pylist()[0]
-                    return line
-    except (pa.ArrowException, KeyError) as error:
-        raise IntegrityError(f"{path}: not a table of documents ({error}); run encode again") from error
-    return None
 
 
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.tokenizers import Tokenizer
+from pipeline.errors import ConfigurationError
+from pipeline.shards import ShardSet
+from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from tools.viewer.view import Role, Token
 
-__all__ = ["Mark", "Pieces", "visible"]
+__all__ = ["Mark", "Pieces", "pieces_of", "visible"]
 
 _BROKEN: Final = "\ufffd"
 _LONGEST_CHARACTER: Final = 4
@@ -33,6 +35,14 @@ def visible(text: str) -> str:
     """Line ends, tabs and what has no shape become signs, so that they are seen and cannot act on a terminal."""
     shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
     return _UNSEEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", shown)
+
+
+def pieces_of(shards: ShardSet) -> Pieces | None:
+    """Pieces of the set's tokenizer; None where it does not stand above the set, and ids must do."""
+    try:
+        return Pieces(load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)))
+    except ConfigurationError:
+        return None
 
 
 class Pieces:
