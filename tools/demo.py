@@ -31,9 +31,9 @@ RANKS: Final = 2
 MARGIN: Final = 0.25
 """Nats by which the held-out loss must be below the unigram entropy to be called clearly below."""
 SENTENCES: Final = (
-    "Return the <mask> of the given string.",
     "If the <mask> is not found, raise an exception.",
-    "Base class for all <mask> in this module.",
+    "Return True if the <mask> is empty, False otherwise.",
+    "Changed in <mask> 3.8: the new argument was added.",
 )
 
 
