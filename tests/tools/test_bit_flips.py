@@ -1,0 +1,89 @@
+"""No single flipped bit of a shard set goes unnoticed, wherever it is; random places, and every place of a manifest."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ClozelineError, IntegrityError
+from pipeline.seeding import mix
+from pipeline.shards import open_shards
+from tests.shard_sets import objective, rows, write_set
+from tools.validate_shards import validate
+
+
+def in_hash_order(uids: range):
+    """Rows as shards hold them: in order of the hash of their uid."""
+    order = np.argsort(mix(np.array(uids, np.uint64)))
+    return rows([uids[place] for place in order], [3 + place % 5 for place in range(len(uids))])
+
+
+@pytest.fixture(params=["arrow none", "arrow zstd", "tar none", "tar zstd"])
+def folder(tmp_path, request) -> Path:
+    """A small set whose manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII."""
+    container, codec = request.param.split()
+    facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
+    shards = [in_hash_order(range(1, 12)), in_hash_order(range(12, 17))]
+    write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))
+    return tmp_path / "set"
+
+
+def silent_flips(folder: Path, bits: list[int]) -> list[str]:
+    """Flip bits of the set, each alone, counted over all its files; those that a check of the set lets pass."""
+    files = sorted(folder.iterdir())
+    whole = [path.read_bytes() for path in files]
+    ends = np.cumsum([len(content) for content in whole])
+    silent = []
+    for bit in bits:
+        number = int(np.searchsorted(ends, bit // 8, side="right"))
+        place = bit // 8 - (int(ends[number - 1]) if number else 0)
+        damaged = bytearray(whole[number])
+        damaged[place] ^= 1 << bit % 8
+        files[number].write_bytes(damaged)
+        try:
+            validate(folder)
+            silent.append(f"{files[number].name}: bit {bit % 8} of byte {place}")
+        except ClozelineError as error:
+            assert str(folder) in str(error)
+        files[number].write_bytes(whole[number])
+    return silent
+
+
+def some_bits(folder: Path, count: int) -> list[int]:
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return random.Random(folder.name).sample(range(8 * size), count)
+
+
+def test_a_whole_set_passes(folder):
+    assert validate(folder).startswith("OK: ")
+
+
+def test_hundreds_of_flipped_bits_are_found(folder):
+    assert silent_flips(folder, some_bits(folder, 100)) == []
+
+
+@pytest.mark.slow
+def test_ten_thousand_flipped_bits_are_found(folder):
+    assert silent_flips(folder, some_bits(folder, 2500)) == []  # of each of four forms
+
+
+@pytest.mark.slow
+def test_every_bit_of_a_manifest_counts(folder):
+    files = sorted(folder.iterdir())
+    before = sum(path.stat().st_size for path in files[: files.index(folder / "manifest.json")])
+    bits = range(8 * before, 8 * (before + (folder / "manifest.json").stat().st_size))
+    assert silent_flips(folder, list(bits)) == []
+
+
+@pytest.mark.parametrize(("written", "flipped"), [("1e-07", "1E-07"), (r"caf\u00e9", r"caf\u00E9")])
+def test_a_flip_that_changes_the_spelling_alone_is_found(folder, written, flipped):
+    path = folder / "manifest.json"
+    text = path.read_text()
+    assert text.count(written) == 1
+    path.write_text(text.replace(written, flipped))
+    open_shards(folder)  # says the same, so it may be read
+    with pytest.raises(IntegrityError, match="not the text that was written"):
+        validate(folder)
