@@ -187,6 +187,15 @@ class Objective(ABC):
         """Id of a special token that this objective needs."""
         return self.vocabulary.id_of(special, f"objective '{self.label}' ({self.name})")
 
+    def mode_id(self, mode: str) -> int | None:
+        """Id of a mode token (`R`, `S`, `X`); None for `none`."""
+        modes = self.vocabulary.modes
+        if mode == "none":
+            return None
+        if mode not in modes:
+            raise self.refuse_options(f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}")
+        return modes[mode]
+
     def refuse_options(self, message: str) -> ConfigurationError:
         """An error about this objective's options."""
         return ConfigurationError(f"objective '{self.label}' ({self.name}): {message}")

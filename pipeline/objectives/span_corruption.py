@@ -80,7 +80,7 @@ class SpanCorruption(Objective):
         self._rate, self._mean = parts_per_million(options.rate), thousandths(options.mean_length)
         if not 0 < self._rate < 1_000_000:
             raise self.refuse_options(f"rate {options.rate} must lie between 0 and 1, both excluded")
-        self._mode = self._mode_id()
+        self._mode = self.mode_id(options.mode)
         self.frame = Frame("right", self.id_of(options.decoder_start))
         self._special = IdSet(vocabulary.special)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
@@ -90,14 +90,6 @@ class SpanCorruption(Objective):
         targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
         prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
         self.features = (inputs, targets) if options.architecture == "encoder_decoder" else (inputs, prefix)
-
-    def _mode_id(self) -> int | None:
-        mode, modes = self.options.mode, self.vocabulary.modes
-        if mode == "none":
-            return None
-        if mode not in modes:
-            raise self.refuse_options(f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}")
-        return modes[mode]
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Noise tokens and spans of rows of `lengths` content tokens."""

@@ -1,0 +1,166 @@
+"""Prefix language modelling: continue a text whose beginning may be read in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, Feature, Ragged, SampleBatch
+from pipeline.groupings import Least
+from pipeline.kernels import offsets_of
+from pipeline.objectives import Draws, Frame, Objective
+from pipeline.rates import Rate, count, parts_per_million
+from pipeline.seeding import LABELS, below, words
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import framed, scalars, segments
+
+__all__ = ["PrefixLM"]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+
+class PrefixLM(Objective):
+    """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
+
+    A row of n tokens is cut once, at p: every cut that leaves `least_prefix` tokens before it and `least_target` behind
+    it is equally likely. As a decoder the row stays whole, `x </s>`, and `prefix_length` says how many tokens are read
+    in both directions and bear no loss; as an encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are the
+    two parts, each with `</s>`.
+
+    Example (p = 4):
+        x       The puppies are frolicking outside the house .
+        input   The puppies are frolicking </s>
+        target  outside the house . </s>
+    """
+
+    name: ClassVar[str] = "prefix_lm"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of prefix LM."""
+
+        architecture: Literal["decoder", "encoder_decoder"] = "decoder"
+        """Which model reads the rows."""
+        max_length: Annotated[int, Field(ge=3)] = 512
+        """Tokens in a full row of a decoder; most tokens of either side of an encoder-decoder; frame included."""
+        least_prefix: Annotated[int, Field(ge=1)] = 1
+        """Fewest content tokens before the cut."""
+        least_target: Annotated[int, Field(ge=1)] = 1
+        """Fewest content tokens behind the cut."""
+        suffix_rate: Rate | None = None
+        """Mean share of the target (UL2: 0.25): its length is uniform in 1 .. 2 x rate x n - 1; none: every cut."""
+        mode: Literal["none", "R", "S", "X"] = "none"
+        """Mode token in front of the row or input (UL2: S)."""
+        grouping: Literal["packed", "document"] = "packed"
+        """Grouping to read."""
+        separator: Literal["none", "sep", "eos"] = "none"
+        """Special token between the documents of packed rows."""
+        cross_documents: bool = True
+        """Whether attention and loss cross documents in packed rows; false stores `document_starts`."""
+        decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
+        """Special token that opens the decoder's input of an encoder-decoder."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if self.suffix_rate == 0:
+                raise ValueError("suffix_rate 0 leaves no target; expected more than 0, or none")
+            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):
+                raise ValueError("cross_documents: false concerns packed rows of a decoder")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        decoder = options.architecture == "decoder"
+        self._eos = self.id_of("eos")
+        self._mode = self.mode_id(options.mode)
+        self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
+        self.grouping = self.grouped(options.grouping, self._longest_row(), options.separator)
+        self.least = Least(tokens=options.least_prefix + options.least_target)
+        if self.least.tokens > self.raw_length:
+            raise self.refuse_options(
+                f"least_prefix {options.least_prefix} + least_target {options.least_target} exceed the "
+                f"{self.raw_length} content tokens that max_length {options.max_length} allows"
+            )
+        self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
+        inputs = Feature("input_ids", "ids", 1, "the row" if decoder else "the prefix, </s>")
+        if decoder:
+            other = Feature("prefix_length", "uint16", 0, "tokens of input_ids read in both directions, without loss")
+        else:
+            other = Feature("target_ids", "ids", 1, "what follows the prefix, </s>")
+        starts = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
+        self.features = (inputs, other) if options.cross_documents else (inputs, other, starts)
+
+    def _longest_row(self) -> int:
+        """Content of a full row: whatever the cut, each side fits `max_length`."""
+        options = self.options
+        head = self._mode is not None
+        if options.architecture == "decoder":
+            return options.max_length - 1 - head
+        longest_input = options.max_length - 1 - head + options.least_target
+        if self._suffix_ppm is None:
+            return min(longest_input, options.max_length - 1 + options.least_prefix)
+        lengths = np.arange(1, longest_input + 1)
+        fits = self._longest_target(lengths) < options.max_length
+        return int(lengths[fits][-1]) if fits.any() else 0
+
+    def _longest_target(self, lengths: Int64) -> Int64:
+        """Most content tokens behind the cut."""
+        most = lengths - self.options.least_prefix
+        if self._suffix_ppm is None:
+            return most
+        return np.clip(2 * count(lengths, self._suffix_ppm) - 1, self.options.least_target, most)
+
+    def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
+        """Content tokens before the cut of rows of `lengths` tokens."""
+        most = self._longest_target(lengths)
+        word = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        choices = most - self.options.least_target + 1
+        return lengths - most + below(word, choices.astype(np.uint64))
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Frame the rows; cut them where the model has two sides."""
+        ids = samples.columns["ids"]
+        rows = framed(ids, self._mode, self._eos)
+        head = 0 if self._mode is None else 1
+        prefixes = self.cuts(draws.keys(self.label), ids.lengths) + head
+        if self.options.architecture == "encoder_decoder":
+            inputs = Ragged(segments(rows.values, rows.offsets[:-1], prefixes + 1), offsets_of(prefixes + 1))
+            inputs.values[inputs.offsets[1:] - 1] = self._eos
+            rest = rows.lengths - prefixes
+            targets = Ragged(segments(rows.values, rows.offsets[:-1] + prefixes, rest), offsets_of(rest))
+            return {"input_ids": inputs, "target_ids": targets}
+        columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
+        if not self.options.cross_documents:
+            starts = samples.columns["document_starts"]
+            values = starts.values + np.uint16(head)
+            values[starts.offsets[:-1]] = 0
+            columns["document_starts"] = Ragged(values, starts.offsets)
+        return columns
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`x </s>`."""
+        return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Both parts, laid end to end."""
+        first = 0 if self._mode is None else 1
+        inputs = example["input_ids"][first:]
+        if self.options.architecture == "decoder":
+            if not first < int(example["prefix_length"][0]) < len(example["input_ids"]):
+                raise ValueError(f"objective '{self.label}': prefix_length {example['prefix_length'].tolist()} lies "
+                                 f"outside the row of {len(example['input_ids'])} tokens")  # fmt: skip
+            return inputs.copy()
+        targets = example["target_ids"]
+        if len(inputs) == 0 or len(targets) == 0 or {int(inputs[-1]), int(targets[-1])} != {self._eos}:
+            raise ValueError(f"objective '{self.label}': input and target must both end with </s>")
+        return np.concatenate((inputs[:-1], targets))

@@ -1,0 +1,159 @@
+"""Prefix LM: admissible cuts equally likely, both forms of a row, UL2's suffix law, the kernel against a loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Row
+from pipeline.objectives import Skip, build_objective
+from pipeline.seeding import LABELS, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    EOS,
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+)
+
+WORDS = vocabulary(1000)
+TWO_SIDES = {"architecture": "encoder_decoder"}
+LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
+
+
+def slow(ids: list[int], key: np.uint64, least_prefix: int, least_target: int, suffix: int | None) -> int:
+    """Content tokens before the cut; `suffix` in percent."""
+    n, most = len(ids), len(ids) - least_prefix
+    if suffix is not None:
+        most = min(most, max(least_target, 2 * max(1, (n * suffix + 50) // 100) - 1))
+    word = int(words(np.array([key]), LABELS, 1)[0, 0]) >> 32
+    return n - most + ((word * (most - least_target + 1)) >> 32)
+
+
+@pytest.mark.parametrize("suffix", [None, 25])
+@pytest.mark.parametrize(("least_prefix", "least_target"), [(1, 1), (3, 2)])
+def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int | None) -> None:
+    options: dict[str, Any] = {"least_prefix": least_prefix, "least_target": least_target}
+    if suffix:
+        options["suffix_rate"] = suffix / 100
+    decoder, sides = wide("prefix_lm", WORDS, **options), wide("prefix_lm", WORDS, **options, **TWO_SIDES)
+    rows = samples([n for n in LENGTHS if n >= least_prefix + least_target], WORDS)
+    keys = kernel_keys(1, "prefix_lm", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    both = zip(keys, rows, corrupt(decoder, rows), corrupt(sides, rows), strict=True)
+    for key, sample, whole, parts in both:
+        ids = sample["ids"].tolist()
+        cut = slow(ids, key, least_prefix, least_target, suffix)
+        assert least_prefix <= cut <= len(ids) - least_target
+        assert whole["input_ids"].tolist() == [*ids, EOS]
+        assert whole["prefix_length"].tolist() == [cut]
+        assert parts["input_ids"].tolist() == [*ids[:cut], EOS]
+        assert parts["target_ids"].tolist() == [*ids[cut:], EOS]
+
+
+def test_every_admissible_cut_is_equally_likely() -> None:
+    objective = wide("prefix_lm", WORDS, least_prefix=3, least_target=5)
+    examples = variants_of(objective, list(range(200, 225)), count=9000)
+    found = Counter(int(example["prefix_length"][0]) for example in examples)
+    assert set(found) == set(range(3, 21))
+    assert chi_square_is_plausible(list(found.values()), np.full(18, 500.0), 17)
+
+
+def test_suffix_lengths_are_uniform_around_the_rate() -> None:
+    objective = wide("prefix_lm", WORDS, suffix_rate=0.25, **TWO_SIDES)
+    examples = variants_of(objective, list(range(200, 240)), count=9500)
+    found = Counter(len(example["target_ids"]) - 1 for example in examples)
+    assert set(found) == set(range(1, 20)), "2 x 10 - 1 lengths around a mean of 10"
+    assert chi_square_is_plausible(list(found.values()), np.full(19, 500.0), 18)
+
+
+@pytest.mark.parametrize(
+    ("options", "longest"),
+    [
+        ({}, 511),
+        ({"mode": "S"}, 510),
+        (TWO_SIDES, 512),
+        ({**TWO_SIDES, "mode": "S"}, 511),
+        ({**TWO_SIDES, "least_prefix": 20, "least_target": 9}, 520),
+        ({**TWO_SIDES, "mode": "S", "suffix_rate": 0.25}, 511),
+        ({**TWO_SIDES, "suffix_rate": 0.75}, 512),
+        ({**TWO_SIDES, "suffix_rate": 0.25, "least_target": 100}, 611),
+    ],
+)
+def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], longest: int) -> None:
+    objective = build_objective({"name": "prefix_lm", **options}, WORDS)
+    assert objective.raw_length == longest
+    examples = corrupt(objective, samples([longest] * 2000, WORDS))
+    for name in set(examples.columns) - {"prefix_length"}:
+        assert int(examples.columns[name].lengths.max()) <= 512, name
+
+
+def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
+    mode = WORDS.modes["S"]
+    text = list(range(200, 208))
+    (sides,) = variants_of(wide("prefix_lm", WORDS, mode="S", **TWO_SIDES), text, count=1)
+    (whole,) = variants_of(wide("prefix_lm", WORDS, mode="S"), text, count=1)
+    assert sides["input_ids"][0] == whole["input_ids"][0] == mode
+    assert len(sides["input_ids"]) - 1 == int(whole["prefix_length"][0])
+
+
+def test_document_starts_in_the_row() -> None:
+    rows = samples([40, 9], WORDS, seed=2)
+    for mode, shift in (("none", 0), ("S", 1)):
+        objective = wide("prefix_lm", WORDS, cross_documents=False, mode=mode)
+        for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+            assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + shift).tolist()]
+
+
+def test_worked_example() -> None:
+    text = list(range(200, 208))
+    assert reachable(variants_of(wide("prefix_lm", WORDS), text), input_ids=[*text, EOS], prefix_length=[4])
+    sides = variants_of(wide("prefix_lm", WORDS, **TWO_SIDES), text)
+    assert reachable(sides, input_ids=[*text[:4], EOS], target_ids=[*text[4:], EOS])
+
+
+def test_a_row_that_leaves_no_cut_is_too_short() -> None:
+    objective = wide("prefix_lm", WORDS, least_prefix=2, least_target=2)
+    _, skips = objective.corrupt(one_sample([300, 301, 302], [0], WORDS), np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]).reason == "too_short"
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({}, {"input_ids": [300, EOS], "prefix_length": [2]}),
+        (TWO_SIDES, {"input_ids": [300], "target_ids": [301, EOS]}),
+        (TWO_SIDES, {"input_ids": [300, EOS], "target_ids": []}),
+    ],
+)
+def test_an_example_that_contradicts_itself(options: dict[str, Any], columns: dict[str, list[int]]) -> None:
+    with pytest.raises(ValueError, match="prefix_lm"):
+        wide("prefix_lm", WORDS, **options).uncorrupt(Row({}, {name: np.array(ids) for name, ids in columns.items()}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"suffix_rate": 0}, "leaves no target"),
+        ({"least_prefix": 600}, "exceed the 511 content tokens"),
+        ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
+        ({"mode": "Z"}, "mode"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective({"name": "prefix_lm", **options}, WORDS)
+
+
+def test_a_tokenizer_without_mode_tokens_is_refused() -> None:
+    words = vocabulary()
+    words.modes.clear()
+    with pytest.raises(ConfigurationError, match="needs its mode token"):
+        build_objective({"name": "prefix_lm", "mode": "S"}, words)
