@@ -6,14 +6,14 @@ Interrupted in any way it continues when the same command is given again; a fini
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
+from tools.command import Arguments, positive
 from tools.crawl.archive import Archive, archive_settings
 from tools.crawl.links import start_url
 from tools.crawl.walk import Crawl, CrawlSettings, Tally
@@ -49,30 +49,23 @@ def crawl_to_file(settings: CrawlSettings, output: Path, report: Callable[[str],
     return tally
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong use ends like every other configuration error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigurationError(f"{message}; see --help")
-
-
 def _parse(arguments: Sequence[str] | None) -> tuple[CrawlSettings, Path]:
     defaults = CrawlSettings(start=())
-    parser = _Parser(prog="crawl_site.py", description=__doc__.partition("\n")[0])
+    parser = Arguments(__doc__)
     parser.add_argument("start", nargs="+", metavar="URL", help="http or https addresses to start from")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE.warc.gz")
-    parser.add_argument("--pages", type=int, default=defaults.pages, help="pages to keep (default %(default)s)")
-    parser.add_argument("--requests", type=int, help="requests in all (default five times the pages)")
+    parser.add_argument("--pages", type=positive, default=defaults.pages, help="pages to keep (default %(default)s)")
+    parser.add_argument("--requests", type=positive, help="requests in all (default five times the pages)")
     parser.add_argument("--delay", type=float, default=defaults.delay, help="seconds between requests (%(default)s)")
     parser.add_argument("--timeout", type=float, default=defaults.timeout, help="seconds for one page (%(default)s)")
-    parser.add_argument("--page-bytes", type=int, default=defaults.page_bytes, help="cut longer pages (%(default)s)")
+    parser.add_argument(
+        "--page-bytes", type=positive, default=defaults.page_bytes, help="page size limit (%(default)s)"
+    )
     parser.add_argument("--agent", default=defaults.agent, help="User-Agent; add an address to reach you (%(default)s)")
     parser.add_argument("--types", nargs="+", default=defaults.types, help="media types to keep (%(default)s)")
     options = parser.parse_args(arguments)
-    positive = {"pages": options.pages, "timeout": options.timeout, "page-bytes": options.page_bytes}
-    for name, value in positive.items():
-        if value <= 0:
-            parser.error(f"--{name}: expected a number above 0, got {value}")
+    if options.timeout <= 0:
+        parser.error(f"--timeout: expected more than 0 seconds, got {options.timeout}")
     if options.delay < 0:
         parser.error(f"--delay: expected 0 or more seconds, got {options.delay}")
     settings = CrawlSettings(

@@ -7,7 +7,6 @@ whole word in each, and prints the word beside its guesses.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 
-from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from pipeline.tokenizers import Tokenizer
+from tools.command import Arguments, natural, positive, run_tool
 from tools.trained_model import TrainedModel, load_trained
 
 __all__ = ["Guess", "guesses", "hidden_words", "main"]
@@ -121,27 +121,26 @@ def _one_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
     return " ".join(text.split()) if not text.startswith(" ") else " " + " ".join(text.split())
 
 
+def _fill(options: argparse.Namespace) -> int:
+    console = Console()
+    trained = load_trained(options.run)
+    if "masked_lm" not in trained.model.heads:
+        raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
+    for text in options.text:
+        _show(console, trained, *_masked_text(trained, text), options.top, answer=False)
+    for ids, position in hidden_words(trained, options.heldout) if options.heldout else ():
+        _show(console, trained, ids, position, options.top, answer=True)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="fill_mask.py", description=__doc__.partition("\n")[0])
+    parser = Arguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
-    parser.add_argument("--heldout", type=int, default=0, metavar="N", help="hide one word in each of N held-out rows")
-    parser.add_argument("--top", type=int, default=5, help="guesses to show (default %(default)s)")
-    options = parser.parse_args(arguments)
-    console = Console()
-    try:
-        trained = load_trained(options.run)
-        if "masked_lm" not in trained.model.heads:
-            raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
-        for text in options.text:
-            _show(console, trained, *_masked_text(trained, text), options.top, answer=False)
-        for ids, position in hidden_words(trained, options.heldout) if options.heldout else ():
-            _show(console, trained, ids, position, options.top, answer=True)
-    except ClozelineError as error:
-        print(f"fill_mask: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="hide one word in each of N rows")
+    parser.add_argument("--top", type=positive, default=5, help="guesses to show (default %(default)s)")
+    return run_tool(parser, arguments, _fill)
 
 
 if __name__ == "__main__":
