@@ -5,10 +5,9 @@ Everything is vectorised over the micro-batch; rows are padded to its longest ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -29,9 +28,8 @@ _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_s
           "prefix_length")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One micro-batch.
+class Batch(NamedTuple):
+    """One micro-batch; tensors that are alike in all batches (positions, lengths, weights of 1) are shared: read only.
 
     Args:
         tensors: model inputs by name, `row_weight` among them.
@@ -91,6 +89,28 @@ class Collate:
             self._check_decoder(have)
 
     @staticmethod
+    def from_manifests(manifests: Sequence[Manifest]) -> Collate:
+        """The rules that example sets of one stream share.
+
+        Raises:
+            ConfigurationError: they are for different batches: another architecture, frame, tokenizer or columns.
+        """
+        first = Collate.from_manifest(manifests[0])
+        for manifest in manifests[1:]:
+            other = Collate.from_manifest(manifest)
+            for name, value in vars(first).items():
+                if vars(other)[name] != value:
+                    raise ConfigurationError(
+                        f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
+                        f"batches differ in {name.lstrip('_')}: {value} and {vars(other)[name]}"
+                    )
+            if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
+                raise ConfigurationError(
+                    f"shard sets '{manifests[0].name}' and '{manifest.name}' were made with two tokenizers"
+                )
+        return first
+
+    @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
         """The rules for an example set."""
         objective = manifest.objective
@@ -108,15 +128,18 @@ class Collate:
             cross_documents=objective.options.get("cross_documents", True),
         )
 
-    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32]) -> dict[str, Tensor]:
+    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None) -> dict[str, Tensor]:
         """Tensors by name; int64 but for `row_weight`. Shapes: [B, T], lengths [B], labels [N] flat into B * T."""
-        ids, lengths = _padded(columns["input_ids"], self._pad)
+        column = columns["input_ids"]
+        ids, lengths = _padded(column, self._pad)
         tensors = {
             "input_ids": torch.from_numpy(ids),
             "position_ids": _positions(*ids.shape),
-            "lengths": _lengths(columns["input_ids"], lengths),
-            "row_weight": torch.from_numpy(row_weight),
+            "lengths": torch.from_numpy(np.maximum(lengths, 1)) if isinstance(column, Ragged) else _full(*ids.shape),
+            "row_weight": _ones(len(ids)) if row_weight is None else torch.from_numpy(row_weight),
         }
+        if len(columns) == 1 and self.architecture == "encoder":
+            return tensors
         starts = None
         if self._restart:
             starts = _marks(columns["document_starts"], *ids.shape)
@@ -200,9 +223,16 @@ def _equal(rows: int, width: int) -> Int64:
     return np.full(rows, width, np.int64)
 
 
-def _lengths(column: Column, lengths: Int64) -> Tensor:
-    """Lengths as the model sees them: the one pad of a filler row counts."""
-    return torch.from_numpy(np.maximum(lengths, 1) if isinstance(column, Ragged) else lengths)
+@lru_cache(maxsize=64)
+def _full(rows: int, width: int) -> Tensor:
+    """The same as a tensor; where rows are equally long, none is a filler row with its one pad."""
+    return torch.full((rows,), width)
+
+
+@lru_cache(maxsize=64)
+def _ones(rows: int) -> Tensor:
+    """Weights of a batch without filler: read only."""
+    return torch.ones(rows)
 
 
 def _padded(column: Column, pad: int) -> tuple[Int64, Int64]:

@@ -1,20 +1,26 @@
 """A rank's share of one or more global batches: rows of rounds, batch by batch and lane by lane, cut to micro-batches.
 
-Small batches of one round are built several at a time: a handful of array operations then serves them all.
+Small batches of one round are built several at a time: a handful of array operations then serves them all. Where all
+lanes stand at the same lane row of one set, a column is one strided copy that widens on the way; where they do not (a
+mixture), or where rows are not equally long, it is one gather.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from train.arena import Column, Int64, Segment, gather
+from train.arena import Arena, Column, Int64, Segment, gather
+from train.ring import Ring
 
-__all__ = ["Step"]
+__all__ = ["Cells", "Shape", "Step", "step_of_cells", "step_of_segments"]
+
+Shape: TypeAlias = tuple[int, int, int]
+"""Global batches, lanes of the rank, lane rows of one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,78 +31,153 @@ class _Lists:
     starts: Int64
     lengths: Int64
 
+    def take(self, rows: Int64) -> _Lists:
+        return _Lists(self.values, self.starts[rows], self.lengths[rows])
 
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Slots of one arena, and the rows of the step that they become."""
+
+    arena: Arena
+    slots: Int64
+    rows: Int64
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """Rows of consecutive global batches: the batches in order, each lane by lane.
+    """Rows of consecutive global batches: the batches in order, each lane by lane."""
 
-    Args:
-        segments: the stretches of rounds that make them up, in order; one only where `batches` is more than 1.
-        lanes: lanes of the rank.
-        batches: global batches, equally large.
-        columns: list columns to take along.
-    """
+    columns: dict[str, NDArray[Any] | _Lists]
+    weight: NDArray[np.float32] | None
+    """None: all are 1."""
+    origin: Int64
 
-    def __init__(self, segments: Sequence[Segment], lanes: int, batches: int, columns: Sequence[str]) -> None:
-        self._segments, self._lanes, self._batches = segments, lanes, batches
-        self._columns = {name: self._column(name) for name in columns}
-        self._weight = self._grouped([segment.arena.weight for segment in segments], np.float32).reshape(-1)
-        self._origin = self._grouped([segment.arena.origin for segment in segments], np.int64).reshape(-1, 3)
-
-    def micro_batch(self, start: int, stop: int) -> tuple[dict[str, Column], NDArray[np.float32], Int64]:
-        """Columns, weight [B] and origin [B, 3] of rows `start .. stop`."""
+    def micro_batch(self, start: int, stop: int) -> tuple[dict[str, Column], NDArray[np.float32] | None, Int64]:
+        """Columns, weight [B] (None: all 1) and origin [B, 3] of rows `start .. stop`."""
         columns: dict[str, Column] = {}
-        for name, column in self._columns.items():
+        for name, column in self.columns.items():
             if isinstance(column, _Lists):
                 columns[name] = gather(column.values, column.starts[start:stop], column.lengths[start:stop])
             else:
                 columns[name] = column[start:stop]
-        return columns, self._weight[start:stop], self._origin[start:stop]
+        weight = None if self.weight is None else self.weight[start:stop]
+        return columns, weight, self.origin[start:stop]
 
-    def _column(self, name: str) -> _Lists | Int64:
-        lists = [segment.arena.lists(name) for segment in self._segments]
-        matrices = [part.matrix for part in lists if part.matrix is not None]
-        if len(matrices) == len(lists) and len({matrix.shape[1] for matrix in matrices}) == 1:
-            return self._grouped(matrices, np.int64).reshape(-1, matrices[0].shape[1])
-        places = [self._places(segment, name) for segment in self._segments]
-        if len(lists) > 1:
-            return self._compact([part.values for part in lists], places)
-        starts, lengths = (self._grouped([array], np.int64).reshape(-1) for array in places[0])
-        return _Lists(lists[0].values, starts, lengths)
+    def by_length(self, name: str, batch_rows: int) -> Step:
+        """The rows of each batch from the shortest to the longest list of a column; equal ones keep their order."""
+        column = self.columns[name]
+        if not isinstance(column, _Lists):
+            return self
+        lengths = column.lengths.reshape(-1, batch_rows)
+        rows = np.argsort(lengths, axis=1, kind="stable") + np.arange(len(lengths))[:, None] * batch_rows
+        order = rows.reshape(-1)
+        columns = {key: found.take(order) if isinstance(found, _Lists) else found[order]
+                   for key, found in self.columns.items()}  # fmt: skip
+        return Step(columns, None if self.weight is None else self.weight[order], self.origin[order])
 
-    def _grouped(self, arrays: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-        """One array a segment, by slot, to [batches, lanes, rows, ...]: one strided copy that widens on the way."""
-        parts = []
-        for segment, array in zip(self._segments, arrays, strict=True):
-            by_lane = array.reshape(self._lanes, segment.arena.length, *array.shape[1:])
-            parts.append(by_lane[:, segment.start : segment.stop])
-        rows = sum(part.shape[1] for part in parts) // self._batches
-        grouped = np.empty((self._batches, self._lanes, rows, *parts[0].shape[2:]), dtype)
-        if self._batches == 1:
-            np.concatenate(parts, axis=1, out=grouped[0])
-        else:
-            grouped[...] = parts[0].reshape(self._lanes, self._batches, rows, *parts[0].shape[2:]).swapaxes(0, 1)
-        return grouped
 
-    def _places(self, segment: Segment, name: str) -> tuple[Int64, Int64]:
-        """Starts and lengths of every slot of a segment's arena."""
-        lists = segment.arena.lists(name)
-        if lists.matrix is None:
-            return lists.starts, lists.lengths
-        slots, width = lists.matrix.shape
-        return np.arange(slots) * width, np.full(slots, width)
+def step_of_segments(
+    segments: Sequence[Segment], shape: Shape, columns: Sequence[str], ring: Ring, dtypes: Mapping[str, DTypeLike]
+) -> Step:
+    """Rows of all lanes at the same lane rows of one set.
 
-    def _compact(self, values: Sequence[NDArray[Any]], places: Sequence[tuple[Int64, Int64]]) -> _Lists:
-        """Rows of several rounds: only their own values are brought together, not whole rounds."""
-        starts, lengths, found = [], [], []
-        base = 0
-        for segment, content, (first, size) in zip(self._segments, values, places, strict=True):
-            rows = slice(segment.start, segment.stop)
-            shape = (self._lanes, segment.arena.length)
-            own, sizes = first.reshape(shape)[:, rows], size.reshape(shape)[:, rows]
-            part = gather(content, own.reshape(-1), sizes.reshape(-1))
-            starts.append((part.offsets[:-1] + base).reshape(own.shape))
-            lengths.append(sizes)
-            found.append(part.values)
-            base += len(part.values)
-        joined = (np.concatenate(parts, axis=1).reshape(-1) for parts in (starts, lengths))
-        return _Lists(np.concatenate(found), *joined)
+    Args:
+        segments: the stretches of rounds that make them up, in order; one only where there are several batches.
+        shape: batches, lanes and lane rows of a batch.
+        columns: list columns to take along.
+        ring: memory for equally long columns.
+        dtypes: types of equally long columns; those not named become int64.
+    """
+
+    def cells() -> list[Cells]:
+        return _cells(segments, shape)
+
+    def column(name: str) -> NDArray[Any] | _Lists:
+        matrices = [matrix for segment in segments if (matrix := segment.arena.lists(name).matrix) is not None]
+        if len(matrices) == len(segments) and len({matrix.shape[1] for matrix in matrices}) == 1:
+            out = ring.take((*shape, matrices[0].shape[1]), dtypes.get(name, np.int64))
+            _group(segments, matrices, out)
+            flat: NDArray[Any] = out.reshape(-1, out.shape[-1])
+            return flat
+        return _lists(name, cells(), shape[0] * shape[1] * shape[2])
+
+    weight, origin = np.empty(shape, np.float32), np.empty((*shape, 3), np.int64)
+    _group(segments, [segment.arena.weight for segment in segments], weight)
+    _group(segments, [segment.arena.origin for segment in segments], origin)
+    found = {name: column(name) for name in columns}
+    return Step(found, None if weight.all() else weight.reshape(-1), origin.reshape(-1, 3))
+
+
+def step_of_cells(
+    cells: Sequence[Cells], rows: int, columns: Sequence[str], ring: Ring, dtypes: Mapping[str, DTypeLike]
+) -> Step:
+    """Rows gathered from any slots of any arenas; the arguments as for `step_of_segments`."""
+
+    def column(name: str) -> NDArray[Any] | _Lists:
+        matrices = [matrix for part in cells if (matrix := part.arena.lists(name).matrix) is not None]
+        if len(matrices) == len(cells) and len({matrix.shape[1] for matrix in matrices}) == 1:
+            out = ring.take((rows, matrices[0].shape[1]), dtypes.get(name, np.int64))
+            for part, matrix in zip(cells, matrices, strict=True):
+                out[part.rows] = matrix[part.slots]
+            return out
+        return _lists(name, cells, rows)
+
+    weight, origin = np.zeros(rows, np.float32), np.full((rows, 3), -1, np.int64)
+    for part in cells:
+        weight[part.rows] = part.arena.weight[part.slots]
+        origin[part.rows] = part.arena.origin[part.slots]
+    return Step({name: column(name) for name in columns}, None if weight.all() else weight, origin)
+
+
+def _group(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
+    """One array a segment, by slot, into [batches, lanes, rows, ...]: one strided copy that widens on the way."""
+    batches, lanes, count = out.shape[:3]
+    parts = []
+    for segment, array in zip(segments, arrays, strict=True):
+        by_lane = array.reshape(lanes, segment.arena.length, *array.shape[1:])
+        parts.append(by_lane[:, segment.start : segment.stop])
+    if len(parts) > 1:
+        np.concatenate(parts, axis=1, out=out[0])
+    else:
+        np.copyto(out, parts[0].reshape(lanes, batches, count, *out.shape[3:]).swapaxes(0, 1))
+
+
+def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
+    """The same rows as `_group` takes, one by one."""
+    _, lanes, count = shape
+    lane = np.arange(lanes)[:, None]
+    found, before = [], 0
+    for segment in segments:
+        place = np.arange(before, before + segment.stop - segment.start)
+        slots = lane * segment.arena.length + place - before + segment.start
+        rows = place // count * (lanes * count) + lane * count + place % count
+        found.append(Cells(segment.arena, slots.reshape(-1), rows.reshape(-1)))
+        before += segment.stop - segment.start
+    return found
+
+
+def _lists(name: str, cells: Sequence[Cells], rows: int) -> _Lists:
+    """A column of lists; from several arenas only their own values are brought together, not whole rounds."""
+    starts, lengths = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    if len(cells) == 1:
+        values, first, size = _places(name, cells[0])
+        starts[cells[0].rows], lengths[cells[0].rows] = first, size
+        return _Lists(values, starts, lengths)
+    found: list[NDArray[Any]] = []
+    base = 0
+    for part in cells:
+        own = gather(*_places(name, part))
+        starts[part.rows], lengths[part.rows] = own.offsets[:-1] + base, own.lengths
+        found.append(own.values)
+        base += len(own.values)
+    return _Lists(np.concatenate(found), starts, lengths)
+
+
+def _places(name: str, cells: Cells) -> tuple[NDArray[Any], Int64, Int64]:
+    """Values of an arena, with start and length of each of the cells."""
+    lists = cells.arena.lists(name)
+    if lists.matrix is None:
+        return lists.values, lists.starts[cells.slots], lists.lengths[cells.slots]
+    width = lists.matrix.shape[1]
+    return lists.values, cells.slots * width, np.full(len(cells.slots), width)

@@ -1,48 +1,40 @@
 """The stream: shards in, global batches out, exact to the sample.
 
-The global batch at a position is a pure function of (name and sizes of the set, seed, lanes, position): the same for
-every world size, micro-batch and number of threads. All state is one integer, the samples consumed.
+The global batch at a position is a pure function of (names and sizes of the sets, seed, lanes, phases, position): the
+same for every world size, micro-batch and number of threads. All state is one integer, the samples consumed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import gcd
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from train.arena import Column
+from train.ahead import Ahead
+from train.arena import Spare
+from train.building import Assembly, Builder, Collator
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
+from train.mixture import Timeline
 from train.order import BlockOrder, LogicalBlocks
-from train.rounds import Rounds, Source, StreamStats, Transform
-from train.step import Step
+from train.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
+from train.rounds import Rounds
+from train.source import OnCorrupt, Source, StreamStats, Transform
+from train.tracing import origins
+from train.workers import Workers
 
 __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
-_ROWS_AT_ONCE: Final = 512  # of a rank: enough to make the price of a batch small, few enough to stay in cache
-
-
-class Collator(Protocol):
-    """Builds tensors from the list columns it names; `Collate` is the one that training uses."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """List columns to be read."""
-
-    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32]) -> dict[str, Tensor]:
-        """Tensors of a micro-batch."""
+_BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
 
 
 def default_lanes(global_batch: int) -> int:
@@ -51,29 +43,36 @@ def default_lanes(global_batch: int) -> int:
 
 
 class Stream:
-    """One rank's part of an endless, shuffled stream of micro-batches over one shard set.
+    """One rank's part of an endless, shuffled stream of micro-batches.
 
     Args:
-        shards: the set; a sample set needs `transform` and `collate`.
+        data: a shard set, or phases of mixtures of sets; sample sets need `transform` and `collate`.
         rank: of this process.
         world_size: number of data-parallel processes; divides `lanes`.
         lanes: equal streams that a global batch is made of; part of the order, so choose a multiple of every world
             size ever wanted. None: gcd(64, global_batch).
         seed: of the order.
-        global_batch: samples of a step over all ranks; a multiple of `lanes`.
+        global_batch: samples of a step over all ranks, where a phase does not say; a multiple of `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
         transform: online corruption, applied to every block as it is loaded; variant = epoch mod 65536.
-        collate: builds tensors; default: the rules of the set's manifest.
-        io_threads: threads that load blocks; 0 loads in the calling thread, in the same order.
+        collate: builds tensors; default: the rules of the first set's manifest.
+        io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
+            the same order.
         prefetch_blocks: blocks a lane loads ahead.
+        token_dtype: type of delivered `input_ids` where rows are equally long; a narrow one is for a consumer that
+            widens them on its device.
+        by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
+        on_corrupt: `raise`, or `mask`: rows of a corrupt block come as filler rows.
+        max_corrupt_fraction: share of a set's blocks that may be masked.
+        pin: put tensors into page-locked memory.
 
     Raises:
-        ConfigurationError: the numbers do not divide each other, or the set is empty.
+        ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
     """
 
     def __init__(
         self,
-        shards: ShardSet,
+        data: ShardSet | Sequence[DataPhase],
         *,
         rank: int,
         world_size: int,
@@ -85,27 +84,62 @@ class Stream:
         collate: Collator | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
+        token_dtype: Literal["uint16", "int32", "int64"] = "int64",
+        by_length: bool = False,
+        on_corrupt: OnCorrupt = "raise",
+        max_corrupt_fraction: float = 1e-4,
+        pin: bool = False,
     ) -> None:
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
         self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
-        self.order = BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes)
         if not 0 <= rank < world_size or self.lanes % world_size:
             allowed = [n for n in range(1, self.lanes + 1) if self.lanes % n == 0]
             raise ConfigurationError(
                 f"rank {rank} of {world_size}: the world size must divide the {self.lanes} lanes: {allowed}"
             )
+        phases = as_phases(data)
+        sets = distinct_sets(phases)
+        self._digest = data_digest(phases)
+        self._collate = Collate.from_manifests([shards.manifest for shards in sets]) if collate is None else collate
         own = self.lanes // world_size
-        self._collate = Collate.from_manifest(shards.manifest) if collate is None else collate
-        blocks = LogicalBlocks(shards.index.rows, shards.manifest.block_rows)
-        lanes_of_rank = (rank * own, (rank + 1) * own)
-        self._source = Source(shards, self.order, blocks, lanes_of_rank, self._collate.columns, transform)
-        self._threads, self._prefetch = io_threads, prefetch_blocks
+        self._own = (rank * own, (rank + 1) * own)
         self._stats = StreamStats()
-        self._position = 0
-        self._built: _Built | None = None
-        self._process = os.getpid()
-        self._rounds: Rounds | None = self._new_rounds(None)
+        self.sources = [
+            Source(
+                shards,
+                BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
+                LogicalBlocks(shards.index.rows, shards.manifest.block_rows),
+                self._own,
+                self._collate.columns,
+                transform if shards.manifest.kind == "samples" else None,
+                self._stats,
+                number,
+                on_corrupt,
+                max_corrupt_fraction,
+            )
+            for number, shards in enumerate(sets)
+        ]
+        self.order = self.sources[0].order
+        """Order of the first set."""
         self._lane_rows(global_batch)
+        self.timeline = Timeline(phase_plans(phases), self.lanes, global_batch)
+        for phase in self.timeline.phases:
+            self._lane_rows(phase.global_batch or global_batch)
+        if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
+            raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
+        longest = max(1, *(shards.manifest.max_length for shards in sets), 1)
+        self._assembly = Assembly(self._collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
+        self._prefetch = prefetch_blocks
+        self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
+        self._spare = Spare(most=2)
+        self._position = 0
+        self._waiting: list[list[Batch]] = []
+        self._rounds: list[Rounds] = []
+        self._asked: int | None = None
+        self._builder: Builder | None = None
+        self._ahead: Ahead[list[list[Batch]]] | None = None
+        self._process = os.getpid()
+        self._closed = False
 
     @property
     def samples(self) -> int:
@@ -114,24 +148,24 @@ class Stream:
 
     @property
     def samples_per_epoch(self) -> int:
-        """Samples of one epoch, the fewer than `lanes` filler rows at its end included."""
+        """Samples of one epoch of the first set, the fewer than `lanes` filler rows at its end included."""
         return self.order.lane_rows * self.lanes
 
     def set_position(self, samples: int) -> None:
         """Go on from here: a whole number of rows of every lane."""
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"position {samples} is not a multiple of the {self.lanes} lanes")
+        self._check_open()
+        self._stop_building()
         self._position = samples // self.lanes
-        self._open().clear()
 
     def state_dict(self) -> dict[str, Any]:
         """The state after the batches *returned*; the same on every rank, whatever was loaded ahead."""
-        data = json.dumps([self._source.shards.manifest.name, self._source.shards.digest])
         return {
             "samples": self.samples,
             "seed": self.seed,
             "lanes": self.lanes,
-            "data": hashlib.sha256(data.encode()).hexdigest(),
+            "data": self._digest,
             "format": _FORMAT,
         }
 
@@ -154,68 +188,75 @@ class Stream:
         self.set_position(int(state["samples"]))
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
-        """The rank's micro-batches of the next global batch; `global_batch` may change from step to step.
+        """The rank's micro-batches of the next global batch.
+
+        Args:
+            global_batch: samples of this step over all ranks, may change from step to step; None: the phase's, or the
+                stream's own.
 
         Raises:
-            CorruptBlock: a block is not what it should be; asking again reads again.
+            CorruptBlock: a block that these batches need is not what it should be; asking again reads again.
             StreamError: the stream is closed, or this is a forked process.
         """
-        count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
-        rounds = self._open()
-        if self._built is None or not self._built.holds(self._position, count):
-            self._built = self._build(rounds, self._position, count)
-        batches = self._batches(self._built, self._position)
-        self._position += count
+        if self._process != os.getpid() or self._closed:
+            self._check_open()
+        if global_batch != self._asked:
+            self._lane_rows(self.global_batch if global_batch is None else global_batch)
+            self._stop_building(keep_rounds=True)
+            self._asked = global_batch
+        if not self._waiting:
+            self._waiting = self._built()
+            self._waiting.reverse()
+        batches = self._waiting.pop()
+        self._position = batches[-1].samples // self.lanes
         return batches
 
     def one_pass(self, global_batch: int | None = None) -> Iterator[list[Batch]]:
-        """Every row once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
+        """Every row of the first set once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
 
         Every rank gets the same number of steps. The stream's own position does not move.
         """
         count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
-        self._open()
-        rounds = self._new_rounds(self.order.lane_rows)
+        self._check_open()
+        rounds = Rounds(self.sources[0], self._workers, self._prefetch, self.order.lane_rows, Spare(most=2))
+        timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, self.global_batch)
+        builder = Builder(timeline, [rounds], self._assembly, 0, count, count)
         try:
-            built = None
-            for position in range(0, self.order.lane_rows, count):
-                self._open()
-                if built is None or not built.holds(position, count):
-                    built = self._build(rounds, position, count)
-                yield self._batches(built, position)
+            while builder.position < self.order.lane_rows:
+                self._check_open()
+                yield from builder()
         finally:
-            rounds.close()
+            rounds.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
         """Origin [global batch, 3] (source, stored block, row) of the batch at a position, without reading a block."""
-        count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
-        source = replace(self._source, lanes=(0, self.lanes))
-        origin = np.full((self.lanes, count, 3), -1, np.int64)
-        position, done = samples // self.lanes, 0
-        while done < count:
-            turn = self.order.round_at(position + done)
-            table = np.full((self.lanes * turn.length, 3), -1, np.int64)
-            for load in self.order.loads(turn, 0, self.lanes):
-                table[load.slots] = source.origin(load)[1]
-            first = position + done - turn.start
-            taken = min(count - done, turn.length - first)
-            origin[:, done : done + taken] = table.reshape(self.lanes, turn.length, 3)[:, first : first + taken]
-            done += taken
-        return origin.reshape(-1, 3)
+        position = samples // self.lanes
+        phase = self.timeline.at(position)
+        count = self._lane_rows(global_batch or phase.global_batch or self.global_batch)
+        sources = [replace(source, lanes=(0, self.lanes)) for source in self.sources]
+        return origins(phase, sources, position, count)
 
     def stats(self) -> dict[str, float]:
-        """Seconds that steps waited for blocks, stored blocks read, bytes read."""
-        return {
-            "wait_seconds": self._stats.wait_seconds,
-            "blocks": self._stats.blocks,
-            "bytes": self._stats.bytes,
-        }
+        """Seconds that steps waited for data, blocks and bytes read, loads in flight, masked blocks, skipped rows.
+
+        Sets that are read from a store add its requests, retries and cache hits.
+        """
+        waited = self._stats.wait_seconds + (self._ahead.wait_seconds if self._ahead else 0.0)
+        found: dict[str, float] = {"wait_seconds": waited}
+        for name in ("blocks", "bytes", "in_flight", "masked_blocks", "skipped_rows"):
+            found[name] = getattr(self._stats, name)
+        for source in self.sources:
+            for name, value in source.shards.stats().items():
+                found[name] = found.get(name, 0) + value
+        return found
 
     def close(self) -> None:
         """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
-        if self._rounds is not None and self._process == os.getpid():
-            self._rounds.close()
-        self._rounds = None
+        if not self._closed and self._process == os.getpid():
+            self._stop_building()
+            if self._workers is not None:
+                self._workers.close()
+        self._closed = True
 
     def __enter__(self) -> Stream:
         return self
@@ -225,62 +266,57 @@ class Stream:
     ) -> None:
         self.close()
 
-    def _new_rounds(self, end: int | None) -> Rounds:
-        return Rounds(self._source, self._threads, self._prefetch, end, self._stats)
+    def _built(self) -> list[list[Batch]]:
+        """The next portion of batches; after an error everything is forgotten, so that asking again reads again."""
+        builder = self._builder or self._start_building()
+        try:
+            return builder() if self._ahead is None else self._ahead.get()
+        except BaseException:
+            self._stop_building()
+            raise
 
-    def _open(self) -> Rounds:
+    def _start_building(self) -> Builder:
+        if not self._rounds:
+            self._rounds = [Rounds(source, self._workers, self._prefetch, None, self._spare) for source in self.sources]
+        count = None if self._asked is None else self._lane_rows(self._asked)
+        default = self.global_batch // self.lanes
+        self._builder = Builder(self.timeline, self._rounds, self._assembly, self._position, count, default)
+        if self._workers is not None:
+            self._ahead = Ahead(self._builder, _BUILT_AHEAD)
+        return self._builder
+
+    def _stop_building(self, *, keep_rounds: bool = False) -> None:
+        """Forget what was built, and unless the position stays also what was loaded."""
+        self._waiting, self._builder = [], None
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.stop()
+            self._stats.wait_seconds += ahead.wait_seconds
+        kept = keep_rounds and (ahead is None or ahead.join())
+        if not kept:
+            for rounds in self._rounds:
+                rounds.close()
+            self._rounds = []
+            if ahead is not None:
+                ahead.join()
+
+    def _check_open(self) -> None:
         if self._process != os.getpid():
             raise StreamError(
                 f"the stream belongs to process {self._process}, this is {os.getpid()}: threads do not survive a fork; "
                 "open the stream after forking"
             )
-        if self._rounds is None:
+        if self._closed:
             raise StreamError("the stream is closed")
-        return self._rounds
 
     def _lane_rows(self, global_batch: int) -> int:
         """Positions that a global batch takes; checks that everything divides."""
         if global_batch < 1 or global_batch % self.lanes:
             raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
-        first, last = self._source.lanes
+        first, last = self._own
         share = global_batch // self.lanes * (last - first)
         if self.micro_batch < 1 or share % self.micro_batch:
             raise ConfigurationError(
                 f"micro_batch {self.micro_batch} does not divide this rank's {share} of {global_batch} samples"
             )
         return global_batch // self.lanes
-
-    def _build(self, rounds: Rounds, position: int, count: int) -> _Built:
-        """The global batch at a position, and as many that follow in its round as are built for one price."""
-        lanes = self._source.lanes[1] - self._source.lanes[0]
-        batches = max(1, min(_ROWS_AT_ONCE // (lanes * count), rounds.left(position) // count))
-        step = Step(rounds.segments(position, batches * count), lanes, batches, self._collate.columns)
-        return _Built(position, count, batches, step)
-
-    def _batches(self, built: _Built, position: int) -> list[Batch]:
-        first, last = self._source.lanes
-        rows = (last - first) * built.count
-        start = (position - built.position) // built.count * rows
-        after = position + built.count
-        samples, epoch = after * self.lanes, after / self.order.lane_rows
-        batches = []
-        for at in range(start, start + rows, self.micro_batch):
-            columns, weight, origin = built.step.micro_batch(at, at + self.micro_batch)
-            tensors = self._collate(columns, weight)
-            batches.append(Batch(tensors, tensors["row_weight"], origin, samples, epoch))
-        return batches
-
-
-@dataclass(frozen=True, slots=True)
-class _Built:
-    """`batches` global batches of `count` positions each, from `position` on."""
-
-    position: int
-    count: int
-    batches: int
-    step: Step
-
-    def holds(self, position: int, count: int) -> bool:
-        """Whether the batch of `count` positions at `position` is among them."""
-        batch, inside = divmod(position - self.position, self.count)
-        return count == self.count and inside == 0 and 0 <= batch < self.batches

@@ -7,12 +7,14 @@ read first, compared with what the columns allow, and only then given to Arrow.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import zstandard
 from numpy.typing import NDArray
 
 from pipeline.example import Ragged, Rows
@@ -23,6 +25,8 @@ __all__ = ["BlockError", "decode", "decoded_bytes"]
 _HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
 _PADDING: Final = 64
+_THREAD: Final = threading.local()
+_ARROW_BUFFERS: Final = {"fixed": 2, "list": 4}  # a validity bitmap before offsets, and one before values
 
 
 class BlockError(Exception):
@@ -51,7 +55,14 @@ def decoded_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int
     return fixed + sum(4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True))
 
 
-def decode(stored: bytes | memoryview, columns: Sequence[ColumnSpec], rows: int, most_bytes: int) -> Rows:
+def decode(
+    stored: bytes | memoryview,
+    columns: Sequence[ColumnSpec],
+    rows: int,
+    most_bytes: int,
+    wanted: Collection[str] | None = None,
+    scratch: memoryview | None = None,
+) -> Rows:
     """Rows of one encapsulated record batch message; arrays are views of `stored` where nothing was compressed.
 
     The buffers are taken by the message's own table, because Arrow's reader of single messages would decompress on
@@ -62,6 +73,8 @@ def decode(stored: bytes | memoryview, columns: Sequence[ColumnSpec], rows: int,
         columns: the columns of the set.
         rows: rows that the index promises.
         most_bytes: largest size after decompression, in bytes.
+        wanted: names of the columns to decompress; the claims of the others are checked all the same. None: all.
+        scratch: memory of at least `most_bytes` to decompress into, which the rows may be views of; None: fresh memory.
 
     Raises:
         BlockError: the message does not hold what it should.
@@ -72,10 +85,12 @@ def decode(stored: bytes | memoryview, columns: Sequence[ColumnSpec], rows: int,
         sizes = _buffer_sizes(header, columns, rows)
         if sum(sizes) > most_bytes:
             raise BlockError(f"at most {most_bytes} bytes after decompression", f"{sum(sizes)}")
-        buffers = _buffers(header, memoryview(message.body), sizes)
+        taken = [wanted is None or spec.name in wanted for spec in columns]
+        needed = [take for take, spec in zip(taken, columns, strict=True) for _ in range(_ARROW_BUFFERS[spec.kind])]
+        buffers = _buffers(header, memoryview(message.body), sizes, needed, scratch)
     except (pa.ArrowException, struct.error, IndexError, ValueError, EOFError, OSError) as error:
         raise BlockError("a record batch", f"unreadable bytes ({error})") from error
-    return _to_rows(buffers, columns, rows)
+    return _to_rows(buffers, columns, rows, taken)
 
 
 def _read_header(raw: bytes) -> _Header:
@@ -133,15 +148,17 @@ def _buffer_sizes(header: _Header, columns: Sequence[ColumnSpec], rows: int) -> 
     return sizes
 
 
-def _buffers(header: _Header, body: memoryview, sizes: Sequence[int]) -> list[Any]:
-    """The buffers after decompression; each claim is compared with its size first."""
-    codec = pa.Codec("zstd") if header.compressed else None
+def _buffers(
+    header: _Header, body: memoryview, sizes: Sequence[int], needed: Sequence[bool], scratch: memoryview | None
+) -> list[Any]:
+    """The buffers after decompression; each claim is compared with its size first, also of those not needed."""
     buffers: list[Any] = []
-    for (offset, length), size in zip(header.buffers.tolist(), sizes, strict=True):
+    used = 0
+    for (offset, length), size, need in zip(header.buffers.tolist(), sizes, needed, strict=True):
         if offset < 0 or length < 0 or offset + length > len(body):
             raise BlockError(f"buffers inside a body of {len(body)} bytes", f"one at {offset} of {length} bytes")
         stored = body[offset : offset + length]
-        if codec is None or length == 0:
+        if not header.compressed or length == 0:
             claimed, raw = length, True
         else:  # an int64 before the frame says its size; -1: the bytes did not shrink and are stored as they are
             claimed = struct.unpack_from("<q", stored)[0]
@@ -149,22 +166,43 @@ def _buffers(header: _Header, body: memoryview, sizes: Sequence[int]) -> list[An
             claimed = len(stored) if raw else claimed
         if not size <= claimed <= size + _PADDING * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
-        buffers.append(stored if raw or codec is None else codec.decompress(stored, claimed))
+        if not raw and need:
+            memory = memoryview(bytearray(claimed)) if scratch is None else scratch[used : used + claimed]
+            stored = _decompress(stored, memory)
+            used += claimed + -claimed % _PADDING
+        buffers.append(stored)
     return buffers
 
 
-def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int) -> Rows:
+def _decompress(frame: memoryview, target: memoryview) -> memoryview:
+    """Fill `target`, whose memory is used again and again: fresh memory costs more than decompressing into it."""
+    if not hasattr(_THREAD, "zstd"):
+        _THREAD.zstd = zstandard.ZstdDecompressor()
+    try:
+        with _THREAD.zstd.stream_reader(frame) as reader:
+            size = reader.readinto(target)
+            more = reader.read(1)
+    except zstandard.ZstdError as error:
+        raise BlockError("a zstd frame", f"unreadable bytes ({error})") from error
+    if size != len(target) or more:
+        raise BlockError(f"a frame of {len(target)} bytes", f"one of {'more' if more else size}")
+    return target
+
+
+def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int, taken: Sequence[bool]) -> Rows:
     fixed: dict[str, NDArray[Any]] = {}
     lists: dict[str, Ragged] = {}
     take = iter(buffers)
-    for spec in columns:
+    for spec, needed in zip(columns, taken, strict=True):
         _, first = next(take), next(take)
+        values = (next(take), next(take))[1] if spec.kind == "list" else None
+        if not needed:
+            continue
         if spec.dtype == "binary16":
             fixed[spec.name] = np.frombuffer(first, np.uint8, 16 * rows).reshape(-1, 16)
         elif spec.kind == "fixed":
             fixed[spec.name] = np.frombuffer(first, spec.dtype, rows)
         else:
-            _, values = next(take), next(take)
             lists[spec.name] = _to_ragged(np.frombuffer(first, np.int32, rows + 1), values, spec)
     return Rows(fixed, lists)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -55,8 +56,16 @@ class ShardSet:
         self.manifest = manifest
         self.index = index
         self.columns: tuple[ColumnSpec, ...] = manifest.specs
-        self._id_columns = [spec.name for spec in self.columns if holds_ids(spec)]
+        self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
+        self._longest = int(index.length.max()) if len(index) else 0
         self._ends = np.cumsum(index.rows, dtype=np.int64)
+
+    quarantined: frozenset[int] = frozenset()
+    """Blocks that must not be read."""
+
+    def stats(self) -> dict[str, float]:
+        """Counters of a store; files have none."""
+        return {}
 
     def __len__(self) -> int:
         return self.manifest.totals.samples
@@ -77,13 +86,20 @@ class ShardSet:
         block = int(np.searchsorted(self._ends, row, side="right"))
         return block, row - int(self._ends[block]) + int(self.index.rows[block])
 
-    def read_block(self, block: int, buffer: bytearray | None = None) -> Rows:
+    def buffer(self) -> bytearray:
+        """Memory for one block at a time, stored and unpacked."""
+        compressed = self.manifest.compression.codec != "none"
+        room = self.manifest.max_block_bytes + 64 * 5 * len(self.columns) if compressed else 0
+        return bytearray(self._longest + room)
+
+    def read_block(self, block: int, buffer: bytearray | None = None, columns: Collection[str] | None = None) -> Rows:
         """Rows of a block.
 
         Args:
             block: number over all shards.
-            buffer: memory to read into, at least the block's stored length; the rows may be views of it, so it must
-                not be used again before they are done with. None: the rows have memory of their own.
+            buffer: memory to read into, from `buffer()`; the rows may be views of it, so it must not be used again
+                before they are done with. None: the rows have memory of their own.
+            columns: names of the columns to unpack; None: all. The hash always covers all of them.
 
         Raises:
             CorruptBlock: the bytes are not those that were written, or do not hold what the manifest says.
@@ -99,7 +115,8 @@ class ShardSet:
         if digest != expected:
             raise CorruptBlock(path, number, f"xxh3-128 {expected.hex()}", digest.hex())
         try:
-            decoded = decode(stored, self.columns, rows, self.manifest.max_block_bytes)
+            scratch = None if buffer is None else memoryview(buffer)[self._longest :]
+            decoded = decode(stored, self.columns, rows, self.manifest.max_block_bytes, columns, scratch)
             self._check_ids(decoded)
         except BlockError as error:
             raise CorruptBlock(path, number, error.expected, error.got) from error
@@ -130,7 +147,7 @@ class ShardSet:
     def _check_ids(self, rows: Rows) -> None:
         """Every token id must exist; one pass a block, much cheaper than an index error inside a model."""
         size = self.manifest.tokenizer.vocab_size
-        for name in self._id_columns:
+        for name in rows.columns.keys() & self._id_columns:
             values = rows.columns[name].values
             if len(values) and np.iinfo(values.dtype).max >= size and (most := int(values.max())) >= size:
                 raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{most}")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from pipeline.example import Ragged
 from train.arena import Arena, Segment, Spare, gather
 from train.order import BlockOrder
-from train.step import Step
+from train.ring import Ring
+from train.step import Cells, Step, step_of_cells, step_of_segments
 
 
 def test_gather() -> None:
@@ -31,6 +33,12 @@ def placed(widths: list[int], spare: Spare) -> Arena:
     return arena
 
 
+def together(segments: list[Segment], batches: int = 1) -> Step:
+    """Rows of all lanes, as one or more batches."""
+    first, rows = segments[0].arena, sum(segment.stop - segment.start for segment in segments)
+    return step_of_segments(segments, (batches, first.lanes, rows // batches), ["x"], Ring(2), {})
+
+
 def lists(step: Step, rows: int) -> list[list[int]]:
     column = step.micro_batch(0, rows)[0]["x"]
     return [row.tolist() for row in (column[n] for n in range(rows))]
@@ -41,21 +49,21 @@ def test_equal_and_odd_loads_give_the_same_rows() -> None:
     equal, odd = placed([2, 2], Spare(2)), placed([2, 3], Spare(2))
     assert equal.lists("x").matrix is not None
     assert odd.lists("x").matrix is None
-    assert lists(Step([Segment(equal, 1, 3)], 2, 1, ["x"]), 4) == [[0, 0], [1, 1], [10, 10], [11, 11]]
-    assert lists(Step([Segment(odd, 1, 3)], 2, 1, ["x"]), 4) == [[0, 0], [1, 1], [10] * 3, [11] * 3]
+    assert lists(together([Segment(equal, 1, 3)]), 4) == [[0, 0], [1, 1], [10, 10], [11, 11]]
+    assert lists(together([Segment(odd, 1, 3)]), 4) == [[0, 0], [1, 1], [10] * 3, [11] * 3]
 
 
 def test_rounds_are_joined_lane_by_lane() -> None:
     first, second = placed([2, 2], Spare(2)), placed([1, 4], Spare(2))
-    step = Step([Segment(first, 2, 3), Segment(second, 0, 1)], 2, 1, ["x"])
+    step = together([Segment(first, 2, 3), Segment(second, 0, 1)])
     assert lists(step, 4) == [[1, 1], [2], [11, 11], [12] * 4]
 
 
 def test_batches_built_together_stay_apart() -> None:
     for arena in (placed([2, 2], Spare(2)), placed([2, 5], Spare(2))):
-        single = [lists(Step([Segment(arena, n, n + 1)], 2, 1, ["x"]), 2) for n in range(3)]
-        together = Step([Segment(arena, 0, 3)], 2, 3, ["x"])
-        assert lists(together, 6) == [row for batch in single for row in batch]
+        single = [lists(together([Segment(arena, n, n + 1)]), 2) for n in range(3)]
+        several = together([Segment(arena, 0, 3)], 3)
+        assert lists(several, 6) == [row for batch in single for row in batch]
 
 
 def test_matrices_are_used_again() -> None:
@@ -65,3 +73,37 @@ def test_matrices_are_used_again() -> None:
     arena.release()
     assert placed([2, 2], spare).lists("x").matrix is matrix
     assert placed([2, 2], spare).lists("x").matrix is not matrix
+
+
+def test_cells_of_several_arenas_are_gathered() -> None:
+    """What a mixture does: any slots of any arenas, to any rows; what nobody fills is filler."""
+    equal, odd = placed([2, 2], Spare(2)), placed([2, 3], Spare(2))
+    for arenas in ((equal, equal), (equal, odd)):
+        cells = [
+            Cells(arenas[0], np.array([4, 0]), np.array([2, 0])),
+            Cells(arenas[1], np.array([5]), np.array([1])),
+        ]
+        step = step_of_cells(cells, 4, ["x"], Ring(2), {"x": np.uint16})
+        width = 2 if arenas[1] is equal else 3
+        assert lists(step, 3) == [[2, 2], [11] * width, [10, 10]]
+        assert step.origin[3].tolist() == [-1] * 3
+        assert step.weight is not None
+        assert step.weight.tolist() == [1, 1, 1, 0]
+
+
+def test_rows_in_order_of_length() -> None:
+    step = together([Segment(placed([3, 1], Spare(2)), 0, 2)])
+    assert [len(row) for row in lists(step.by_length("x", 4), 4)] == [1, 1, 3, 3]
+    assert lists(step.by_length("x", 2), 4) == lists(step, 4)
+
+
+def test_a_buffer_in_use_is_never_given_again() -> None:
+    ring = Ring(2)
+    first = ring.take((2, 3), np.int64)
+    place = first.ctypes.data
+    tensor = torch.from_numpy(first[1:])
+    del first
+    assert ring.take((2, 3), np.int64).ctypes.data != place
+    tensor.fill_(7)
+    del tensor
+    assert place in {ring.take((2, 3), np.int64).ctypes.data for _ in range(2)}

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import ConfigurationError
+from train.mixture import Mixture, PhasePlan, Timeline
+
+weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
+
+
+def slow_reads(plans: list[PhasePlan], lanes: int, positions: int, period: int) -> list[list[tuple[int, int]]]:
+    """(source, lane row) at every position of every lane, counted one by one."""
+    timeline = Timeline(plans, lanes, lanes, period)
+    found = []
+    for lane in range(lanes):
+        read: Counter[int] = Counter()
+        column = []
+        for position in range(positions):
+            phase = timeline.at(position)
+            table = phase.mixture.table
+            source = phase.sources[table[(position - phase.start + lane) % len(table)]]
+            column.append((source, read[source]))
+            read[source] += 1
+        found.append(column)
+    return found
+
+
+def fast_reads(timeline: Timeline, positions: int) -> list[list[tuple[int, int]]]:
+    """The same in closed form, a stretch at a time."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(timeline.lanes)]
+    lanes = np.arange(timeline.lanes)
+    for position in range(positions):
+        phase, at = timeline.at(position), np.array([position])
+        drawn = phase.drawn(lanes, at)[:, 0]
+        for lane, k in enumerate(drawn.tolist()):
+            row = int(phase.rows(k, lanes, at)[lane, 0])
+            found[lane].append((phase.sources[k], row))
+            assert phase.position(k, lane, row) == position
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(weights, st.integers(1, 30)), min_size=1, max_size=3), st.integers(1, 7), st.data())
+def test_every_lane_reads_consecutive_rows_of_every_source(
+    shapes: list[tuple[list[int], int]], lanes: int, data: st.DataObject
+) -> None:
+    """Over phases that are no multiple of the period, nothing is lost and nothing comes twice."""
+    plans, until = [], 0
+    for number, (shares, length) in enumerate(shapes):
+        until += length
+        sources = tuple(data.draw(st.permutations(range(6)))[: len(shares)])
+        last = number + 1 == len(shapes)
+        plans.append(PhasePlan(sources, tuple(map(float, shares)), None if last else until * lanes))
+    timeline = Timeline(plans, lanes, lanes, 128)
+    assert fast_reads(timeline, until) == slow_reads(plans, lanes, until, 128)
+
+
+@settings(max_examples=100, deadline=None)
+@given(weights)
+def test_proportions_are_exact_in_a_period_and_close_before(shares: list[int]) -> None:
+    mixture = Mixture(shares, 1024)
+    assert mixture.counts.sum() == mixture.period
+    assert (abs(mixture.counts - np.array(shares) / sum(shares) * mixture.period) < 1).all()
+    for source, count in enumerate(mixture.counts.tolist()):
+        taken = np.cumsum(mixture.table == source)
+        assert taken[-1] == count
+        exact = np.arange(1, mixture.period + 1) * count / mixture.period
+        assert abs(taken - exact).max() <= 1.1
+        x = np.arange(0, 3 * mixture.period, 7)
+        slow = [int((np.resize(mixture.table, n) == source).sum()) for n in x.tolist()]
+        assert mixture.taken(source, x).tolist() == slow
+        assert [int(mixture.taken(source, np.array(mixture.place(source, n)))) for n in range(count)] == list(
+            range(count)
+        )
+
+
+@settings(max_examples=50, deadline=None)
+@given(weights, st.sampled_from([1, 2, 8, 32, 64]), st.integers(1, 5))
+def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, count: int) -> None:
+    timeline = Timeline([PhasePlan(tuple(range(len(shares))), tuple(map(float, shares)))], lanes, lanes)
+    phase = timeline.phases[0]
+    target = phase.mixture.counts / phase.mixture.period
+    for position in range(0, 40 * count, count):
+        drawn = phase.drawn(np.arange(lanes), np.arange(position, position + count))
+        share = np.bincount(drawn.reshape(-1), minlength=len(shares)) / drawn.size
+        assert (abs(share - target) <= 2.2 / lanes).all()
+
+
+def test_two_equal_sources_are_in_every_batch() -> None:
+    phase = Timeline([PhasePlan((0, 1))], 8, 8).phases[0]
+    for position in range(64):
+        assert np.bincount(phase.drawn(np.arange(8), np.array([position]))[:, 0]).tolist() == [4, 4]
+
+
+def test_lanes_differ_by_few_rows() -> None:
+    phase = Timeline([PhasePlan((0, 1, 2), (5.0, 3.0, 2.0))], 64, 64).phases[0]
+    for position in range(0, 5000, 97):
+        for k in range(3):
+            rows = phase.rows(k, np.arange(64), np.array([position]))
+            assert rows.max() - rows.min() <= 3
+
+
+def test_the_worked_example() -> None:
+    mixture = Mixture((2, 1), 3)
+    assert (mixture.counts.tolist(), mixture.table.tolist()) == ([2, 1], [0, 1, 0])
+
+
+def test_one_source_keeps_all_lanes_together() -> None:
+    plans = [PhasePlan((0,), (), 40), PhasePlan((1,), (), 60), PhasePlan((0,), ())]
+    phases = Timeline(plans, 4, 4).phases
+    assert [phase.uniform for phase in phases] == [True] * 3
+    assert phases[2].rows(0, np.arange(4), np.array([15])).tolist() == [[10]] * 4
+    mixed = Timeline([PhasePlan((0, 1), (), 20), PhasePlan((0,), ())], 4, 4).phases
+    assert not mixed[1].uniform
+
+
+@pytest.mark.parametrize(
+    ("plans", "message"),
+    [
+        ([PhasePlan((0, 1), (1.0, 0.0))], "above 0"),
+        ([PhasePlan((0, 1), (1.0, 1e-6))], "without a place among 4096 rows"),
+        ([PhasePlan((0,)), PhasePlan((1,))], "only the last may go on for ever"),
+        ([PhasePlan((0,), (), 8)], "the last must have no until_samples"),
+        ([PhasePlan((0,), (), 8), PhasePlan((1,), (), 8), PhasePlan((0,))], "ends at 8 samples, but begins at 8"),
+        ([PhasePlan((0,), (), 12, 8), PhasePlan((1,))], "until_samples 12 of phase 0 is not a multiple of 8"),
+        ([PhasePlan((0,), (), 12, 4), PhasePlan((1,), (), None, 8)], "nearest: 8 or 16"),
+    ],
+)
+def test_what_cannot_be_mixed(plans: list[PhasePlan], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Timeline(plans, 4, 4)

@@ -1,0 +1,182 @@
+"""Building batches from a position on: which rows of which sets, gathered, collated and cut to micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from torch import Tensor
+
+from train.arena import Column, Segment
+from train.collate import Batch
+from train.mixture import Phase, Timeline
+from train.ring import Ring
+from train.rounds import Rounds
+from train.step import Cells, Step, step_of_cells, step_of_segments
+
+__all__ = ["Assembly", "Builder", "Collator"]
+
+_ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the price of a batch small
+_VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
+
+
+class Collator(Protocol):
+    """Builds tensors from the list columns it names; `Collate` is the one that training uses."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """List columns to be read."""
+
+    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None) -> dict[str, Tensor]:
+        """Tensors of a micro-batch; `row_weight` None: all rows weigh 1."""
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """How rows become batches.
+
+    Args:
+        micro_batch: rows of one `Batch`.
+        row_values: most values in a row, by which the rows built at once are bounded.
+        dtypes: types of equally long columns; those not named become int64.
+        by_length: whether a rank's rows of a global batch are put in order of length before they are cut.
+        pin: whether tensors are put into page-locked memory, from which a device copies by itself.
+    """
+
+    collate: Collator
+    micro_batch: int
+    row_values: int
+    dtypes: Mapping[str, DTypeLike]
+    by_length: bool
+    pin: bool
+
+
+class Builder:
+    """Builds one global batch after another, a few at a time.
+
+    Args:
+        timeline: which lanes read what.
+        rounds: rows of each source.
+        assembly: how rows become batches.
+        position: first lane row.
+        count: lane rows of a batch; None: as each phase says.
+        default: lane rows of a batch where a phase says nothing.
+        end: no batch begins here or later; None: endless.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        rounds: Sequence[Rounds],
+        assembly: Assembly,
+        position: int,
+        count: int | None,
+        default: int,
+        end: int | None = None,
+    ) -> None:
+        self.timeline, self.rounds, self.assembly = timeline, rounds, assembly
+        self.position = position
+        self._count, self._default, self._end = count, default, end
+        self._lanes = rounds[0].source.lanes
+        self._ring = Ring(6)
+        self._phase: Phase | None = None
+
+    def count(self, position: int) -> int:
+        """Lane rows of the global batch at a position."""
+        if self._count is not None:
+            return self._count
+        size = self.timeline.at(position).global_batch
+        return self._default if size is None else size // self.timeline.lanes
+
+    def __call__(self) -> list[list[Batch]]:
+        """The next global batches, each as the rank's micro-batches."""
+        position, count = self.position, self.count(self.position)
+        phase = self._enter(self.timeline.at(position))
+        lanes = self._lanes[1] - self._lanes[0]
+        most = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values) // (lanes * count))
+        if phase.stop is not None:
+            most = min(most, (phase.stop - position) // count)
+        if phase.uniform:
+            (source,) = phase.sources
+            rounds, row = self.rounds[source], position - phase.start + int(phase.base[0, 0])
+            batches = max(1, min(most, rounds.left(row) // count))
+            segments = rounds.segments(row, batches * count)
+            epochs = [(row + n * count) / rounds.source.order.lane_rows for n in range(1, batches + 1)]
+            step = self._step(segments, (batches, lanes, count))
+        else:
+            if self._end is not None:
+                most = min(most, -(-(self._end - position) // count))
+            batches = max(1, most)
+            step = self._mixed(phase, position, batches, count)
+            epochs = [self._epoch(phase, position + n * count) for n in range(1, batches + 1)]
+        if self.assembly.by_length:
+            step = step.by_length("input_ids", lanes * count)
+        self.position = position + batches * count
+        rows, samples = lanes * count, self.timeline.lanes * count
+        return [
+            self._batches(step, n * rows, rows, position * self.timeline.lanes + (n + 1) * samples, epoch)
+            for n, epoch in enumerate(epochs)
+        ]
+
+    def _enter(self, phase: Phase) -> Phase:
+        """Let go of sets that a new phase does not read."""
+        if phase is not self._phase:
+            for number, rounds in enumerate(self.rounds):
+                if number not in phase.sources:
+                    rounds.clear()
+            self._phase = phase
+        return phase
+
+    def _step(self, segments: Sequence[Segment], shape: tuple[int, int, int]) -> Step:
+        return step_of_segments(segments, shape, self.assembly.collate.columns, self._ring, self.assembly.dtypes)
+
+    def _mixed(self, phase: Phase, position: int, batches: int, count: int) -> Step:
+        """Rows of several sets: for each set those that its lanes take, from the rounds they stand in."""
+        lanes = np.arange(*self._lanes)
+        positions = np.arange(position, position + batches * count)
+        drawn = phase.drawn(lanes, positions)
+        place = positions - position
+        target = place // count * (len(lanes) * count) + np.arange(len(lanes))[:, None] * count + place % count
+        cells: list[Cells] = []
+        for k, source in enumerate(phase.sources):
+            lane, at = np.nonzero(drawn == k)
+            if len(lane):
+                row = phase.rows(k, lanes, positions)[lane, at]
+                cells += _found(self.rounds[source], row, lane, target[lane, at])
+        assembly = self.assembly
+        return step_of_cells(cells, target.size, assembly.collate.columns, self._ring, assembly.dtypes)
+
+    def _batches(self, step: Step, start: int, rows: int, samples: int, epoch: float) -> list[Batch]:
+        assembly, collate = self.assembly, self.assembly.collate
+        batches = []
+        for at in range(start, start + rows, assembly.micro_batch):
+            columns, weight, origin = step.micro_batch(at, at + assembly.micro_batch)
+            tensors = collate(columns, weight)
+            if assembly.pin:
+                tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+            batches.append(Batch(tensors, tensors["row_weight"], origin, samples, epoch))
+        return batches
+
+    def _epoch(self, phase: Phase, position: int) -> float:
+        """Epochs at a position of the set that was read most often among those of the phase."""
+        at, lane = np.array([position]), np.zeros(1, np.int64)
+        sources = enumerate(phase.sources)
+        return max(phase.rows(k, lane, at).item() / self.rounds[n].source.order.lane_rows for k, n in sources)
+
+
+def _found(rounds: Rounds, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]) -> list[Cells]:
+    """Where lane rows of a set stand in its rounds."""
+    first = int(row.min())
+    found: list[Cells] = []
+    before = 0
+    for segment in rounds.segments(first, int(row.max()) - first + 1):
+        length = segment.stop - segment.start
+        inside = np.flatnonzero((row - first >= before) & (row - first < before + length))
+        if len(inside):
+            slots = lane[inside] * segment.arena.length + row[inside] - first - before + segment.start
+            found.append(Cells(segment.arena, slots, target[inside]))
+        before += length
+    return found

@@ -1,0 +1,203 @@
+"""Several shard sets in one stream: in exact proportions, one after another, or both; pure arithmetic.
+
+Every set keeps an order of its own over the same lanes. A mixture says which set a lane reads at a position, so that
+each lane reads consecutive lane rows of each set: what holds for one set (every row once an epoch, one integer of
+state) holds for each set of a mixture. A timeline puts mixtures one after another; a set that comes back goes on where
+it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ConfigurationError
+
+__all__ = ["PERIOD", "Mixture", "Phase", "PhasePlan", "Timeline"]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+PERIOD: Final = 4096
+"""Lane rows after which a mixture's pattern repeats; weights are rounded to multiples of 1 / PERIOD."""
+
+
+class Mixture:
+    """The pattern in which lanes read several sources; source(lane, x) = table[(x + lane) mod period].
+
+    Weights become counts over a period by largest remainders. The table always takes the source that is furthest
+    behind its share, so any stretch of it holds each source in proportion to within about one row.
+
+    Args:
+        weights: relative share of each source, all above 0.
+        period: length of the pattern; one source alone needs 1.
+
+    Raises:
+        ConfigurationError: a weight is not positive, or so small that it has no place in a period.
+
+    Example: weights (2, 1) over a period of 3 give counts [2, 1] and the table [0, 1, 0].
+    """
+
+    def __init__(self, weights: Sequence[float], period: int = PERIOD) -> None:
+        if not weights or min(weights) <= 0:
+            raise ConfigurationError(f"weights: expected numbers above 0, got {list(weights)}")
+        self.period = 1 if len(weights) == 1 else period
+        self.counts = _largest_remainders(weights, self.period)
+        if not self.counts.all():
+            raise ConfigurationError(
+                f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a place among "
+                f"{self.period} rows; give it at least 1/{self.period} of the sum"
+            )
+        self.table = _interleaved(self.counts)
+        self._prefix = np.zeros((len(weights), self.period + 1), np.int64)
+        for source in range(len(weights)):
+            np.cumsum(self.table == source, out=self._prefix[source, 1:])
+        self._places = [np.flatnonzero(self.table == source) for source in range(len(weights))]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def taken(self, source: int, x: Int64) -> Int64:
+        """How often a source stands among the first x entries of the endless table."""
+        period, inside = np.divmod(x, self.period)
+        taken: Int64 = period * self.counts[source] + self._prefix[source, inside]
+        return taken
+
+    def place(self, source: int, number: int) -> int:
+        """Index, in the endless table, of a source's entry `number`: the inverse of `taken`."""
+        period, inside = divmod(number, int(self.counts[source]))
+        return period * self.period + int(self._places[source][inside])
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """What a phase should be.
+
+    Args:
+        sources: numbers of its sources, each once.
+        weights: their shares; empty: equal ones.
+        until_samples: position of the stream at which the phase ends; None: never, only for the last.
+        global_batch: rows of a step; None: the stream's own.
+    """
+
+    sources: tuple[int, ...]
+    weights: tuple[float, ...] = ()
+    until_samples: int | None = None
+    global_batch: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Lane rows `start .. stop` of a stream (None: no end). `base[k, lane]` = lane rows of source k read before."""
+
+    start: int
+    stop: int | None
+    sources: tuple[int, ...]
+    mixture: Mixture
+    global_batch: int | None
+    base: Int64
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether all lanes read the same lane row at a position: one source that was never mixed before."""
+        return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
+
+    def drawn(self, lanes: Int64, positions: Int64) -> Int64:
+        """Which of the phase's sources each lane reads, shape [lanes, positions]."""
+        drawn: Int64 = self.mixture.table[(positions - self.start + lanes[:, None]) % self.mixture.period]
+        return drawn
+
+    def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
+        """Next lane row of source k for each lane at each position, shape [lanes, positions]."""
+        lane = lanes[:, None]
+        before = self.base[k][lane] - self.mixture.taken(k, lane)
+        rows: Int64 = before + self.mixture.taken(k, positions - self.start + lane)
+        return rows
+
+    def position(self, k: int, lane: int, row: int) -> int | None:
+        """Position at which a lane reads a lane row of source k in this phase, None if it does not."""
+        number = row - int(self.base[k, lane]) + int(self.mixture.taken(k, np.array(lane)))
+        if row < self.base[k, lane]:
+            return None
+        position = self.start + self.mixture.place(k, number) - lane
+        return position if self.stop is None or position < self.stop else None
+
+
+class Timeline:
+    """Phases one after another.
+
+    Args:
+        plans: the phases in order.
+        lanes: L.
+        global_batch: rows of a step where a phase says nothing.
+        period: of the mixtures.
+
+    Raises:
+        ConfigurationError: a phase ends before it begins, or where no whole batch ends.
+    """
+
+    def __init__(self, plans: Sequence[PhasePlan], lanes: int, global_batch: int, period: int = PERIOD) -> None:
+        self.lanes = lanes
+        self.phases: list[Phase] = []
+        read: dict[int, Int64] = {}
+        start = 0
+        for number, plan in enumerate(plans):
+            stop = _checked_stop(plans, number, start * lanes, lanes, plan.global_batch or global_batch)
+            mixture = Mixture(plan.weights or (1.0,) * len(plan.sources), period)
+            base = np.stack([read.get(source, np.zeros(lanes, np.int64)) for source in plan.sources])
+            phase = Phase(start, stop, plan.sources, mixture, plan.global_batch, base)
+            self.phases.append(phase)
+            if stop is not None:
+                for k, source in enumerate(plan.sources):
+                    read[source] = phase.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                start = stop
+
+    def at(self, position: int) -> Phase:
+        """The phase of a position."""
+        return next(phase for phase in reversed(self.phases) if position >= phase.start)
+
+
+def _checked_stop(plans: Sequence[PhasePlan], number: int, start: int, lanes: int, global_batch: int) -> int | None:
+    until = plans[number].until_samples
+    if until is None:
+        if number + 1 < len(plans):
+            raise ConfigurationError(f"phases: only the last may go on for ever, phase {number} has no until_samples")
+        return None
+    if number + 1 == len(plans):
+        raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")
+    if until <= start:
+        raise ConfigurationError(f"phases: phase {number} ends at {until} samples, but begins at {start}")
+    following = plans[number + 1].global_batch or global_batch
+    for size in (global_batch, lanes, following):
+        if until % size:
+            raise ConfigurationError(
+                f"phases: until_samples {until} of phase {number} is not a multiple of {size}, "
+                f"{'the lanes' if size == lanes else 'a global batch on one of its sides'}; "
+                f"nearest: {until // size * size} or {(until // size + 1) * size}"
+            )
+    return until // lanes
+
+
+def _largest_remainders(weights: Sequence[float], total: int) -> Int64:
+    """Whole numbers in proportion to the weights that add up to `total`; ties by index."""
+    exact = np.asarray(weights, np.float64) / sum(weights) * total
+    counts = np.floor(exact).astype(np.int64)
+    behind = np.argsort(-(exact - counts), kind="stable")
+    counts[behind[: total - int(counts.sum())]] += 1
+    return counts
+
+
+def _interleaved(counts: Int64) -> Int64:
+    """Each source `counts` times, always the one that is furthest behind; ties by index."""
+    period = int(counts.sum())
+    table = np.empty(period, np.int64)
+    behind = np.zeros(len(counts), np.int64)
+    for place in range(period):
+        behind += counts
+        table[place] = source = int(np.argmax(behind))
+        behind[source] -= period
+    return table

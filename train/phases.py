@@ -1,0 +1,80 @@
+"""Which shard sets a stream reads, in which shares and until when."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.errors import ConfigurationError
+from pipeline.shards import ShardSet
+from train.mixture import PhasePlan
+
+__all__ = ["DataPhase", "as_phases", "data_digest", "distinct_sets", "phase_plans"]
+
+
+@dataclass(frozen=True)
+class DataPhase:
+    """One phase of the data; one phase of one set is the usual case.
+
+    Args:
+        sets: shard sets that are mixed, each once.
+        weights: their shares; empty: equal ones.
+        until_samples: position at which the phase ends; None for the last.
+        global_batch: rows of a step; None: the stream's own.
+    """
+
+    sets: tuple[ShardSet, ...]
+    weights: tuple[float, ...] = ()
+    until_samples: int | None = None
+    global_batch: int | None = None
+
+
+def as_phases(data: ShardSet | Sequence[DataPhase]) -> list[DataPhase]:
+    """One set alone is one endless phase of it."""
+    return [DataPhase((data,))] if isinstance(data, ShardSet) else list(data)
+
+
+def distinct_sets(phases: Sequence[DataPhase]) -> list[ShardSet]:
+    """The sets of all phases, each once, in order of appearance; the place in this list is a set's source number."""
+    found: dict[tuple[str, str], ShardSet] = {}
+    for phase in phases:
+        for shards in phase.sets:
+            found.setdefault(_key(shards), shards)
+    return list(found.values())
+
+
+def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
+    """The phases with numbers in place of sets.
+
+    Raises:
+        ConfigurationError: a set stands twice in one phase, or weights and sets are not equally many.
+    """
+    keys = [_key(shards) for shards in distinct_sets(phases)]
+    plans = []
+    for phase in phases:
+        sources = tuple(keys.index(_key(shards)) for shards in phase.sets)
+        if len(set(sources)) < len(sources):
+            names = [shards.manifest.name for shards in phase.sets]
+            raise ConfigurationError(f"a shard set stands twice in one mixture ({names}): give it a larger weight")
+        if phase.weights and len(phase.weights) != len(sources):
+            raise ConfigurationError(f"weights: expected one for each of {len(sources)} sets, got {phase.weights}")
+        plans.append(PhasePlan(sources, phase.weights, phase.until_samples, phase.global_batch))
+    return plans
+
+
+def data_digest(phases: Sequence[DataPhase]) -> str:
+    """SHA-256 (hex) of everything that decides which rows come when, besides seed and lanes."""
+    facts: Any = [
+        [[_key(shards) for shards in phase.sets], phase.weights, phase.until_samples, phase.global_batch]
+        for phase in phases
+    ]
+    if len(phases) == 1 and len(phases[0].sets) == 1:
+        facts = _key(phases[0].sets[0])
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _key(shards: ShardSet) -> tuple[str, str]:
+    return (shards.manifest.name, shards.digest)

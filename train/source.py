@@ -1,0 +1,152 @@
+"""One shard set as the stream sees it: its order, this rank's lanes, and what becomes of a block that is read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.example import ExampleBatch, Rows
+from pipeline.shards import CorruptBlock, ShardSet
+from pipeline.shards.columns import cut
+from train.arena import Arena
+from train.order import BlockOrder, Load, LogicalBlocks, Piece
+
+__all__ = ["OnCorrupt", "Source", "StreamStats", "Transform"]
+
+Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
+"""Online corruption: (rows, a variant for each) to examples and, for each, 0 or why it was skipped."""
+OnCorrupt: TypeAlias = Literal["raise", "mask"]
+_REREADS = 2
+_PAUSE_S = 0.05
+
+
+@dataclass
+class StreamStats:
+    """Counters since the stream was opened, over all its sets."""
+
+    wait_seconds: float = 0.0
+    blocks: int = 0
+    bytes: int = 0
+    in_flight: int = 0
+    masked_blocks: int = 0
+    skipped_rows: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a load needs to know: the set, its order, the rank's lanes, and what becomes of the rows.
+
+    Args:
+        number: of the set among those of the stream.
+        on_corrupt: `raise`, or `mask`: rows of a block that cannot be read come as filler, nothing else moves.
+        max_corrupt_fraction: share of the set's blocks that may be masked before the stream gives up.
+    """
+
+    shards: ShardSet
+    order: BlockOrder
+    blocks: LogicalBlocks
+    lanes: tuple[int, int]
+    columns: Sequence[str]
+    transform: Transform | None
+    stats: StreamStats
+    number: int = 0
+    on_corrupt: OnCorrupt = "raise"
+    max_corrupt_fraction: float = 1e-4
+    buffers: list[bytearray] = field(default_factory=list)
+    """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
+    masked: set[int] = field(default_factory=set)
+    """Blocks found corrupt since the stream was opened."""
+
+    def origin(self, load: Load) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Shuffled order of the load's rows in its logical block, and their origin [n, 3]."""
+        order = self.order.row_order(load.epoch, load.block)[load.start : load.stop]
+        blocks, rows = self.blocks.stored(load.block)
+        origin = np.empty((len(order), 3), np.int64)
+        origin[:, 0], origin[:, 1], origin[:, 2] = self.number, blocks[order], rows[order]
+        return order, origin
+
+    def fill(self, load: Load, arena: Arena) -> None:
+        """Read a logical block and place the rank's rows of it."""
+        pieces = self.blocks.pieces(load.block)
+        buffer = self._buffer()
+        parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
+        slots, (order, origin) = load.slots, self.origin(load)
+        if any(part is None for part in parts):
+            kept, order = _without(pieces, parts, order)
+            origin, slots = origin[kept], arena.slots(slots)[kept]
+        found = [part for part in parts if part is not None]
+        if found and len(order):
+            rows = found[0] if len(found) == 1 else Rows.concatenate(found)
+            if self._place(load, arena, rows, slots, order, origin):
+                self.buffers.append(buffer)
+
+    def _place(
+        self,
+        load: Load,
+        arena: Arena,
+        rows: Rows,
+        slots: NDArray[np.int64] | slice,
+        order: NDArray[np.int64],
+        origin: NDArray[np.int64],
+    ) -> bool:
+        weight = np.ones(len(order), np.float32)
+        if self.transform is not None:
+            if len(order) < len(rows):  # other ranks' rows are cut away before the work, not after it
+                rows, order = rows.take(order), np.arange(len(order))
+            variants = np.full(len(rows), load.epoch % 65536, np.uint16)
+            rows, skips = self.transform(rows, variants)
+            weight = (skips[order] == 0).astype(np.float32)
+            with self.stats.lock:
+                self.stats.skipped_rows += int(len(weight) - weight.sum())
+        return arena.place(slots, rows.columns, order, weight, origin) and self.transform is None
+
+    def _read(self, piece: Piece, buffer: bytearray | None) -> Rows | None:
+        """Rows of a piece, which may be views of `buffer`; None for a masked block."""
+        if piece.block in self.shards.quarantined or piece.block in self.masked:
+            return None
+        columns = self.columns if self.transform is None else None
+        for attempt in range(_REREADS + 1):
+            try:
+                rows = self.shards.read_block(piece.block, buffer, columns)
+                break
+            except CorruptBlock:
+                if attempt == _REREADS:
+                    if self.on_corrupt == "raise" or not self._may_mask(piece.block):
+                        raise
+                    return None
+                time.sleep(_PAUSE_S * (attempt + 1))
+        with self.stats.lock:
+            self.stats.blocks += 1
+            self.stats.bytes += int(self.shards.index.length[piece.block])
+        whole = piece.start == 0 and piece.stop == len(rows)
+        return rows if whole else cut(rows, piece.start, piece.stop)
+
+    def _may_mask(self, block: int) -> bool:
+        """Remember a corrupt block; whether so many may be masked."""
+        with self.stats.lock:
+            self.masked.add(block)
+            self.stats.masked_blocks += 1
+            return len(self.masked) <= self.max_corrupt_fraction * len(self.shards.index)
+
+    def _buffer(self) -> bytearray:
+        try:  # not a test first: another thread may take the last one in between
+            return self.buffers.pop()
+        except IndexError:
+            return self.shards.buffer()
+
+
+def _without(
+    pieces: Sequence[Piece], parts: Sequence[Rows | None], order: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places in `order` whose rows could be read, and where those rows stand in what was read."""
+    present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
+    where = np.cumsum(present) - 1
+    kept = np.flatnonzero(present[order])
+    return kept, where[order[kept]]

@@ -1,0 +1,49 @@
+"""Which stored rows stand at a position of a stream, in closed form: no block is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from train.mixture import Phase
+from train.source import Source
+
+__all__ = ["origins"]
+
+
+def origins(phase: Phase, sources: Sequence[Source], position: int, count: int) -> NDArray[np.int64]:
+    """Origin [lanes x count, 3] (source, stored block, row) of `count` lane rows of all lanes; -1 for filler.
+
+    Args:
+        phase: the phase of the position.
+        sources: all sources of the stream, each with all lanes.
+        position: first lane row.
+        count: lane rows of the global batch.
+    """
+    first, last = sources[0].lanes
+    lanes, positions = np.arange(first, last), np.arange(position, position + count)
+    drawn = phase.drawn(lanes, positions)
+    origin = np.full((len(lanes), count, 3), -1, np.int64)
+    for k, number in enumerate(phase.sources):
+        lane, at = np.nonzero(drawn == k)
+        rows = phase.rows(k, lanes, positions)[lane, at]
+        origin[lane, at] = _of_source(sources[number], lane, rows)
+    return origin.reshape(-1, 3)
+
+
+def _of_source(source: Source, lane: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Origin of one lane row of each of the given lanes."""
+    origin = np.full((len(rows), 3), -1, np.int64)
+    lanes = source.lanes[1] - source.lanes[0]
+    left = np.ones(len(rows), np.bool_)
+    while left.any():
+        turn = source.order.round_at(int(rows[left].min()))
+        here = left & (rows < turn.start + turn.length)
+        table = np.full((lanes * turn.length, 3), -1, np.int64)
+        for load in source.order.loads(turn, *source.lanes):
+            table[load.slots] = source.origin(load)[1]
+        origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
+        left &= ~here
+    return origin
