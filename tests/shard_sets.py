@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.example import Ragged, Rows
+from pipeline.seeding import mix
 from pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
 from pipeline.stage import Output
 
@@ -47,6 +48,12 @@ def rows(uids: Sequence[int], lengths: Sequence[int] | int = 8) -> Rows:
     sizes = [lengths] * len(uids) if isinstance(lengths, int) else lengths
     lists = [ids_of(uid, size) for uid, size in zip(uids, sizes, strict=True)]
     return Rows(fixed(np.asarray(uids, np.uint64)), {"input_ids": Ragged.from_lists(lists, np.uint16)})
+
+
+def ordered(uids: Sequence[int]) -> Rows:
+    """Rows of 3 to 7 ids as shards hold them: in order of the hash of their uid."""
+    order = np.argsort(mix(np.array(uids, np.uint64)))
+    return rows([uids[place] for place in order], [3 + place % 5 for place in range(len(uids))])
 
 
 def write_set(

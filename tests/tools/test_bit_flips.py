@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ClozelineError, IntegrityError
-from pipeline.seeding import mix
 from pipeline.shards import open_shards
-from tests.shard_sets import objective, rows, write_set
+from tests.shard_sets import objective, ordered, write_set
 from tools.validate_shards import validate
-
-
-def in_hash_order(uids: range):
-    """Rows as shards hold them: in order of the hash of their uid."""
-    order = np.argsort(mix(np.array(uids, np.uint64)))
-    return rows([uids[place] for place in order], [3 + place % 5 for place in range(len(uids))])
 
 
 @pytest.fixture(params=["arrow none", "arrow zstd", "tar none", "tar zstd"])
@@ -26,9 +19,18 @@ def folder(tmp_path, request) -> Path:
     """A small set whose manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII."""
     container, codec = request.param.split()
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
-    shards = [in_hash_order(range(1, 12)), in_hash_order(range(12, 17))]
+    shards = [ordered(range(1, 12)), ordered(range(12, 17))]
     write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))
     return tmp_path / "set"
+
+
+def mistake(folder: Path) -> str:
+    """What a check of the set says is wrong, if anything."""
+    try:
+        validate(folder)
+    except ClozelineError as error:
+        return str(error)
+    return ""
 
 
 def silent_flips(folder: Path, bits: list[int]) -> list[str]:
@@ -43,11 +45,8 @@ def silent_flips(folder: Path, bits: list[int]) -> list[str]:
         damaged = bytearray(whole[number])
         damaged[place] ^= 1 << bit % 8
         files[number].write_bytes(damaged)
-        try:
-            validate(folder)
+        if str(folder) not in mistake(folder):
             silent.append(f"{files[number].name}: bit {bit % 8} of byte {place}")
-        except ClozelineError as error:
-            assert str(folder) in str(error)
         files[number].write_bytes(whole[number])
     return silent
 

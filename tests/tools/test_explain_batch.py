@@ -1,0 +1,132 @@
+"""What the tool says of a batch is what the stream delivers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+
+from pipeline.shards import open_shards
+from pipeline.tokenizers import load_tokenizer
+from tests.shard_sets import toy_set
+from tests.tools.small_run import documents, example_sets
+from tests.train.synthetic import plain_config
+from tools.explain_batch import explain, main
+from tools.feed import Feed
+from train.stream import Stream
+
+
+def delivered(shards, seed, lanes, global_batch, steps):
+    """Origin of every row of each batch, by a real stream."""
+    with Stream(shards, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
+                micro_batch=global_batch, io_threads=0) as stream:  # fmt: skip
+        return [np.concatenate([batch.origin for batch in stream.next_step()])[:, 1:] for _ in range(steps)]
+
+
+@pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
+def test_batches_are_those_of_the_stream(tmp_path, sizes, lanes, global_batch):
+    shards = toy_set(tmp_path, sizes)
+    feed = Feed(shards, 5, lanes, global_batch)
+    fillers = 0
+    for step, origin in enumerate(delivered(shards, 5, lanes, global_batch, 20)):
+        visits = feed.batch(step * global_batch)
+        assert [visit.stored or (-1, -1) for visit in visits] == [tuple(row) for row in origin.tolist()]
+        assert [visit.place for visit in visits] == list(range(global_batch))
+        fillers += sum(visit.stored is None for visit in visits)
+    assert fillers == 20 * global_batch // (feed.order.lane_rows * lanes) * (feed.order.lane_rows * lanes - len(shards))
+
+
+def test_rows_are_named_with_document_source_and_text(shard_sets):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    shards, tokenizer = open_shards(manifest), load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    feed = Feed(shards, 3, 4, 8)
+    known = {document.uid.hex(): document for document in documents()}
+    for facts, visit in zip(explain(feed, 16, tokens=1000), feed.batch(16), strict=True):
+        block, place = visit.stored
+        row = shards.read_block(block).row(place)
+        assert facts["sample"] == f"{int(row.fixed['uid']):016x}"
+        assert facts["variant"] == row.fixed["variant"]
+        assert facts["shard"] == shards.shard_path(int(shards.index.shard[block])).name
+        assert (facts["block"], facts["row"]) == (shards.index.block[block], place)
+        assert facts["documents"] == max(1, len(row.columns.get("document_starts", ())))
+        document = known[facts["document"]]
+        assert (facts["source"], facts["source_offset"], facts["url"]) == (
+            document.source, document.offset, document.url,
+        )  # fmt: skip
+        decoded = tokenizer.decode(row["input_ids"].tolist())
+        assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
+    assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
+
+
+def run_directory(tmp_path, manifest, seen):
+    run = tmp_path / "run"
+    run.mkdir()
+    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    (run / "metrics.jsonl").write_text(f'{{"step": 2, "samples": {seen}}}\n{{"step":')
+    return run
+
+
+def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    run = run_directory(tmp_path, manifest, 16)
+    for step, state in ((2, "read already"), (3, "not read yet")):
+        assert main(["--run", str(run), "--step", str(step)]) == 0
+        out = capsys.readouterr().out
+        assert f"samples {8 * step - 8} to {8 * step}, step {step}, {state}" in out
+        assert "http://site.example/" in out
+    assert main(["--run", str(run), "--samples", "16", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == explain(Feed(open_shards(manifest), 3, 4, 8), 16)
+
+
+def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):
+    folder = str(toy_set(tmp_path, [3]).path)
+    assert main([folder, "--samples", "0", "--global-batch", "4"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("filler row, weight 0") == 1
+    assert out.count("input_ids: ") == 3
+    assert "17 30 43" in out  # ids of uid 1
+
+
+def test_samples_before_corruption_can_be_explained(shard_sets, capsys):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    assert main([str(samples), "--step", "1"]) == 0
+    assert capsys.readouterr().out.count("ids: ") == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["SET"], "expected --samples N or --step N"),
+        (["SET", "--samples", "0", "--step", "1"], "expected --samples N or --step N"),
+        (["SET", "--samples", "9", "--global-batch", "4"], "expected a multiple of the 4 lanes"),
+        (["SET", "--samples", "-4"], "expected a whole number"),
+        (["SET", "--step", "0"], "expected a number above 0"),
+        (["SET", "--step", "1", "--lanes", "3"], "--lanes 3: expected a divisor of the global batch 64"),
+        (["SET", "--step", "1", "--lane", "64"], "--lane 64: expected a lane below 64"),
+        (["--step", "1"], "expected a MANIFEST or --run DIR"),
+        (["SET", "--run", "RUN", "--step", "1"], "expected a MANIFEST or --run DIR"),
+        (["--run", "SET", "--step", "1"], "expected a run directory with config.yaml"),
+        (["--run", "SET", "--seed", "1", "--step", "1"], "--seed: the run's own value is taken"),
+    ],
+)
+def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
+    folder = toy_set(tmp_path / "set", [9]).path.parent
+    assert main([str(folder) if word == "SET" else word for word in arguments]) == 64
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_damaged_block_is_named(shard_sets, tmp_path, capsys):
+    folder = shutil.copytree(example_sets(shard_sets)["causal_lm"][0].parent, tmp_path / "set")
+    for path in folder.glob("shard-*"):
+        content = bytearray(path.read_bytes())
+        content[-2000] ^= 1
+        path.write_bytes(content)
+    assert main([str(folder), "--step", "1", "--global-batch", "102", "--lanes", "1"]) == 65
+    assert "expected xxh3-128" in capsys.readouterr().err
