@@ -14,7 +14,7 @@ from tools.command import Arguments
 
 ROOT = Path(__file__).parents[2]
 TOOLS = sorted(
-    path.stem for path in (ROOT / "tools").glob("*.py") if "run_tool(parser" in path.read_text(encoding="utf-8")
+    path.stem for path in (ROOT / "tools").glob("*.py") if "return run_tool(parser" in path.read_text(encoding="utf-8")
 )
 
 
