@@ -23,6 +23,7 @@ __all__ = [
     "draw",
     "offsets_of",
     "permute",
+    "permute_near",
     "reorder",
     "roles",
     "rows_of",
@@ -172,16 +173,43 @@ def _place(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any]
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """For each row a uniform permutation of 0..counts[i]-1 (uint16): the numbers in the order of their words."""
+    return _sorted_numbers(counts, _numbered_words(keys, stream, counts))
+
+
+def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Ragged:
+    """For each row a permutation of 0..counts[i]-1 (uint16) that moves no number farther than `distance`.
+
+    The numbers i in the order of i + u * (distance + 1), with u the high 32 bits of word i as a fraction (local shuffle
+    of arXiv 1711.00043). Rows of c numbers need c + distance <= 65,535.
+    """
+    return _sorted_numbers(counts, _near_words(keys, stream, counts, distance))
+
+
+def _near_words(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iterator[tuple[Any, UInt64]]:
+    for rows, numbered in _numbered_words(keys, stream, counts):
+        places = np.arange(numbered.shape[1], dtype=np.uint64)
+        numbered >>= np.uint64(32)
+        numbered *= np.uint64(distance + 1)
+        numbered += places << np.uint64(32)
+        numbered <<= np.uint64(16)
+        numbered |= places
+        numbered[places >= counts[rows].astype(np.uint64)[:, None]] = _NEVER
+        yield rows, numbered
+
+
+def _sorted_numbers(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
+    """The low 16 bits of each row's words, in the order of the words."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
-    for rows, words in _numbered_words(keys, stream, counts):
-        words.sort(axis=1)
-        if (counts[rows] == words.shape[1]).all():
-            _place(values, offsets, rows, (words & _LOW).astype(np.uint16))
+    for rows, numbered in batches:
+        numbered.sort(axis=1)
+        numbers = (numbered & _LOW).astype(np.uint16)
+        if (counts[rows] == numbers.shape[1]).all():
+            _place(values, offsets, rows, numbers)
             continue
-        inside = np.arange(words.shape[1]) < counts[rows][:, None]
-        places = offsets[:-1][rows][:, None] + np.arange(words.shape[1])
-        values[places[inside]] = (words & _LOW).astype(np.uint16)[inside]
+        inside = np.arange(numbers.shape[1]) < counts[rows][:, None]
+        places = offsets[:-1][rows][:, None] + np.arange(numbers.shape[1])
+        values[places[inside]] = numbers[inside]
     return Ragged(values, offsets)
 
 
@@ -239,7 +267,14 @@ def slots(keys: UInt64, kept: Int64, counts: Int64) -> Ragged:
 
 
 def roles(
-    keys: UInt64, original: Ragged, *, mask: int, replaceable: Int64, mask_ppm: int, random_ppm: int
+    keys: UInt64,
+    original: Ragged,
+    *,
+    mask: int,
+    replaceable: Int64,
+    mask_ppm: int,
+    random_ppm: int,
+    decided_by: Int64 | None = None,
 ) -> NDArray[Any]:
     """What stands in place of each selected token: [MASK], a random id or the token itself; flat, dtype of the ids.
 
@@ -252,11 +287,14 @@ def roles(
         replaceable: ids a random replacement is drawn from; it may equal the original.
         mask_ppm: share of [MASK] in parts per million.
         random_ppm: share of random ids in parts per million.
+        decided_by: for each token the (flat) one whose draw decides its role too; None: each draws its own. Random ids
+            are each token's own in any case.
     """
     if mask_ppm == MILLION:
         return np.full_like(original.values, mask)
     words = draw(keys, ROLES, original.lengths)
-    masked, changed = _share(words, mask_ppm), _share(words, mask_ppm + random_ppm)
+    deciding = words if decided_by is None else words[decided_by]
+    masked, changed = _share(deciding, mask_ppm), _share(deciding, mask_ppm + random_ppm)
     result = np.where(masked, original.values.dtype.type(mask), original.values)
     drawn = np.flatnonzero(changed & ~masked)
     result[drawn] = replaceable[below(words[drawn] & np.uint64(0xFFFFFFFF), len(replaceable))]

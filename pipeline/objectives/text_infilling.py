@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, localcontext
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -13,14 +12,15 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
 from pipeline.example import Feature, Ragged
-from pipeline.kernels import choose, draw, offsets_of, permute, roles, rows_of, running, within
+from pipeline.kernels import choose, offsets_of, permute, roles, rows_of, running
 from pipeline.objectives import Draws
 from pipeline.rates import MeanLength, Rate, count, parts_per_million, thousandths
-from pipeline.seeding import LENGTHS, ORDERS, SLOTS
+from pipeline.seeding import ORDERS, SLOTS
+from pipeline.span_lengths import lengths_until, merged, poisson_thresholds
 from pipeline.vocabulary import Vocabulary
 from pipeline.weaving import span_mask, starts_in_rows, weave
 
-__all__ = ["TextInfilling", "poisson_thresholds"]
+__all__ = ["TextInfilling"]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
@@ -132,29 +132,13 @@ class TextInfilling(DenoisingPair):
         """Start and length of each span, in units of its row and in their order."""
         noise = count(units, self._rate, np.maximum(1, units - 1))
         kept = units - noise
-        lengths = _fit(self._drawn_lengths(keys, noise), np.minimum(kept + 1, noise))
+        drawn = lengths_until(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
+        lengths = merged(drawn, np.minimum(kept + 1, noise))
         spans = lengths.lengths
         order = permute(keys, spans, ORDERS)
         shuffled = lengths.values[order.values + np.repeat(lengths.offsets[:-1], spans)]
         gaps = choose(keys, kept + 1, spans, SLOTS)
         return Ragged(gaps.values + running(shuffled, lengths.offsets), gaps.offsets), shuffled
-
-    def _drawn_lengths(self, keys: UInt64, noise: Int64) -> Ragged:
-        """Lengths until their sum reaches `noise`, the last one cut."""
-        words = 32 + (1500 * noise + self._mean - 1) // self._mean
-        while True:
-            offsets = offsets_of(words)
-            drawn = np.searchsorted(self._thresholds, draw(keys, LENGTHS, words) >> np.uint64(32), side="right")
-            before = running(drawn, offsets)
-            wanted = np.repeat(noise, words)
-            totals = before[offsets[1:] - 1] + drawn[offsets[1:] - 1]
-            if (totals >= noise).all():
-                break
-            words = np.where(totals < noise, 2 * words, words)
-        used = before < wanted
-        lengths = np.minimum(drawn, wanted - before)[used]
-        row = np.repeat(np.arange(len(noise)), words)[used]
-        return Ragged(lengths, offsets_of(np.bincount(row, minlength=len(noise))))
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
         """Cut the marks out and open the spans again."""
@@ -166,39 +150,3 @@ class TextInfilling(DenoisingPair):
         restored = np.full(size, LOST, dtype=np.int64)
         restored[~span_mask(size, starts, lengths)] = np.delete(content, marks)
         return restored
-
-
-def _fit(lengths: Ragged, most: Int64) -> Ragged:
-    """At most `most` spans a row: drop zero lengths (last first), then merge the last ones."""
-    spans = lengths.lengths
-    if (spans <= most).all():
-        return lengths
-    zero = lengths.values == 0
-    zeros_before = running(zero, lengths.offsets)
-    zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
-    rows = rows_of(lengths)
-    excess = np.minimum(zeros, np.maximum(spans - most, 0))
-    keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
-    left = Ragged(lengths.values[keep], offsets_of(spans - excess))
-    counts = np.minimum(left.lengths, most)
-    place = np.minimum(within(left.lengths), (most - 1)[rows_of(left)])
-    offsets = offsets_of(counts)
-    merged = np.bincount(place + offsets[rows_of(left)], left.values, minlength=offsets[-1]).astype(np.int64)
-    return Ragged(merged, offsets)
-
-
-def poisson_thresholds(mean_thousandths: int) -> UInt64:
-    """Cumulative Poisson law as 32-bit thresholds: a 32-bit word u means the number of thresholds <= u.
-
-    As many lengths as leave less than 2**-22 behind them (16 at mean 3); what is left joins the last one.
-    """
-    with localcontext() as context:
-        context.prec = 60
-        mean = Decimal(mean_thousandths) / 1000
-        term = (-mean).exp()
-        total, table = term, []
-        while 1 - total >= Decimal(2) ** -22:
-            table.append(int(total * 2**32))
-            term = term * mean / (len(table))
-            total += term
-    return np.array(table, dtype=np.uint64)

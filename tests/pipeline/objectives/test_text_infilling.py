@@ -12,8 +12,8 @@ from pipeline.config import validate
 from pipeline.errors import ConfigurationError
 from pipeline.example import Example, Ragged
 from pipeline.objectives import build_objective
-from pipeline.objectives.text_infilling import _fit, poisson_thresholds
 from pipeline.seeding import LENGTHS, ORDERS, SLOTS, kernel_keys, words
+from pipeline.span_lengths import merged, poisson_thresholds
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
     MASK,
@@ -114,7 +114,7 @@ def test_fit_equals_the_loop() -> None:
     lists = [random.randint(0, 3, random.randint(1, 9)).tolist() for _ in range(500)]
     lists = [one for one in lists if sum(one)]
     most = np.array([1 + random.randint(0, sum(one)) for one in lists])
-    found = _fit(Ragged.from_lists(lists, np.int64), most)
+    found = merged(Ragged.from_lists(lists, np.int64), most)
     assert [found[row].tolist() for row in range(len(lists))] == [
         fitted(one, int(bound)) for one, bound in zip(lists, most, strict=True)
     ]
