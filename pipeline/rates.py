@@ -5,14 +5,17 @@ No float ever decides a count: 0.15 is 150,000 parts per million, and 0.15 of 51
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-__all__ = ["MILLION", "MeanLength", "Rate", "count", "parts_per_million", "spans", "thousandths"]
+__all__ = ["MILLION", "MeanLength", "Rate", "count", "parts_per_million", "shares", "spans",
+           "thousandths"]  # fmt: skip
 
 Int64: TypeAlias = NDArray[np.int64]
 MILLION: Final = 1_000_000
@@ -37,6 +40,23 @@ def parts_per_million(rate: float) -> int:
 def thousandths(mean: float) -> int:
     """A mean length as written in the configuration, in thousandths: 3.0 is 3000."""
     return _scaled(mean, 1000, "thousandths: write at most three decimals")
+
+
+def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
+    """Weights as parts per million whose sum is one million, by largest remainders (of equal ones the first).
+
+    Example: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667).
+
+    Raises:
+        ValueError: there is no weight, or one is not positive.
+    """
+    exact = [weight if isinstance(weight, Fraction) else Fraction(repr(weight)) for weight in weights]
+    if not exact or min(exact) <= 0:
+        raise ValueError(f"expected positive weights, got {list(weights)}")
+    parts = [weight * MILLION / sum(exact) for weight in exact]
+    rest = MILLION - sum(int(part) for part in parts)
+    first = sorted(range(len(parts)), key=lambda index: (int(parts[index]) - parts[index], index))[:rest]
+    return tuple(int(part) + (index in first) for index, part in enumerate(parts))
 
 
 def _exact_rate(rate: float) -> float:

@@ -25,11 +25,13 @@ __all__ = [
     "SLOTS",
     "below",
     "fraction",
+    "kernel_base",
     "kernel_keys",
     "keyed_hash",
     "mix",
     "order_key",
     "sample_uid",
+    "word_of",
     "words",
 ]
 
@@ -87,12 +89,17 @@ def mix(x: UInt64) -> UInt64:
     return x
 
 
+def kernel_base(seed: int, name: str, variant: int) -> int:
+    """What the keys of all rows of one name and variant share."""
+    packed = struct.pack("<Q", seed & _MASK) + name.encode() + b"\0" + struct.pack("<I", variant)
+    return int.from_bytes(hashlib.blake2b(packed).digest()[:8], "little")
+
+
 def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]) -> UInt64:
     """One key a row: mix(mix(uid) ^ base), with base = blake2b(seed, name, variant)."""
     base = np.empty(len(uids), dtype=np.uint64)
     for variant in np.unique(variants):
-        packed = struct.pack("<Q", seed & _MASK) + name.encode() + b"\0" + struct.pack("<I", int(variant))
-        base[variants == variant] = int.from_bytes(hashlib.blake2b(packed).digest()[:8], "little")
+        base[variants == variant] = kernel_base(seed, name, int(variant))
     return mix(mix(uids.astype(np.uint64, copy=False)) ^ base)
 
 
@@ -104,6 +111,18 @@ def words(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
     first = (stream << 32) + start + 1
     steps = np.arange(first, first + count, dtype=np.uint64) * np.uint64(_GOLDEN)
     return mix(keys[:, None] + steps[None, :])
+
+
+def word_of(base: int, uid: int, stream: int, index: int) -> int:
+    """One word of one row, where the next row's place depends on it: `words(kernel_keys(...))` in plain integers."""
+    key = _mix_one(_mix_one(uid) ^ base)
+    return _mix_one((key + _GOLDEN * ((stream << 32) + index + 1)) & _MASK)
+
+
+def _mix_one(x: int) -> int:
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
 
 
 def below(word32: UInt64, bound: int | UInt64) -> NDArray[np.int64]:

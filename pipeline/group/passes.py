@@ -14,7 +14,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import Rows
 from pipeline.group.documents import heldout_documents, train_documents
 from pipeline.group.sample_sets import SampleSet
-from pipeline.groupings import Grouping, build_grouping
+from pipeline.groupings import Context, Grouping, build_grouping
 from pipeline.seeding import mix
 from pipeline.shard_format import BlockRows, Compression, block_rows_of, heldout_shards, shard_name, vocabulary_of
 from pipeline.shards import Manifest, ShardInfo, feature_columns, fixed_columns, write_manifest, write_shard
@@ -74,7 +74,8 @@ class GroupShards(Pass):
         counts: Counts = {"documents": {split: len(documents)}}
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
-            grouped = grouping.group(documents, sample_set.least, sample_set.label)
+            context = Context(sample_set.label, self.seed, manifest.source_groups)
+            grouped = grouping.group(documents, sample_set.least, context)
             columns, block_rows = self.layout(sample_set, grouping, vocabulary)
             relative = f"{sample_set.label}/{split}/{shard_name(shard, shards, 'arrow')}"
             with output.file(relative) as path:

@@ -10,28 +10,37 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_class
 
+from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.example import FIXED_COLUMNS, Feature, Ragged, Rows
 from pipeline.kernels import offsets_of
+from pipeline.mixture_parts import MOST_PARTS, Part, PartDraws
+from pipeline.rates import MILLION
 from pipeline.registry import choose
-from pipeline.seeding import sample_uid
+from pipeline.seeding import keyed_hash, sample_uid
 from pipeline.vocabulary import Vocabulary
 
 __all__ = [
     "LONGEST_ROW",
+    "Context",
     "Grouped",
     "Grouping",
     "GroupingSpec",
     "Least",
+    "PartOptions",
+    "Starts",
     "build_grouping",
     "kept_by_least",
     "row_offsets",
     "sample_rows",
+    "starts_at",
     "without_empty",
 ]
 
@@ -39,6 +48,8 @@ Int64: TypeAlias = NDArray[np.int64]
 
 LONGEST_ROW = 65_000
 """Longest row in tokens: positions are stored as uint16, and a frame adds a few tokens."""
+_LONGEST_VALUE: Final = 64
+"""Longest text of an option in a label; what is longer is named by its hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +76,26 @@ class GroupingSpec:
     @staticmethod
     def of(name: str, options: Mapping[str, Any]) -> GroupingSpec:
         """From plain validated options of a grouping."""
-        rest = dict(options)
+        rest = {key: _hashable(value) for key, value in options.items() if value != ()}
         length, separator = rest.pop("length"), rest.pop("separator", "none")
-        return GroupingSpec(name, length, separator, tuple(sorted(rest.items())))
+        return GroupingSpec(name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ())))
 
     @property
     def label(self) -> str:
         """Canonical text that names the sample set's folder and enters its uids: `packed-510-sep`."""
-        parts = [self.name, str(self.length), self.separator, *(f"{key}={value}" for key, value in self.options)]
-        return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join(parts))
+        options = (f"{key}={_canonical(value)}" for key, value in self.options)
+        return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([self.name, str(self.length), self.separator, *options]))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def _canonical(value: Any) -> str:
+    if not isinstance(value, tuple):
+        return str(value)
+    text = "_".join("x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
+    return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{keyed_hash(text):016x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +114,31 @@ class Grouped:
     counts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a grouping knows beside the documents.
+
+    Args:
+        label: the grouping's label, part of the sample uids and key of its draws.
+        seed: the recipe's seed.
+        source_groups: names of the codes in the documents' column `source_group`.
+    """
+
+    label: str
+    seed: int = 1
+    source_groups: tuple[str, ...] = ()
+
+
+@options_class(frozen=True, kw_only=True, config=STRICT)
+class PartOptions:
+    """Options that every grouping has."""
+
+    parts: Annotated[
+        tuple[Part, ...],
+        Field(description="Length in tokens and share in parts per million of each part of a mixture; none: one part."),
+    ] = ()
+
+
 class Grouping(ABC):
     """Turns the token documents of a shard, in hash order, into sample rows.
 
@@ -101,19 +148,34 @@ class Grouping(ABC):
 
     VERSION: ClassVar[int]
     Options: ClassVar[Any]
-    columns: ClassVar[tuple[Feature, ...]]
+    columns: tuple[Feature, ...]
 
     def __init__(self, options: Any, vocabulary: Vocabulary) -> None:
         self.options = options
         self.vocabulary = vocabulary
-        if options.length > LONGEST_ROW:
+        parts: tuple[Part, ...] = options.parts
+        if max([options.length, *(length for length, _ in parts)]) > LONGEST_ROW:
             raise ConfigurationError(
                 f"grouping: length {options.length} exceeds {LONGEST_ROW} tokens (positions are stored in 16 bits)"
             )
+        if parts and (sum(share for _, share in parts) != MILLION or len(parts) > MOST_PARTS):
+            raise ConfigurationError(
+                f"grouping: {len(parts)} parts with the shares {[share for _, share in parts]}: expected at most "
+                f"{MOST_PARTS}, whose shares sum to {MILLION}"
+            )
+        if parts and (min(parts)[0] < 1 or max(parts)[0] != options.length):
+            raise ConfigurationError(
+                f"grouping: parts of {[length for length, _ in parts]} tokens: expected 1 or more, the longest as long "
+                f"as `length`, {options.length}"
+            )
 
     @abstractmethod
-    def group(self, documents: Rows, least: Least, label: str) -> Grouped:
+    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
         """Rows of these documents; documents without tokens are counted as `empty`."""
+
+    def part_draws(self, context: Context) -> PartDraws:
+        """Draws of the part, and so of the length, of each row."""
+        return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
 
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
@@ -128,32 +190,52 @@ def without_empty(documents: Rows) -> Rows:
     return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
 
 
-def sample_rows(
-    documents: Rows, first: NDArray[np.intp], offset: Int64, columns: Mapping[str, Ragged], label: str
-) -> Rows:
-    """Rows with their fixed columns, in the order given.
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Where rows start: index of the document of the first token, its offset there, and the sample uid."""
+
+    first: NDArray[np.intp]
+    offset: Int64
+    uids: NDArray[np.uint64]
+
+    def take(self, chosen: NDArray[Any]) -> Starts:
+        """Some of them, by index or mask."""
+        return Starts(self.first[chosen], self.offset[chosen], self.uids[chosen])
+
+
+def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
+    """Starts with their uids.
 
     Args:
         documents: the documents.
         first: index of the document of each row's first token.
         offset: where that token stands in it.
-        columns: the list columns of the rows.
         label: the grouping's label, part of the uid.
     """
     uids = documents.fixed["document_uid"]
     copies = documents.fixed["copy"]
-    sample_uids = [
+    found = [
         sample_uid(uids[document].tobytes(), int(copies[document]), place, label)
         for document, place in zip(first.tolist(), offset.tolist(), strict=True)
     ]
+    return Starts(first, offset, np.array(found, dtype=np.uint64))
+
+
+def sample_rows(
+    documents: Rows, starts: Starts, columns: Mapping[str, Ragged], parts: NDArray[np.uint8] | None = None
+) -> Rows:
+    """Rows with their fixed columns, in the order given; without `parts` all are of part 0."""
+    first = starts.first
     fixed: dict[str, NDArray[Any]] = {
         name: np.zeros(len(first), dtype=dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"
     }
-    fixed["uid"] = np.array(sample_uids, dtype=np.uint64)
-    fixed["document_uid"] = uids[first].reshape(-1, 16)
-    fixed["document_offset"] = offset.astype(np.uint32)
-    fixed["copy"] = copies[first].astype(np.uint8)
+    fixed["uid"] = starts.uids
+    fixed["document_uid"] = documents.fixed["document_uid"][first].reshape(-1, 16)
+    fixed["document_offset"] = starts.offset.astype(np.uint32)
+    fixed["copy"] = documents.fixed["copy"][first].astype(np.uint8)
     fixed["language"] = documents.fixed["language"][first].astype(np.uint8)
+    if parts is not None:
+        fixed["part"] = parts
     return Rows({name: fixed[name] for name in FIXED_COLUMNS}, columns)
 
 

@@ -11,7 +11,18 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.example import Feature, Ragged, Rows
-from pipeline.groupings import Grouped, Grouping, Least, kept_by_least, sample_rows, without_empty
+from pipeline.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    Least,
+    PartOptions,
+    Starts,
+    kept_by_least,
+    sample_rows,
+    starts_at,
+    without_empty,
+)
 from pipeline.weaving import starts_in_rows
 
 __all__ = ["Document"]
@@ -30,13 +41,13 @@ class Document(Grouping):
     """
 
     VERSION: ClassVar[int] = 1
-    columns: ClassVar[tuple[Feature, ...]] = (
+    columns = (
         Feature("ids", "ids", 1, "content tokens"),
         Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
     )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
+    class Options(PartOptions):
         """Parameters of document rows."""
 
         length: Annotated[int, Field(ge=1)]
@@ -44,21 +55,20 @@ class Document(Grouping):
 
     options: Options
 
-    def group(self, documents: Rows, least: Least, label: str) -> Grouped:
+    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
         """Cut each document on its own."""
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
-        offsets = self._cuts(tokens.offsets, places)
+        starts, parts = self._windows(filled, places, context)
+        offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         columns = {"ids": Ragged(values, offsets), "sentence_starts": starts_in_rows(places, offsets)}
         lengths = np.diff(offsets)
         kept, dropped = kept_by_least(lengths, lengths, columns["sentence_starts"].lengths, least)
-        first = np.searchsorted(tokens.offsets, offsets[:-1], side="right") - 1
-        offset = offsets[:-1] - tokens.offsets[first]
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
-        rows = sample_rows(filled, first[kept], offset[kept], columns, label)
+        rows = sample_rows(filled, starts.take(kept), columns, parts[kept])
         counts: dict[str, Any] = {
             "tokens_in": len(values),
             "tokens_in_samples": int(lengths[kept].sum()),
@@ -68,15 +78,23 @@ class Document(Grouping):
         }
         return Grouped(rows, counts)
 
-    def _cuts(self, documents: Int64, sentences: Int64) -> Int64:
-        """Bounds of all windows over the flat tokens; one window of every open document in each round."""
-        begin, end = documents[:-1], documents[1:]
-        cuts = [documents]
+    def _windows(self, documents: Rows, sentences: Int64, context: Context) -> tuple[Starts, NDArray[np.uint8]]:
+        """Where all windows start, and their parts; one window of every open document in each round."""
+        tokens, draws = documents.columns["token_ids"].offsets, self.part_draws(context)
+        first = np.arange(len(documents))
+        begin, end = tokens[:-1], tokens[1:]
+        found: list[tuple[Any, ...]] = []
         while len(begin):
-            limit = begin + self.options.length
+            starts = starts_at(documents, first, begin - tokens[first], context.label)
+            parts, lengths = draws.of_rows(starts.uids)
+            found.append((starts.first, starts.offset, starts.uids, parts))
+            limit = begin + lengths
             long = limit < end
-            begin, end, limit = begin[long], end[long], limit[long]
+            first, begin, end, limit = first[long], begin[long], end[long], limit[long]
             whole = sentences[np.searchsorted(sentences, limit, side="right") - 1] if len(limit) else limit
             begin = np.where(whole > begin, whole, limit)
-            cuts.append(begin)
-        return np.sort(np.concatenate(cuts))
+        if not found:
+            return starts_at(documents, first, begin, context.label), np.empty(0, np.uint8)
+        first, offset, uids, parts = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((offset, first))
+        return Starts(first, offset, uids).take(order), parts[order]

@@ -11,8 +11,21 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.example import Feature, Ragged, Rows
-from pipeline.groupings import Grouped, Grouping, Least, kept_by_least, row_offsets, sample_rows, without_empty
+from pipeline.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    Least,
+    PartOptions,
+    kept_by_least,
+    row_offsets,
+    sample_rows,
+    starts_at,
+    without_empty,
+)
 from pipeline.kernels import offsets_of
+from pipeline.mixture_parts import PartDraws
+from pipeline.seeding import sample_uid
 from pipeline.vocabulary import Vocabulary
 from pipeline.weaving import starts_in_rows, weave
 
@@ -32,14 +45,14 @@ class Packed(Grouping):
     """
 
     VERSION: ClassVar[int] = 1
-    columns: ClassVar[tuple[Feature, ...]] = (
+    columns = (
         Feature("ids", "ids", 1, "content tokens and separators"),
         Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
         Feature("document_starts", "uint16", 1, "row indices of document starts, first 0"),
     )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options:
+    class Options(PartOptions):
         """Parameters of packed rows."""
 
         length: Annotated[int, Field(ge=1)]
@@ -54,13 +67,17 @@ class Packed(Grouping):
         name = options.separator
         self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")
 
-    def group(self, documents: Rows, least: Least, label: str) -> Grouped:
+    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
         """Lay the documents end to end and cut."""
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
         begins = offsets_of(tokens.lengths + (self._separator is not None))
         stream, separators = self._stream(tokens, begins)
-        offsets = row_offsets(len(stream), self.options.length)
+        draws = self.part_draws(context)
+        if len({length for length, _ in self.options.parts}) > 1:
+            offsets = _cuts(filled, begins.tolist(), draws, context.label)
+        else:
+            offsets = row_offsets(len(stream), self.options.length)
         places = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
         columns = {
             "ids": Ragged(stream, offsets),
@@ -71,10 +88,10 @@ class Packed(Grouping):
         in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
         kept, dropped = kept_by_least(lengths, lengths - in_row, columns["sentence_starts"].lengths, least)
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
-        offset = offsets[:-1] - begins[first]
+        starts = starts_at(filled, first, offsets[:-1] - begins[first], context.label)
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
-        rows = sample_rows(filled, first[kept], offset[kept], columns, label)
+        rows = sample_rows(filled, starts.take(kept), columns, draws.of_rows(starts.uids)[0][kept])
         counts: dict[str, Any] = {
             "tokens_in": len(tokens.values),
             "tokens_in_samples": int((lengths - in_row)[kept].sum()),
@@ -90,3 +107,17 @@ class Packed(Grouping):
             return values, np.empty(0, dtype=np.int64)
         places = begins[1:] - 1
         return weave(values, places, self._separator), places
+
+
+def _cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str) -> Int64:
+    """Bounds of rows whose lengths follow from where they start, one after another."""
+    uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
+    copies = documents.fixed["copy"].tolist()
+    bounds, document = [0], 0
+    while bounds[-1] < begins[-1]:
+        while begins[document + 1] <= bounds[-1]:
+            document += 1
+        offset = bounds[-1] - begins[document]
+        _, length = draws.of_row(sample_uid(uids[document], copies[document], offset, label))
+        bounds.append(min(bounds[-1] + length, begins[-1]))
+    return np.array(bounds, dtype=np.int64)

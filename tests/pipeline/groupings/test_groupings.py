@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline import registry
 from pipeline.errors import ConfigurationError
 from pipeline.example import Ragged, Rows
-from pipeline.groupings import GroupingSpec, Least, build_grouping
+from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
 from pipeline.seeding import sample_uid
 from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, SEP, vocabulary
 
@@ -45,7 +45,7 @@ def many_documents(draw: Any) -> Rows:
 
 def run(rows: Rows, name: str, length: int, least: Least | None = None, separator: str = "none") -> tuple[Rows, Any]:
     spec = GroupingSpec(name, length, separator)
-    grouped = build_grouping(spec, WORDS).group(rows, least or Least(), spec.label)
+    grouped = build_grouping(spec, WORDS).group(rows, least or Least(), Context(spec.label))
     return grouped.rows, grouped.counts
 
 
