@@ -47,11 +47,15 @@ _TARGETS = {
     "composition": 25.0,
     "denoising_autoencoding": 150.0,
     "document_rotation": 200.0,
+    "mass": 80.0,
+    "masked_encoder_decoder": 150.0,
     "masked_lm": 150.0,
+    "prefix_lm": 1000.0,
     "sentence_reordering": 200.0,
     "span_corruption": 80.0,
     "text_infilling": 30.0,
     "token_deletion": 150.0,
+    "token_reordering": 100.0,
 }
 _STAGE_TARGET = 15.0
 

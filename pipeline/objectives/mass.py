@@ -1,0 +1,145 @@
+"""MASS: one fragment of the text is masked for the encoder, and the decoder writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.denoising import refuse_specials
+from pipeline.example import Example, Feature, Ragged, SampleBatch
+from pipeline.kernels import offsets_of, roles
+from pipeline.masked_block import MASKED_FEATURES
+from pipeline.objectives import Draws, Frame, Objective
+from pipeline.rates import MILLION, Rate, count, parts_per_million
+from pipeline.seeding import SLOTS, below, words
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import IdSet, framed, scalars, span_mask
+
+__all__ = ["Mass"]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+
+class Mass(Objective):
+    """Masked sequence to sequence of MASS (arXiv 1905.02450).
+
+    Of n tokens one fragment of k = max(1, round half up of rate x n) is corrupted in the encoder's row `[CLS] x [SEP]`,
+    each token by its own draw: [MASK], a random id or itself. The decoder predicts the fragment alone: `target_ids`
+    [k], whose first token stands at `target_start` in `input_ids` [n + 2]; its input is the token before the fragment,
+    then the fragment shifted right, at the encoder's positions. As an encoder, the fragment is a block of labels:
+    `label_positions`, `label_ids` [k].
+
+    Example (rate 0.5, so 3 of 6; start 3; roles all [MASK]):
+        input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
+        target  is chasing the
+    """
+
+    name: ClassVar[str] = "mass"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of MASS."""
+
+        architecture: Literal["encoder_decoder", "encoder"] = "encoder_decoder"
+        """`encoder` stores the fragment as labels of a masked LM."""
+        max_length: Annotated[int, Field(ge=3)] = 512
+        """Tokens in a full row, [CLS] and [SEP] included."""
+        rate: Rate = 0.5
+        """Share of the tokens in the fragment; 1.0 leaves a decoder alone."""
+        mask_share: Rate = 0.8
+        """Share of the fragment's tokens that become [MASK]."""
+        random_share: Rate = 0.1
+        """Share of the fragment's tokens that become a random id; the rest stays as it is."""
+        edge_share: Rate = 0.0
+        """Probability that the fragment opens the row, and as much that it ends it (published: 0.2); 0 to 0.5."""
+        grouping: Literal["document", "packed"] = "document"
+        """Grouping to read."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > MILLION:
+                raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
+            if self.rate == 0:
+                raise ValueError("rate 0 leaves no fragment; expected more than 0")
+            if 2 * parts_per_million(self.edge_share) > MILLION:
+                raise ValueError(f"edge_share {self.edge_share} counts for both ends; expected at most 0.5")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._cls, self._sep, self._mask = self.id_of("cls"), self.id_of("sep"), self.id_of("mask")
+        self._special = IdSet(vocabulary.special)
+        self._rate = parts_per_million(options.rate)
+        self._edge_ppm = parts_per_million(options.edge_share)
+        self.grouping = self.grouped(options.grouping, options.max_length - 2)
+        # The class names the heads of both architectures, an objective those of its own.
+        self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        if options.architecture == "encoder":
+            self.features = MASKED_FEATURES
+            return
+        # A fragment at the front is preceded by [CLS], which therefore opens the decoder's input.
+        self.frame = Frame("right", self._cls)
+        self.features = (
+            Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
+            Feature("target_ids", "ids", 1, "the fragment"),
+            Feature("target_start", "uint16", 0, "place in input_ids of the fragment's first token"),
+        )
+
+    def _starts(self, keys: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
+        """Content index of the fragment's first token."""
+        drawn = words(keys, SLOTS, 2) >> np.uint64(32)
+        last = lengths - taken
+        starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
+        if self._edge_ppm:
+            edge = below(drawn[:, 1], MILLION)
+            starts = np.where(edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts))
+        return starts
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """One span a row, taken out and corrupted in place."""
+        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
+        taken = count(ids.lengths, self._rate)
+        starts = 1 + self._starts(keys, ids.lengths, taken)
+        rows = framed(ids, self._cls, self._sep)
+        inside = span_mask(len(rows.values), rows.offsets[:-1] + starts, taken)
+        fragments = Ragged(rows.values.compress(inside), offsets_of(taken))
+        rows.values[inside] = roles(
+            keys, fragments, mask=self._mask, replaceable=self.vocabulary.replaceable,
+            mask_ppm=parts_per_million(self.options.mask_share),
+            random_ppm=parts_per_million(self.options.random_share),
+        )  # fmt: skip
+        if self.options.architecture == "encoder_decoder":
+            return {"input_ids": rows, "target_ids": fragments, "target_start": scalars(starts, np.uint16)}
+        places = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], taken)
+        positions = Ragged(places.astype(np.uint16), fragments.offsets)
+        return {"input_ids": rows, "label_positions": positions, "label_ids": fragments}
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`[CLS] x [SEP]`."""
+        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put the fragment back."""
+        original = example["input_ids"].copy()
+        if self.options.architecture == "encoder":
+            original[example["label_positions"]] = example["label_ids"]
+            return original
+        start, fragment = int(example["target_start"][0]), example["target_ids"]
+        if not 1 <= start <= len(original) - 1 - len(fragment):
+            raise ValueError(
+                f"objective '{self.label}': a fragment of {len(fragment)} tokens at {start} does not lie inside the "
+                f"frame of a row of {len(original)} tokens"
+            )
+        original[start : start + len(fragment)] = fragment
+        return original

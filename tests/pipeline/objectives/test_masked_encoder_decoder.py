@@ -1,0 +1,77 @@
+"""Masked LM of an encoder-decoder: the masked block, and what a batch makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.objectives import Skip, build_objective
+from pipeline.seeding import POSITIONS, ROLES, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    MASK,
+    SEP,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+)
+
+WORDS = vocabulary(1000)
+
+
+def slow(ids: list[int], key: np.uint64) -> tuple[list[int], list[int], list[int]]:
+    """Framed input, label positions, label ids of a row without specials, at 0.15 and 80/10/10."""
+    wanted = max(1, (len(ids) * 15 + 50) // 100)
+    drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
+    positions = sorted(1 + index for index in sorted(range(len(ids)), key=lambda i: (drawn[i] >> 16, i))[:wanted])
+    row = [1, *ids, 2]
+    for place, word in zip(positions, words(np.array([key]), ROLES, wanted)[0].tolist(), strict=True):
+        role = ((word >> 32) * 10**6) >> 32
+        if role < 900_000:
+            random = int(WORDS.replaceable[((word & 0xFFFFFFFF) * len(WORDS.replaceable)) >> 32])
+            row[place] = MASK if role < 800_000 else random
+    return row, positions, [ids[place - 1] for place in positions]
+
+
+def test_equals_a_plain_loop() -> None:
+    rows = samples([1, 2, 3, 17, 64, 300, 568] * 40, WORDS)
+    keys = kernel_keys(1, "masked_encoder_decoder", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    for key, sample, example in zip(keys, rows, corrupt(wide("masked_encoder_decoder", WORDS), rows), strict=True):
+        found = (example["input_ids"], example["label_positions"], example["label_ids"])
+        assert [part.tolist() for part in found] == list(slow(sample["ids"].tolist(), key))
+
+
+def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:
+    rows = samples([40, 300], WORDS, specials=0.1)
+    ours = corrupt(wide("masked_encoder_decoder", WORDS, "same"), rows)
+    encoder = corrupt(wide("masked_lm", WORDS, "same"), rows)
+    assert all(np.array_equal(ours.columns[name].values, encoder.columns[name].values) for name in ours.columns)
+
+
+def test_worked_example() -> None:
+    text = list(range(200, 208))
+    examples = variants_of(wide("masked_encoder_decoder", WORDS, rate=0.25), text)
+    row = [1, *text[:3], MASK, text[4], MASK, *text[6:], 2]
+    assert reachable(examples, input_ids=row, label_positions=[4, 6], label_ids=[text[3], text[5]])
+
+
+@pytest.mark.parametrize("start", ["bos", "pad"])
+def test_decoder_opens_with_the_token_asked_for(start: str) -> None:
+    objective = build_objective({"name": "masked_encoder_decoder", "decoder_start": start}, WORDS)
+    assert objective.frame.decoder_start == WORDS.specials[start]
+
+
+def test_rate_1_hides_everything() -> None:
+    blind = wide("masked_encoder_decoder", WORDS, rate=1.0, mask_share=1.0, random_share=0)
+    (example,) = variants_of(blind, [300, 301, 302], count=1)
+    assert example["input_ids"].tolist() == [1, MASK, MASK, MASK, 2]
+    assert example["label_ids"].tolist() == [300, 301, 302]
+
+
+def test_a_row_of_separators_has_nothing_to_mask() -> None:
+    objective = wide("masked_encoder_decoder", WORDS)
+    _, skips = objective.corrupt(one_sample([SEP, SEP], [0], WORDS), np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]).reason == "no_maskable"

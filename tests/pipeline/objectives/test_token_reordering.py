@@ -1,0 +1,143 @@
+"""Token reordering: permutations, shares, distances, never the identity; the kernel against a plain loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.example import Row
+from pipeline.objectives import Skip, build_objective
+from pipeline.seeding import ORDERS, POSITIONS, kernel_keys, words
+from tests.pipeline.corruption_cases import (
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+    within_sigmas,
+)
+
+WORDS = vocabulary(1000)
+LENGTHS = [2, 3, 4, 5, 17, 64, 300, 568] * 40
+
+
+def numbered(key: np.uint64, stream: int, count: int) -> list[int]:
+    """Words with their index in the low 16 bits."""
+    return [word >> 16 << 16 | index for index, word in enumerate(words(np.array([key]), stream, count)[0].tolist())]
+
+
+def slow(n: int, key: np.uint64, percent: int, distance: int) -> list[int]:
+    """The order of one row."""
+    if distance:
+        high = [word >> 32 for word in words(np.array([key]), ORDERS, n)[0].tolist()]
+        order = sorted(range(n), key=lambda i: (i << 32) + high[i] * (distance + 1))
+        places = list(range(n))
+    else:
+        moving = max(2, (n * percent + 50) // 100)
+        drawn = numbered(key, POSITIONS, n)
+        places = list(range(n)) if percent == 100 else sorted(sorted(range(n), key=drawn.__getitem__)[:moving])
+        keys = numbered(key, ORDERS, moving)
+        order = list(range(n))
+        for place, source in zip(places, sorted(range(moving), key=keys.__getitem__), strict=True):
+            order[place] = places[source]
+    if order == list(range(n)):
+        first, second = places[:2]
+        order[first], order[second] = second, first
+    return order
+
+
+@pytest.mark.parametrize(("percent", "distance"), [(100, 0), (15, 0), (50, 0), (100, 1), (100, 3), (100, 600)])
+def test_equals_a_plain_loop(percent: int, distance: int) -> None:
+    objective = wide("token_reordering", WORDS, rate=percent / 100, distance=distance)
+    rows = samples(LENGTHS, WORDS)
+    keys = kernel_keys(1, "token_reordering", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+        ids = sample["ids"].tolist()
+        order = slow(len(ids), key, percent, distance)
+        assert example["token_order"].tolist() == order
+        assert example["input_ids"].tolist() == [4, *(ids[place] for place in order), 5]
+
+
+@pytest.mark.parametrize(("rate", "distance"), [(1.0, 0), (0.2, 0), (1.0, 1), (1.0, 2), (1.0, 5)])
+def test_orders_are_permutations_and_never_the_identity(rate: float, distance: int) -> None:
+    examples = corrupt(wide("token_reordering", WORDS, rate=rate, distance=distance), samples(LENGTHS, WORDS))
+    for example in examples:
+        order = example["token_order"].astype(int)
+        n = len(order)
+        moved = np.flatnonzero(order != np.arange(n))
+        assert sorted(order.tolist()) == list(range(n))
+        assert 2 <= len(moved) <= max(2, int(n * rate + 0.5))
+        assert distance == 0 or int(np.abs(order - np.arange(n)).max()) <= distance
+
+
+def test_two_tokens_always_change_places() -> None:
+    assert all(x["token_order"].tolist() == [1, 0] for x in variants_of(wide("token_reordering", WORDS), [300, 301]))
+
+
+def test_orders_are_equally_likely_but_for_the_swap_that_takes_the_identitys_part() -> None:
+    examples = variants_of(wide("token_reordering", WORDS), [300, 301, 302], count=12_000)
+    found = Counter(tuple(example["token_order"].tolist()) for example in examples)
+    assert len(found) == 5
+    assert within_sigmas(found.pop((1, 0, 2)), 12_000, 2 / 6)
+    assert chi_square_is_plausible(list(found.values()), np.full(4, 2000.0), 3)
+
+
+def test_a_chosen_pair_is_uniform() -> None:
+    examples = variants_of(wide("token_reordering", WORDS, rate=0.2), list(range(300, 310)), count=9000)
+    found = Counter(tuple(np.flatnonzero(x["token_order"] != np.arange(10)).tolist()) for x in examples)
+    assert len(found) == 45
+    assert chi_square_is_plausible(list(found.values()), np.full(45, 200.0), 44)
+
+
+def test_worked_example() -> None:
+    """Sampling cannot find one order of 5040, so the noise is undone instead of searched for."""
+    the, kitten, is_, chasing, the_, ball, stop = text = list(range(200, 207))
+    order = [6, 1, 4, 3, 0, 2, 5]
+    row = {"input_ids": [4, stop, kitten, the_, chasing, the, is_, ball, 5], "target_ids": [*text, 5]}
+    example = Row({}, {name: np.array(values) for name, values in {**row, "token_order": order}.items()})
+    assert wide("token_reordering", WORDS).uncorrupt(example).tolist() == [4, *text, 5]
+    assert reachable(variants_of(wide("token_reordering", WORDS), text, count=40_000), token_order=order)
+
+
+def test_an_order_that_is_none() -> None:
+    row = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5], "token_order": [0, 0]}
+    with pytest.raises(ValueError, match="no permutation"):
+        wide("token_reordering", WORDS).uncorrupt(Row({}, {name: np.array(ids) for name, ids in row.items()}))
+
+
+def test_one_token_is_too_short_alone_and_passes_in_a_composition() -> None:
+    row = one_sample([300], [0], WORDS)
+    _, skips = wide("token_reordering", WORDS).corrupt(row, np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]).reason == "too_short"
+    steps = [{"name": "token_reordering"}, {"name": "denoising_autoencoding"}]
+    composed = wide("composition", WORDS, steps=steps)
+    assert composed.tally(corrupt(composed, row)) == {"passed_through": {"token_reordering": 1}}
+
+
+def test_sentences_keep_their_places_in_a_composition() -> None:
+    steps = [{"name": "sentence_reordering"}, {"name": "token_reordering", "distance": 2}, {"name": "text_infilling"}]
+    composed = wide("composition", WORDS, steps=steps)
+    rows = samples([40, 300, 9], WORDS, sentences=5)
+    for sample, example in zip(rows, corrupt(composed, rows), strict=True):
+        assert np.array_equal(composed.uncorrupt(example), composed.framed(sample["ids"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 0}, "moves no token"),
+        ({"rate": 0.5, "distance": 3}, "expected rate 1.0, got 0.5"),
+        ({"distance": 65_100}, "exceed 65535"),
+        ({"distance": -1}, "distance"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective({"name": "token_reordering", **options}, WORDS)
