@@ -27,7 +27,7 @@ _TEXTS: Final = ("input_ids", "target_ids", "ids", "token_ids")
 
 
 def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64) -> list[dict[str, Any]]:
-    """The rows of the global batch at a position, as plain data; a filler row has only `place`, `lane` and `epoch`.
+    """The rows of the global batch at a position, as plain data; a filler row has no sample.
 
     Args:
         feed: what is read.
@@ -41,19 +41,22 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"--lane {lane}: expected a lane below {feed.lanes}")
     visits = [visit for visit in feed.batch(samples) if lane in (None, visit.lane)]
-    rows = _read(feed.shards, [visit.stored for visit in visits if visit.stored])
-    uids = {row.fixed["document_uid"].tobytes() for row in rows.values()}
-    documents, pieces = find_documents(feed.shards.path, uids), pieces_of(feed.shards)
-    found = []
-    for visit in visits:
-        facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
-        if visit.stored:
-            row = rows[visit.stored]
-            facts |= _facts(feed.shards, *visit.stored, row)
-            facts |= _source(documents.get(row.fixed["document_uid"].tobytes()))
-            facts |= dict(_texts(row, pieces, tokens))
-        found.append(facts)
-    return found
+    found: dict[int, dict[str, Any]] = {}
+    for source, shards in enumerate(feed.sets):
+        mine = [visit for visit in visits if visit.source == source]
+        rows = _read(shards, [visit.stored for visit in mine if visit.stored])
+        uids = {row.fixed["document_uid"].tobytes() for row in rows.values()}
+        documents, pieces = find_documents(shards.path, uids), pieces_of(shards)
+        for visit in mine:
+            facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
+            facts["set"] = shards.manifest.name
+            if visit.stored:
+                row = rows[visit.stored]
+                facts |= _facts(shards, *visit.stored, row)
+                facts |= _source(documents.get(row.fixed["document_uid"].tobytes()))
+                facts |= dict(_texts(row, pieces, tokens))
+            found[visit.place] = facts
+    return [found[visit.place] for visit in visits]
 
 
 def _read(shards: ShardSet, stored: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
@@ -99,7 +102,7 @@ def _texts(row: Row, pieces: Pieces | None, most: int) -> Iterator[tuple[str, st
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
     """A row for a person."""
-    head = f"{facts['place']:>5}  lane {facts['lane']}, epoch {facts['epoch']}"
+    head = f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}"
     if "sample" not in facts:
         yield f"{head}: filler row, weight 0"
         return
@@ -120,15 +123,17 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 def _position(options: argparse.Namespace, feed: Feed) -> int:
     if (options.samples is None) == (options.step is None):
         raise ConfigurationError("expected --samples N or --step N, one of them; see --help")
-    samples: int = options.samples if options.step is None else (options.step - 1) * feed.global_batch
+    samples: int = options.samples if options.step is None else feed.samples(options.step)
     return samples
 
 
 def _title(feed: Feed, samples: int) -> str:
-    end = samples + feed.global_batch
+    names = " + ".join(shards.manifest.name for shards in feed.sets)
+    end = samples + feed.rows(samples)
     state = "" if feed.consumed is None else ", read already" if end <= feed.consumed else ", not read yet"
-    step = f", step {feed.step(samples):,}" if samples % feed.global_batch == 0 else ""
-    return f"{feed.shards.manifest.name}: samples {samples:,} to {end:,}{step}{state}"
+    step = feed.step(samples)
+    number = f", step {step:,}" if feed.samples(step) == samples else ""
+    return f"{names}: samples {samples:,} to {end:,}{number}{state}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

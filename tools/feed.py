@@ -9,13 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from tools.command import Arguments, natural, positive
 from train.config import DataConfig, TrainConfig
 from train.metrics import read_lines
+from train.mixture import Phase, Timeline
 from train.order import BlockOrder, LogicalBlocks
+from train.phases import DataPhase, as_phases, distinct_sets, phase_plans
 
 __all__ = ["Feed", "Visit", "add_feed_arguments", "open_feed"]
 
@@ -32,6 +36,7 @@ class Visit:
         samples: position of the stream at which its global batch begins.
         place: of the row in that batch.
         lane: that reads it.
+        source: number of its set.
         epoch: of the set.
         stored: block, over all shards, and row in it; None: a filler row.
     """
@@ -39,24 +44,25 @@ class Visit:
     samples: int
     place: int
     lane: int
+    source: int
     epoch: int
     stored: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
 class Feed:
-    """The order in which a set is read.
+    """The order in which sets are read.
 
     Args:
-        shards: the set.
+        phases: what is read until when.
         seed: of the order.
         lanes: equal streams of a global batch.
-        global_batch: rows of a step.
+        global_batch: rows of a step where a phase does not say.
         steps: length of the run; None: unknown.
         consumed: samples that the run has read so far; None: there is no run.
     """
 
-    shards: ShardSet
+    phases: Sequence[DataPhase]
     seed: int
     lanes: int
     global_batch: int
@@ -64,15 +70,21 @@ class Feed:
     consumed: int | None = None
 
     @cached_property
-    def order(self) -> BlockOrder:
-        """The order, in closed form."""
-        manifest = self.shards.manifest
-        return BlockOrder(manifest.name, len(self.shards), manifest.block_rows, self.seed, self.lanes)
+    def sets(self) -> list[ShardSet]:
+        """The sets by source number."""
+        return distinct_sets(self.phases)
 
     @cached_property
-    def blocks(self) -> LogicalBlocks:
-        """The blocks that the order speaks of."""
-        return LogicalBlocks(self.shards.index.rows, self.shards.manifest.block_rows)
+    def orders(self) -> list[BlockOrder]:
+        """The order of each set."""
+        return [
+            BlockOrder(one.manifest.name, len(one), one.manifest.block_rows, self.seed, self.lanes) for one in self.sets
+        ]
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The phases in closed form."""
+        return Timeline(phase_plans(self.phases), self.lanes, self.global_batch)
 
     def batch(self, samples: int) -> list[Visit]:
         """The rows of the global batch that begins at a position, in their order.
@@ -82,28 +94,68 @@ class Feed:
         """
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
-        return [self._visit(samples, place) for place in range(self.global_batch)]
+        phase = self.timeline.at(samples // self.lanes)
+        lanes = np.arange(self.lanes)
+        positions = samples // self.lanes + np.arange(self.share(phase))
+        drawn = phase.drawn(lanes, positions)
+        rows = np.zeros_like(drawn)
+        for k in range(len(phase.sources)):
+            rows = np.where(drawn == k, phase.rows(k, lanes, positions), rows)
+        return [
+            self._visit(samples, place, place // len(positions), phase.sources[k], row)
+            for place, (k, row) in enumerate(zip(drawn.ravel().tolist(), rows.ravel().tolist(), strict=True))
+        ]
 
-    def _visit(self, samples: int, place: int) -> Visit:
-        lane, ahead = divmod(place, self.global_batch // self.lanes)
-        position = samples // self.lanes + ahead
-        found = self.order.row(lane, position)
+    def _visit(self, samples: int, place: int, lane: int, source: int, lane_row: int) -> Visit:
+        order = self.orders[source]
+        found = order.row(lane, lane_row)
         if found is None:
-            return Visit(samples, place, lane, position // self.order.lane_rows, None)
+            return Visit(samples, place, lane, source, lane_row // order.lane_rows, None)
         epoch, logical, row = found
-        blocks, rows = self.blocks.stored(logical)
-        return Visit(samples, place, lane, epoch, (int(blocks[row]), int(rows[row])))
+        blocks, rows = self._blocks(source).stored(logical)
+        return Visit(samples, place, lane, source, epoch, (int(blocks[row]), int(rows[row])))
 
-    def visit(self, block: int, row: int, epoch: int) -> Visit:
-        """When a stored row is read in an epoch; batches are counted from the beginning of the stream."""
-        lane, position = self.order.where(*self.blocks.logical(block, row), epoch)
-        share = self.global_batch // self.lanes
-        step, ahead = divmod(position, share)
-        return Visit(step * self.global_batch, lane * share + ahead, lane, epoch, (block, row))
+    def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
+        """When a stored row of a set is read in an epoch; None: the phases end before."""
+        lane, lane_row = self.orders[source].where(*self._blocks(source).logical(*stored), epoch)
+        for phase in self.timeline.phases:
+            if source in phase.sources:
+                position = phase.position(phase.sources.index(source), lane, lane_row)
+                if position is not None:
+                    share = self.share(phase)
+                    batch, ahead = divmod(position - phase.start, share)
+                    samples = (phase.start + batch * share) * self.lanes
+                    return Visit(samples, lane * share + ahead, lane, source, epoch, stored)
+        return None
+
+    def rows(self, samples: int) -> int:
+        """Rows of the global batch at a position."""
+        return self.share(self.timeline.at(samples // self.lanes)) * self.lanes
 
     def step(self, samples: int) -> int:
-        """The training step, counted from 1, whose batch holds this position."""
-        return samples // self.global_batch + 1
+        """The training step, counted from 1, whose batch holds a position."""
+        done, phase = 0, self.timeline.at(samples // self.lanes)
+        for earlier in self.timeline.phases[: self.timeline.phases.index(phase)]:
+            done += ((earlier.stop or 0) - earlier.start) // self.share(earlier)
+        return done + (samples // self.lanes - phase.start) // self.share(phase) + 1
+
+    def samples(self, step: int) -> int:
+        """Position at which the batch of a step begins: the inverse of `step`."""
+        left = step - 1
+        for phase in self.timeline.phases:
+            share = self.share(phase)
+            if phase.stop is None or left < (phase.stop - phase.start) // share:
+                return (phase.start + left * share) * self.lanes
+            left -= (phase.stop - phase.start) // share
+        raise AssertionError("the last phase has no end")
+
+    def share(self, phase: Phase) -> int:
+        """Rows of each lane in a global batch."""
+        return (phase.global_batch or self.global_batch) // self.lanes
+
+    def _blocks(self, source: int) -> LogicalBlocks:
+        shards = self.sets[source]
+        return LogicalBlocks(shards.index.rows, shards.manifest.block_rows)
 
 
 def add_feed_arguments(parser: Arguments) -> None:
@@ -151,4 +203,4 @@ def _of_run(run: Path) -> Feed:
 
 
 def _of_data(data: DataConfig) -> Feed:
-    return Feed(open_shards(data.shards), data.seed, data.lane_count, data.global_batch)
+    return Feed(as_phases(open_shards(data.shards)), data.seed, data.lane_count, data.global_batch)

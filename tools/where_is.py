@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.errors import ConfigurationError
 from tools.command import Arguments, natural, positive, run_tool
-from tools.feed import Feed, add_feed_arguments, open_feed
+from tools.feed import Feed, Visit, add_feed_arguments, open_feed
 from tools.shard_rows import find_rows
 
 __all__ = ["main", "visits"]
@@ -31,41 +31,53 @@ def visits(feed: Feed, uid: int, epochs: range, variant: int | None = None) -> l
     Raises:
         ConfigurationError: the set has no such sample or variant.
     """
-    found = []
-    for block, row in find_rows(feed.shards, uid):
-        its_variant = int(feed.shards.read_block(block).fixed["variant"][row])
-        if variant in (None, its_variant):
-            shard = feed.shards.manifest.shards[int(feed.shards.index.shard[block])].path
-            stored = {"shard": shard, "block": int(feed.shards.index.block[block]), "row": row}
-            found += [{"variant": its_variant, **stored, **_visit(feed, block, row, epoch)} for epoch in epochs]
-    if not found:
-        raise ConfigurationError(
-            f"--variant {variant}: the sample {uid:016x} has no such variant in {feed.shards.path}"
-        )
+    found, known = [], set()
+    for source, shards in enumerate(feed.sets):
+        for stored in find_rows(shards, uid):
+            its_variant = int(shards.read_block(stored[0]).fixed["variant"][stored[1]])
+            known.add(its_variant)
+            if variant in (None, its_variant):
+                seen = [feed.visit(source, stored, epoch) for epoch in epochs]
+                found += [{"variant": its_variant, **_facts(feed, visit)} for visit in seen if visit]
+    if not known:
+        raise ConfigurationError(f"--uid {uid:016x}: no such sample in {_paths(feed)}")
+    if variant is not None and variant not in known:
+        raise ConfigurationError(f"--variant {variant}: sample {uid:016x} has no such variant in {_paths(feed)}")
     return sorted(found, key=lambda one: (one["samples"], one["place"]))
 
 
-def _visit(feed: Feed, block: int, row: int, epoch: int) -> dict[str, Any]:
-    visit = feed.visit(block, row, epoch)
+def _paths(feed: Feed) -> str:
+    return ", ".join(str(shards.path) for shards in feed.sets)
+
+
+def _facts(feed: Feed, visit: Visit) -> dict[str, Any]:
+    """A visit of a stored row as plain data."""
+    shards = feed.sets[visit.source]
+    block, row = visit.stored or (0, 0)
     facts: dict[str, Any] = {
-        "epoch": epoch,
+        "set": shards.manifest.name,
+        "shard": shards.manifest.shards[int(shards.index.shard[block])].path,
+        "block": int(shards.index.block[block]),
+        "row": row,
+        "epoch": visit.epoch,
         "lane": visit.lane,
         "samples": visit.samples,
         "step": feed.step(visit.samples),
         "place": visit.place,
     }
     if feed.consumed is not None:
-        facts["seen"] = visit.samples + feed.global_batch <= feed.consumed
+        facts["seen"] = visit.samples + feed.rows(visit.samples) <= feed.consumed
     return facts
 
 
 def _lines(feed: Feed, found: Sequence[dict[str, Any]]) -> Iterator[str]:
     for one in found:
         state = "" if "seen" not in one else ": seen" if one["seen"] else ": not seen yet"
+        end = one["samples"] + feed.rows(one["samples"])
         yield (
-            f"epoch {one['epoch']}: step {one['step']:,}, samples {one['samples']:,} to "
-            f"{one['samples'] + feed.global_batch:,}, row {one['place']} of the batch (lane {one['lane']}){state}; "
-            f"variant {one['variant']}: {one['shard']}, block {one['block']}, row {one['row']}"
+            f"epoch {one['epoch']}: step {one['step']:,}, samples {one['samples']:,} to {end:,}, row {one['place']} of "
+            f"the batch (lane {one['lane']}){state}; {one['set']}, variant {one['variant']}: {one['shard']}, block "
+            f"{one['block']}, row {one['row']}"
         )
 
 
@@ -80,10 +92,10 @@ def _uid(text: str) -> int:
 
 
 def _epochs(options: argparse.Namespace, feed: Feed) -> range:
-    """The epochs asked for; default: those that the run has, else the first."""
+    """The epochs asked for; default: those that the run can have, else the first."""
     if options.epochs is None and feed.steps is not None:
-        whole = feed.order.lane_rows * feed.lanes
-        return range(options.epoch, max(options.epoch + 1, -(-feed.steps * feed.global_batch // whole)))
+        whole = min(order.lane_rows for order in feed.orders) * feed.lanes
+        return range(options.epoch, max(options.epoch + 1, -(-feed.samples(feed.steps + 1) // whole)))
     return range(options.epoch, options.epoch + (options.epochs or 1))
 
 
@@ -100,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
         found = visits(feed, options.uid, _epochs(options, feed), options.variant)
+        if not found:
+            raise ConfigurationError(f"--epoch {options.epoch}: the phases of the run end before it")
         for line in map(json.dumps, found) if options.json else _lines(feed, found):
             print(line)
         return 0

@@ -70,6 +70,7 @@ def test_ten_thousand_flipped_bits_are_found(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("folder", ["arrow zstd"], indirect=True)
 def test_every_bit_of_a_manifest_counts(folder):
     files = sorted(folder.iterdir())
     before = sum(path.stat().st_size for path in files[: files.index(folder / "manifest.json")])

@@ -16,33 +16,69 @@ from tests.tools.small_run import documents, example_sets
 from tests.train.synthetic import plain_config
 from tools.explain_batch import explain, main
 from tools.feed import Feed
+from train.phases import DataPhase, as_phases
 from train.stream import Stream
 
 
-def delivered(shards, seed, lanes, global_batch, steps):
-    """Origin of every row of each batch, by a real stream."""
-    with Stream(shards, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
-                micro_batch=global_batch, io_threads=0) as stream:  # fmt: skip
-        return [np.concatenate([batch.origin for batch in stream.next_step()])[:, 1:] for _ in range(steps)]
+def delivered(data, seed, lanes, global_batch, steps):
+    """Position, and origin of every row, of each batch, by a real stream."""
+    found = []
+    with Stream(data, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch, micro_batch=2,
+                io_threads=0) as stream:  # fmt: skip
+        for _ in range(steps):
+            samples = stream.samples
+            found.append((samples, np.concatenate([batch.origin for batch in stream.next_step()])))
+    return found
 
 
 @pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
 def test_batches_are_those_of_the_stream(tmp_path, sizes, lanes, global_batch):
     shards = toy_set(tmp_path, sizes)
-    feed = Feed(shards, 5, lanes, global_batch)
+    feed = Feed(as_phases(shards), 5, lanes, global_batch)
     fillers = 0
-    for step, origin in enumerate(delivered(shards, 5, lanes, global_batch, 20)):
-        visits = feed.batch(step * global_batch)
-        assert [visit.stored or (-1, -1) for visit in visits] == [tuple(row) for row in origin.tolist()]
+    for samples, origin in delivered(as_phases(shards), 5, lanes, global_batch, 20):
+        visits = feed.batch(samples)
+        assert [visit.stored or (-1, -1) for visit in visits] == [tuple(row[1:]) for row in origin.tolist()]
         assert [visit.place for visit in visits] == list(range(global_batch))
         fillers += sum(visit.stored is None for visit in visits)
-    assert fillers == 20 * global_batch // (feed.order.lane_rows * lanes) * (feed.order.lane_rows * lanes - len(shards))
+    epoch = feed.orders[0].lane_rows * lanes
+    assert 0 <= fillers - 20 * global_batch // epoch * (epoch - len(shards)) < lanes
+
+
+def mixed(tmp_path) -> Feed:
+    """Two sets in shares of 2 to 1, then the first alone in larger batches, then both again."""
+    first = toy_set(tmp_path / "first", [9, 2, 13])
+    second = toy_set(tmp_path / "second", [5], name="other")
+    return Feed(
+        [
+            DataPhase((first, second), (2.0, 1.0), until_samples=24),
+            DataPhase((first,), until_samples=48, global_batch=8),
+            DataPhase((second, first), (1.0, 1.0)),
+        ],
+        seed=5,
+        lanes=2,
+        global_batch=4,
+    )
+
+
+def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
+    feed = mixed(tmp_path)
+    found = delivered(feed.phases, 5, 2, 4, 40)
+    assert len(found[0][1]) == 4
+    assert len(found[6][1]) == 8
+    for step, (samples, origin) in enumerate(found, start=1):
+        visits = feed.batch(samples)
+        assert [(visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in visits] == [
+            tuple(row) for row in origin.tolist()
+        ]
+        assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (samples, step, len(origin))
+    assert {one["set"] for one in explain(feed, 0)} == {"toy/train", "other"}
 
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):
     manifest = example_sets(shard_sets)["masked_lm"][0]
     shards, tokenizer = open_shards(manifest), load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
-    feed = Feed(shards, 3, 4, 8)
+    feed = Feed(as_phases(shards), 3, 4, 8)
     known = {document.uid.hex(): document for document in documents()}
     for facts, visit in zip(explain(feed, 16, tokens=1000), feed.batch(16), strict=True):
         block, place = visit.stored
@@ -80,7 +116,7 @@ def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
         assert "http://site.example/" in out
     assert main(["--run", str(run), "--samples", "16", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert rows == explain(Feed(open_shards(manifest), 3, 4, 8), 16)
+    assert rows == explain(Feed(as_phases(open_shards(manifest)), 3, 4, 8), 16)
 
 
 def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):

@@ -26,7 +26,7 @@ def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
     shards = write_set(tmp_path, [ordered(range(1, 256)), ordered(range(300, 556))])
     reads: list[int] = []
     read = ShardSet.read_block
-    monkeypatch.setattr(ShardSet, "read_block", lambda self, block: reads.append(block) or read(self, block))
+    monkeypatch.setattr(ShardSet, "read_block", lambda self, block, **options: reads.append(block) or read(self, block))
     for uid, places in everywhere(shards).items():
         reads.clear()
         assert find_rows(shards, uid) == places

@@ -9,18 +9,19 @@ import pytest
 from pipeline.shards import open_shards
 from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
-from tests.tools.test_explain_batch import run_directory
+from tests.tools.test_explain_batch import mixed, run_directory
 from tools.explain_batch import explain
 from tools.feed import Feed
 from tools.where_is import main, visits
+from train.phases import as_phases
 
 
 @pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
 def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch):
-    feed = Feed(toy_set(tmp_path, sizes), 5, lanes, global_batch)
+    feed = Feed(as_phases(toy_set(tmp_path, sizes)), 5, lanes, global_batch)
     epochs = 3
     shown = {}
-    for samples in range(0, (epochs + 1) * feed.order.lane_rows * lanes, global_batch):
+    for samples in range(0, (epochs + 1) * feed.orders[0].lane_rows * lanes, global_batch):
         for facts in explain(feed, samples):
             if "sample" in facts and facts["epoch"] < epochs:
                 shown[facts["sample"], facts["epoch"]] = (samples, facts["place"], facts["lane"])
@@ -31,6 +32,19 @@ def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch)
             assert one["step"] == one["samples"] // global_batch + 1
 
 
+def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
+    feed = mixed(tmp_path)
+    shown = {}
+    for step in range(1, 60):
+        for facts in explain(feed, feed.samples(step)):
+            if "sample" in facts:
+                shown.setdefault(facts["sample"], set()).add((facts["set"], facts["epoch"], step, facts["place"]))
+    assert {name for found in shown.values() for name, *_ in found} == {"toy/train", "other"}
+    for uid in range(1, 25):
+        found = {(one["set"], one["epoch"], one["step"], one["place"]) for one in visits(feed, uid, range(40))}
+        assert {one for one in found if one[2] < 60} == shown.get(f"{uid:016x}", set())
+
+
 def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
     manifest = example_sets(shard_sets)["masked_lm"][0]
     shards = open_shards(manifest)
@@ -39,7 +53,7 @@ def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted(one["variant"] for one in found) == [0, 1]
     for one in found:
-        again = explain(Feed(shards, 0, 64, 64), one["samples"])[one["place"]]
+        again = explain(Feed(as_phases(shards), 0, 64, 64), one["samples"])[one["place"]]
         assert again["sample"] == f"{uid:016x}"
         assert [again[name] for name in ("variant", "shard", "block", "row", "lane")] == [
             one[name] for name in ("variant", "shard", "block", "row", "lane")
