@@ -29,6 +29,7 @@ __all__ = [
     "MaskedOptions",
     "RoleOptions",
     "RowOptions",
+    "Separator",
     "SingleRow",
     "choose_tokens",
     "hide",
@@ -44,17 +45,19 @@ MASKED_FEATURES: Final = (
 )
 _STARTS: Final = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
 
-
 # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
+Separator: TypeAlias = Annotated[
+    Literal["none", "sep", "eos"], Field(description="Special token between the documents of packed rows.")
+]
+
+
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RowOptions:
     """Frame and grouping of a single row."""
 
     max_length: Annotated[int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")] = 512
     grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "packed"
-    separator: Annotated[
-        Literal["none", "sep", "eos"], Field(description="Special token between the documents of packed rows.")
-    ] = "sep"
+    separator: Separator = "sep"
     cross_documents: Annotated[
         bool,
         Field(description="Whether attention crosses documents in packed rows; false stores `document_starts`."),
@@ -154,7 +157,8 @@ class SingleRow(Objective, ABC):
 class MaskedBlock(SingleRow):
     """`input_ids` with labels at `label_positions`, `label_ids` what stood there.
 
-    A subclass may choose other tokens (`select`), write something else there (`write`), and add features (`more`).
+    A subclass may choose other tokens (`select`), write something else there (`write`, `decided_by`), and add features
+    (`more`).
     Options are a `MaskedOptions`; those of a `RoleOptions` decide the roles, else every label becomes [MASK].
     """
 
@@ -196,8 +200,12 @@ class MaskedBlock(SingleRow):
         """
         return roles(
             keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
-            random_ppm=self.random_ppm,
+            random_ppm=self.random_ppm, decided_by=self.decided_by(original, places),
         )  # fmt: skip
+
+    def decided_by(self, original: Ragged, places: Ragged) -> Int64 | None:
+        """For each label the (flat) one whose draw decides its role too; the default lets each draw its own."""
+        return None
 
     def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Further features; the default has none."""

@@ -37,6 +37,12 @@ class Words:
     offsets: Int64
     run_ends: Int64
 
+    @property
+    def tokens(self) -> Int64:
+        """Tokens of all words of each row, shape [rows]."""
+        before = offsets_of(self.lengths)
+        return before[self.offsets[1:]] - before[self.offsets[:-1]]
+
 
 def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
     """Words of rows that all have tokens.

@@ -1,0 +1,89 @@
+"""Span masking with the span boundary objective: each hidden token is predicted from the two tokens around its span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Feature, Ragged, SampleBatch
+from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, RoleOptions, Separator
+from pipeline.rates import Rate, parts_per_million
+from pipeline.span_lengths import geometric_thresholds
+from pipeline.vocabulary import Vocabulary
+from pipeline.word_spans import deciders, find_words, openings, take_words, taken_tokens
+
+__all__ = ["SpanBoundary"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_SPAN_FEATURES: Final = (
+    Feature("span_starts", "uint16", 1, "places in input_ids where maximal runs of labels start"),
+    Feature("span_lengths", "uint16", 1, "tokens of each run"),
+)
+
+
+class SpanBoundary(MaskedBlock):
+    """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
+
+    The budget is that of masked LM. Spans start at words in random order and grow to the right over a number of words
+    that follows the geometric law, renormalised on 1..longest (mean 3.80 at 0.2 and 10, the paper's figure), while the
+    next word is free, of the same run of text, and fits the budget. No word that was left would fit in the end. Spans
+    that touch are one; its first token's draw decides its role. Features: the masked block, `span_starts` and
+    `span_lengths` [S]. A span has a neighbour on both sides, if only [CLS] or [SEP].
+
+    Example (a budget of 3 and one span; roles [MASK]):
+        x       an American football game was played
+        input   [CLS] an [MASK] [MASK] [MASK] was played [SEP]
+        labels  2 American, 3 football, 4 game: span_starts 2, span_lengths 3
+    """
+
+    name: ClassVar[str] = "span_boundary"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
+    own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RoleOptions):
+        """Parameters of span masking."""
+
+        separator: Separator = "none"
+        success: Rate = 0.2
+        """Probability p of the geometric law p (1 - p)^(l - 1) of span lengths, above 0."""
+        longest: Annotated[int, Field(ge=1, le=1000)] = 10
+        """Words in the longest span; the law is renormalised on 1..longest."""
+        role_unit: Literal["token", "span"] = "span"
+        """What draws one role: each token, or each span for all its tokens (SpanBERT)."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        if options.success == 0:
+            raise self.refuse_options("success 0 has no geometric law; expected more than 0")
+        self._thresholds = geometric_thresholds(parts_per_million(options.success), options.longest)
+
+    def select(self, keys: UInt64, ids: Ragged) -> Ragged:
+        """Tokens of spans of whole words."""
+        words = find_words(ids, self.vocabulary.word_start, self.special)
+        taken = take_words(keys, words, self.budget(words.tokens), self._thresholds)
+        return taken_tokens(words, taken, ids)
+
+    def decided_by(self, original: Ragged, places: Ragged) -> Int64 | None:
+        """The first token of the span."""
+        return deciders(openings(places.values)) if self.options.role_unit == "span" else None
+
+    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Maximal runs of labels: rows are apart by their frames."""
+        positions, rows = columns["label_positions"], columns["input_ids"]
+        places = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
+        first = np.flatnonzero(openings(places))
+        lengths = np.diff(first, append=len(places)).astype(np.uint16)
+        offsets = np.searchsorted(first, positions.offsets)
+        return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}

@@ -1,0 +1,142 @@
+"""Whole-word masking: words stay whole, budgets are kept, and the kernel equals a plain loop."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from pipeline.objectives import build_objective
+from pipeline.seeding import kernel_keys
+from pipeline.vocabulary import Vocabulary
+from tests.pipeline.corruption_cases import (
+    FIRST_CONTENT,
+    MASK,
+    SEP,
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+    within_sigmas,
+)
+from tests.pipeline.word_cases import slow_roles, slow_take, slow_words
+
+WORDS = vocabulary(1000)
+OPEN, INSIDE = 201, 202  # ids that open a word, and that do not
+
+
+def budget(ids: np.ndarray, rate: str) -> int:
+    maskable = int((~WORDS.special[ids]).sum())
+    return max(1, floor(Fraction(rate) * maskable + Fraction(1, 2)))
+
+
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("rate", [0.15, 0.5])
+def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
+    objective = wide("whole_word_masking", WORDS, role_unit=unit, rate=rate)
+    lengths = [1 + (37 * row) % 90 for row in range(250)] + [510] * 5
+    rows = samples(lengths, WORDS, specials=specials)
+    examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
+    keys = kernel_keys(6, "whole_word_masking", rows.fixed["uid"], np.full(len(rows), 4, np.uint16))
+    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
+        if skip:
+            assert (sample["ids"] == SEP).all()
+            continue
+        ids = sample["ids"].tolist()
+        row = slow_words(ids, WORDS)
+        taken = sorted(slow_take(key, row, budget(sample["ids"], str(rate))))
+        places = [place for word in taken for place in range(row[word].start, row[word].start + row[word].length)]
+        sizes = [row[word].length for word in taken]
+        leaders = (
+            range(len(places)) if unit == "token" else [sum(sizes[:i]) for i, n in enumerate(sizes) for _ in range(n)]
+        )
+        labels = [ids[place] for place in places]
+        for place, written in zip(places, slow_roles(key, labels, leaders, WORDS), strict=True):
+            ids[place] = written
+        assert example["label_positions"].tolist() == [place + 1 for place in places]
+        assert example["label_ids"].tolist() == labels
+        assert example["input_ids"].tolist() == [1, *ids, 2]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.8])
+def test_words_are_whole_and_no_other_would_fit(rate: float) -> None:
+    objective = wide("whole_word_masking", WORDS, rate=rate)
+    rows = samples([1, 2, 3, 5, 9, 17, 64, 510] * 30, WORDS, specials=0.05, seed=3)
+    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+    for row in np.flatnonzero(skips == 0):
+        sample, example = rows.row(int(row)), examples.row(int(row))
+        positions = set(example["label_positions"].tolist())
+        inside = [
+            [place + 1 in positions for place in range(word.start, word.start + word.length)]
+            for word in slow_words(sample["ids"], WORDS)
+        ]
+        assert all(len(set(word)) == 1 for word in inside)
+        left = budget(sample["ids"], str(rate)) - len(positions)
+        untaken = [len(word) for word in inside if not word[0]]
+        if left < 0:  # the one excess: a single word, where every word is longer than the budget
+            assert sum(word[0] for word in inside) == 1
+            assert min(len(word) for word in inside) > left + len(positions)
+        else:
+            assert min(untaken, default=left + 1) > left
+        assert (example["input_ids"][sorted(positions)] >= MASK).all()
+        written = example["input_ids"][sorted(positions)]
+        assert ((written == MASK) | (written >= FIRST_CONTENT)).all()
+
+
+def test_words_of_equal_length_are_equally_likely() -> None:
+    ids = [OPEN, INSIDE] * 20
+    examples = variants_of(wide("whole_word_masking", WORDS, rate=0.2), ids)
+    starts = np.array([example["label_positions"][::2] for example in examples])
+    assert starts.shape == (4000, 4)
+    observed = np.bincount((starts.ravel() - 1) // 2, minlength=20)
+    assert chi_square_is_plausible(observed, np.full(20, 800.0), 19, scale=1 - 4 / 20)
+
+
+def test_shares_of_roles_that_words_draw() -> None:
+    """Of words of two tokens, 8 of 10 are two masks, 1 of 10 is kept, 1 of 10 has two random ids of their own."""
+    rows = one_sample([OPEN, INSIDE] * 100, [0], WORDS, 1500)
+    objective = wide("whole_word_masking", WORDS, role_unit="word", rate=0.3)
+    examples, _ = objective.corrupt(rows, np.arange(1500, dtype=np.uint16), 1)
+    positions = examples.columns["label_positions"]
+    flat = positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
+    written = examples.columns["input_ids"].values[flat].reshape(-1, 2)
+    masked = written == MASK
+    assert (masked[:, 0] == masked[:, 1]).all()
+    kept = (written == [OPEN, INSIDE]).all(axis=1)
+    assert within_sigmas(int(masked[:, 0].sum()), len(written), 0.8)
+    assert within_sigmas(int(kept.sum()), len(written), 0.1)
+    random = written[~masked[:, 0] & ~kept]
+    assert (random[:, 0] != random[:, 1]).mean() > 0.9
+
+
+def test_worked_example() -> None:
+    the, cat, sat = 201, 204, 207
+    un, believ, able = 210, 211, 212
+    examples = variants_of(
+        build_objective({"name": "whole_word_masking", "rate": 0.5}, WORDS), [the, un, believ, able, cat, sat]
+    )
+    assert reachable(examples, input_ids=[1, the, MASK, MASK, MASK, cat, sat, 2], label_positions=[2, 3, 4],
+                     label_ids=[un, believ, able])  # fmt: skip
+    assert all(len(example["label_ids"]) == 3 for example in examples)
+
+
+def test_most_labels_bound_the_budget() -> None:
+    rows = samples([510] * 20, WORDS)
+    lengths = corrupt(wide("whole_word_masking", WORDS, max_labels=20), rows).columns["label_ids"].lengths
+    assert lengths.max() == 20
+
+
+def test_a_tokenizer_without_word_starts_has_one_word_a_row() -> None:
+    """The only word is longer than the budget and taken whole."""
+    words = Vocabulary(WORDS.size, WORDS.specials, WORDS.sentinels, WORDS.modes, WORDS.special,
+                       np.zeros(WORDS.size, np.bool_), WORDS.fingerprint)  # fmt: skip
+    rows = one_sample([300, 301, 302, SEP, 303], [0], words, 200)
+    examples, _ = wide("whole_word_masking", words).corrupt(rows, np.arange(200, dtype=np.uint16), 1)
+    assert {tuple(example["label_positions"].tolist()) for example in examples} == {(5,)}

@@ -1,0 +1,67 @@
+"""Words and spans of words by plain loops, for tests of what takes whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.seeding import LENGTHS, POSITIONS, words
+from pipeline.vocabulary import Vocabulary
+
+
+class Word(NamedTuple):
+    """First token in the row, tokens, and the number of the run of text."""
+
+    start: int
+    length: int
+    run: int
+
+
+def drawn(key: np.uint64, stream: int, count: int) -> list[int]:
+    """Words of a stream as plain numbers."""
+    return words(np.array([key]), stream, count)[0].tolist()
+
+
+def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
+    """Words of one row of content."""
+    found: list[Word] = []
+    run, inside = 0, False
+    for place, token in enumerate(ids):
+        if vocabulary.special[token]:
+            run, inside = run + 1, False
+        elif inside and not vocabulary.word_start[token]:
+            found[-1] = found[-1]._replace(length=found[-1].length + 1)
+        else:
+            found.append(Word(place, 1, run))
+            inside = True
+    return found
+
+
+def slow_take(key: np.uint64, row: Sequence[Word], budget: int, thresholds: Sequence[int] = (0,)) -> set[int]:
+    """Numbers of the words taken; the thresholds (0,) mean one word a span."""
+    positions, lengths = (drawn(key, stream, len(row)) for stream in (POSITIONS, LENGTHS))
+    order = sorted(range(len(row)), key=lambda word: (positions[word] >> 16, word))
+    taken: set[int] = set()
+    left = budget
+    for tries, first in enumerate(order):
+        longest = sum(bound <= lengths[tries] >> 32 for bound in thresholds)
+        for word in range(first, min(first + longest, len(row))):
+            if word in taken or row[word].run != row[first].run or row[word].length > left:
+                break
+            taken.add(word)
+            left -= row[word].length
+    return taken or {order[0]}
+
+
+def slow_roles(key: np.uint64, ids: Sequence[int], leaders: Sequence[int], vocabulary: Vocabulary) -> list[int]:
+    """What stands in place of labels by 80/10/10, each deciding by the word of its leader."""
+    found = []
+    rolls = drawn(key, 1, len(ids))
+    for label, leader in enumerate(leaders):
+        role = ((rolls[leader] >> 32) * 10**6) >> 32
+        low = rolls[label] & 0xFFFFFFFF
+        random = int(vocabulary.replaceable[(low * len(vocabulary.replaceable)) >> 32])
+        found.append(vocabulary.specials["mask"] if role < 800_000 else random if role < 900_000 else ids[label])
+    return found
