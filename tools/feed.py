@@ -13,13 +13,14 @@ import numpy as np
 
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
-from pipeline.shards import ShardSet, open_shards
+from pipeline.shards import ShardSet
 from tools.command import Arguments, natural, positive
 from train.config import DataConfig, TrainConfig
+from train.datasets import open_phases
 from train.metrics import read_lines
 from train.mixture import Phase, Timeline
 from train.order import BlockOrder, LogicalBlocks
-from train.phases import DataPhase, as_phases, distinct_sets, phase_plans
+from train.phases import DataPhase, distinct_sets, phase_plans
 
 __all__ = ["Feed", "Visit", "add_feed_arguments", "open_feed"]
 
@@ -203,4 +204,4 @@ def _of_run(run: Path) -> Feed:
 
 
 def _of_data(data: DataConfig) -> Feed:
-    return Feed(as_phases(open_shards(data.shards)), data.seed, data.lane_count, data.global_batch)
+    return Feed(open_phases(data), data.seed, data.lane_count, data.global_batch)

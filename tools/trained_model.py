@@ -39,7 +39,7 @@ def load_trained(run: Path) -> TrainedModel:
     if not latest.is_file():
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints/latest; train first, or wait")
     config = load_config(TrainConfig, run / "config.yaml", ())
-    shards = open_shards(config.data.shards)
+    shards = open_shards(config.data.first_set)
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
     directory = latest.parent / latest.read_text(encoding="utf-8").strip()

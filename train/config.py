@@ -18,12 +18,14 @@ from model.config import ModelConfig
 from pipeline.config import STRICT, to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
+from train.online import OnlineEntry
 
 __all__ = [
     "CheckpointConfig",
     "DataConfig",
     "EvaluateConfig",
     "LogConfig",
+    "PhaseConfig",
     "TrainConfig",
     "ZeroConfig",
     "check_world",
@@ -36,11 +38,37 @@ Natural = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class PhaseConfig:
+    """One phase of the data."""
+
+    shards: Path | list[Path]
+    """manifest.json of a training set, or its folder; several are mixed"""
+    weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
+    """share of each set in every global batch; default: equal ones"""
+    until_samples: Positive | None = None
+    """samples of the whole run after which the phase ends, a multiple of the global batches beside it; only the last
+    phase has none"""
+    global_batch: Positive | None = None
+    """rows of one optimizer step in this phase; default: data.global_batch"""
+
+    @property
+    def sets(self) -> list[Path]:
+        """Its sets as a list."""
+        return self.shards if isinstance(self.shards, list) else [self.shards]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class DataConfig:
     """What is read, and in which portions."""
 
-    shards: Path
-    """manifest.json of the training set, or its folder"""
+    shards: Path | list[Path] | None = None
+    """manifest.json of the training set, or its folder; several are mixed; this or `phases`"""
+    weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
+    """share of each of several `shards` in every global batch; default: equal ones"""
+    phases: list[PhaseConfig] = Field(default_factory=list)
+    """sets that follow one another, such as short rows and then long ones"""
+    corrupt: OnlineEntry | None = None
+    """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch"""
     heldout: Path | dict[str, Path] | None = None
     """held-out set, or several by name; default: `../heldout/manifest.json` beside the training set, where it exists"""
     global_batch: Positive = 64
@@ -56,6 +84,28 @@ class DataConfig:
     """threads that read, check and unpack blocks; 0 reads in the training thread"""
     prefetch_blocks: Natural = 1
     """blocks read ahead for each lane"""
+    length_buckets: bool = False
+    """whether a rank's rows of a global batch are put in order of length, so that micro-batches have fewer pads"""
+    on_corrupt: Literal["raise", "mask"] = "raise"
+    """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
+    max_corrupt_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
+    """share of a set's blocks that may be masked before the run ends all the same"""
+
+    def __post_init__(self) -> None:
+        if (self.shards is None) == (not self.phases):
+            raise ValueError(f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}")
+
+    @property
+    def all_phases(self) -> dict[str, PhaseConfig]:
+        """The phases by the key that names them; `shards` alone is one endless phase."""
+        if self.shards is not None:
+            return {"data.shards": PhaseConfig(shards=self.shards, weights=self.weights)}
+        return {f"data.phases[{number}].shards": phase for number, phase in enumerate(self.phases)}
+
+    @property
+    def first_set(self) -> Path:
+        """The first training set."""
+        return next(iter(self.all_phases.values())).sets[0]
 
     @property
     def lane_count(self) -> int:
@@ -211,12 +261,17 @@ _FREE: Final = (
     "watchdog_s",
     "max_consecutive_skips",
     "data.shards",
+    "data.weights",
+    "data.phases",
     "data.heldout",
     "data.micro_batch",
     "data.io_threads",
     "data.prefetch_blocks",
+    "data.length_buckets",
+    "data.on_corrupt",
+    "data.max_corrupt_fraction",
 )
-"""Keys in which a continuation may differ. The data itself is held by the digest of its manifest."""
+"""Keys in which a continuation may differ. Sets, weights and phases are held by the digest of the data."""
 
 
 def frozen(config: TrainConfig) -> dict[str, Any]:

@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
 from pipeline.shards.manifest import manifest_path
-from train.config import TrainConfig
+from train.collate import Collate
+from train.config import DataConfig, TrainConfig
+from train.online import Corruption, corruption_of
+from train.phases import DataPhase, data_digest, distinct_sets
+from train.stream import Stream
 
-__all__ = ["Datasets", "open_datasets"]
+__all__ = ["Datasets", "open_datasets", "open_phases", "open_stream"]
 
 
 @dataclass(frozen=True)
 class Datasets:
     """The sets of a run, checked against its model."""
 
-    train: ShardSet
+    phases: tuple[DataPhase, ...]
+    """what the training stream reads"""
     heldout: dict[str, ShardSet]
+    corruption: Corruption | None
+    """what becomes of samples; None where all sets hold examples"""
+
+    @property
+    def train(self) -> ShardSet:
+        """The first training set."""
+        return self.phases[0].sets[0]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all training sets."""
+        return sum(len(shards) for shards in distinct_sets(self.phases))
+
+    @property
+    def digest(self) -> str:
+        """What a checkpoint holds of the training data."""
+        alone = len(self.phases) == 1 and len(self.phases[0].sets) == 1
+        return self.train.digest if alone else data_digest(self.phases)
 
 
 def open_datasets(config: TrainConfig) -> Datasets:
-    """Open the training set and the held-out sets.
+    """Open the training sets and the held-out sets.
 
     Raises:
         StorageError: a manifest that the configuration names is missing.
         ManifestError: a manifest, its index and its files contradict each other.
         ConfigurationError: a set does not fit the model or the training set; the message says what does.
     """
-    train = open_shards(config.data.shards)
-    _check(train, config, "data.shards")
+    data = config.data
+    phases = open_phases(data)
+    for (key, phase), found in zip(data.all_phases.items(), phases, strict=True):
+        for path, shards in zip(phase.sets, found.sets, strict=True):
+            _check(shards, config, key if len(found.sets) == 1 else f"{key} ({path})")
+    train = phases[0].sets[0]
     heldout = {name: open_shards(path) for name, path in _heldout_paths(config).items()}
     for name, shards in heldout.items():
         key = f"data.heldout ({name})"
@@ -41,7 +71,55 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
-    return Datasets(train, heldout)
+    return Datasets(phases, heldout, _corruption(data, train))
+
+
+def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
+    """The training sets as configured, each opened once."""
+    opened: dict[Path, ShardSet] = {}
+    phases = []
+    for phase in data.all_phases.values():
+        for path in phase.sets:
+            if path not in opened:
+                opened[path] = open_shards(path)
+        sets = tuple(opened[path] for path in phase.sets)
+        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, phase.global_batch))
+    return tuple(phases)
+
+
+def open_stream(
+    data: DataConfig, phases: ShardSet | Sequence[DataPhase], corruption: Corruption | None, rank: int, size: int
+) -> Stream:
+    """A rank's stream over training or held-out data, as configured.
+
+    Raises:
+        ConfigurationError: sets, batches, lanes and phases do not go together.
+    """
+    online = None
+    if corruption is not None:
+        sets = [phases] if isinstance(phases, ShardSet) else distinct_sets(phases)
+        online = Collate.from_manifests([corruption.manifest(shards.manifest) for shards in sets])
+    return Stream(
+        phases,
+        rank=rank,
+        world_size=size,
+        lanes=data.lane_count,
+        seed=data.seed,
+        global_batch=data.global_batch,
+        micro_batch=data.micro_batch,
+        transform=corruption,
+        collate=online,
+        io_threads=data.io_threads,
+        prefetch_blocks=data.prefetch_blocks,
+        by_length=data.length_buckets,
+        on_corrupt=data.on_corrupt,
+        max_corrupt_fraction=data.max_corrupt_fraction,
+        pin=torch.cuda.is_available(),
+    )
+
+
+def _corruption(data: DataConfig, shards: ShardSet) -> Corruption | None:
+    return corruption_of(data.corrupt, shards) if data.corrupt is not None else None
 
 
 def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
@@ -50,16 +128,23 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
         return given
     if given is not None:
         return {"heldout": given}
-    sibling = manifest_path(config.data.shards).parent.parent / "heldout" / "manifest.json"
+    sibling = manifest_path(config.data.first_set).parent.parent / "heldout" / "manifest.json"
     return {"heldout": sibling} if sibling.exists() else {}
 
 
 def _check(shards: ShardSet, config: TrainConfig, key: str) -> None:
-    manifest, model = shards.manifest, config.model
+    manifest, model, corrupt = shards.manifest, config.model, config.data.corrupt
+    if manifest.kind == "samples" and corrupt is not None:
+        manifest = corruption_of(corrupt, shards).manifest(manifest)
+    elif corrupt is not None:
+        raise ConfigurationError(
+            f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
+        )
     objective = manifest.objective
     if manifest.kind != "examples" or objective is None:
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, expected examples: run `python -m pipeline.corrupt` on it"
+            + (", or set data.corrupt" if manifest.kind == "samples" else "")
         )
     if not len(shards):
         raise ConfigurationError(f"{key}: {shards.path} holds no rows: give the pipeline more documents")

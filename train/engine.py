@@ -95,7 +95,7 @@ class Engine:
             learning_rate: rate of this step.
         """
         if len(batches) != self._accumulation:
-            raise ValueError(f"expected {self._accumulation} micro-batches, got {len(batches)}")
+            self._accumulate(len(batches), step)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         scales = {
@@ -141,6 +141,13 @@ class Engine:
         """Release DeepSpeed's hooks and put back the function that stage 3 replaces in torch."""
         self.deepspeed.destroy()
         torch.nn.functional.linear = self._linear
+
+    def _accumulate(self, micro_batches: int, step: int) -> None:
+        """Take another number of micro-batches from this step on: another phase of the data has begun."""
+        self._accumulation = micro_batches
+        rows = micro_batches * self.config.data.micro_batch * self.world.size
+        self.deepspeed.set_train_batch_size(rows)
+        self.deepspeed.micro_steps = (step - 1) * micro_batches
 
     def _seed(self, step: int, micro_batch: int) -> None:
         lane = self.world.rank * (self.config.data.lane_count // self.world.size)

@@ -49,9 +49,12 @@ def train(run: Run, state: TrainState) -> TrainState:
         result = engine.step(turn.batches, turn.counts, step, rate)
         seconds = (fetched - began, time.perf_counter() - fetched)
         run.watchdog.beat()
-        state = state.advanced(rows=config.data.global_batch, tokens=turn.tokens, skipped=result.skipped)
+        rows = len(turn.batches) * config.data.micro_batch * run.world.size
+        state = state.advanced(rows=rows, tokens=turn.tokens, skipped=result.skipped)
         last = stopped or step == config.steps
         record = recorder.measure(state, turn, result, rate, seconds, log=last or _due(step, config.log.every))
+        if record is not None and (stats := getattr(run.stream, "stats", None)):
+            record["stream"] = stats()
         if _due(step, config.evaluate.every) or (step == config.steps and not stopped):
             found = {heldout.name: evaluate(engine, heldout, run.watchdog) for heldout in run.heldout}
             state = replace(state, heldout_loss=next((result.loss for result in found.values()), None))

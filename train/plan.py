@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from model.build import Model
-from pipeline.shards import ShardSet
 from train.config import TrainConfig, check_world
+from train.datasets import Datasets
 
 __all__ = ["MemoryEstimate", "Plan", "estimate_memory", "make_plan", "operations_per_second"]
 
@@ -63,13 +64,15 @@ class Plan:
         ]
 
 
-def make_plan(config: TrainConfig, model: Model, shards: ShardSet, world_size: int) -> Plan:
+def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> Plan:
     """Figures from the manifest, the first block of the data and the model's arithmetic.
 
     Raises:
         CorruptBlock: the first block is not what its index says.
     """
-    rows = shards.read_block(0)
+    rows = datasets.train.read_block(0)
+    if datasets.corruption is not None:
+        rows, _ = datasets.corruption(rows, np.zeros(len(rows), np.uint16))
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
     flops = model.flops(max(1, round(tokens)), round(target), labels)
@@ -78,7 +81,7 @@ def make_plan(config: TrainConfig, model: Model, shards: ShardSet, world_size: i
         parameters=parameters,
         steps=config.steps,
         horizon=config.schedule.options.steps or config.steps,
-        rows=len(shards),
+        rows=datasets.rows,
         rows_per_step=config.data.global_batch,
         micro_batches=check_world(config, world_size),
         world_size=world_size,

@@ -77,7 +77,10 @@ class Recorder:
             "tokens": state.tokens,
             "labels": {head: int(count) for head, count in counts.items()},
             "tokens_per_s": turn.tokens / (waited + computed),
-            "samples_per_s": config.data.global_batch / (waited + computed),
+            "samples_per_s": len(turn.batches)
+            * config.data.micro_batch
+            * self._engine.world.size
+            / (waited + computed),
             "step_ms": {"data": waited * 1e3, "compute": computed * 1e3},
             "memory_bytes": resident_bytes(),
         }

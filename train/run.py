@@ -13,10 +13,10 @@ import torch
 from model.build import Model, build_model
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
-from pipeline.shards import Manifest, ShardSet
+from pipeline.shards import Manifest
 from train.checkpoint import Checkpoints, TrainState, changed_keys, load, read_state
 from train.config import TrainConfig, check_world, frozen
-from train.datasets import Datasets, open_datasets
+from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, start
 from train.engine import Engine
 from train.errors import STOPPED
@@ -29,7 +29,6 @@ from train.record import Recorder, announcer, memory_by_rank
 from train.report import closing_lines, write_report
 from train.run_directory import claim, save_config
 from train.stopping import StopRequest
-from train.stream import Stream
 from train.watchdog import Watchdog
 
 __all__ = ["dry_run", "run"]
@@ -41,9 +40,9 @@ def dry_run(config: TrainConfig) -> int:
     check_world(config, size)
     datasets = open_datasets(config)
     model = _build(config, datasets.train.manifest)
-    _open_stream(datasets.train, config, rank, size).close()
+    open_stream(config.data, datasets.phases, datasets.corruption, rank, size).close()
     if rank == 0:
-        plan = make_plan(config, model, datasets.train, size)
+        plan = make_plan(config, model, datasets, size)
         lines = plan.lines(operations_per_second(torch.device("cpu")))
         sys.stdout.write("\n".join([*lines, "dry run: everything fits together", ""]))
     return 0
@@ -90,12 +89,12 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         raise ConfigurationError(f"resume=must: {checkpoints.directory} holds no valid checkpoint")
     saved = None if found is None else read_state(found[1])
     config = config.with_horizon(_horizon(config, saved))
-    state = _begin(config, datasets.train, world)
+    state = _begin(config, datasets.digest, world)
     if saved is not None:
         _refuse_changes(saved, state, config)
     with world.together():
         model = _build(config, datasets.train.manifest)
-        plan = make_plan(config, model, datasets.train, world.size)
+        plan = make_plan(config, model, datasets, world.size)
         if world.rank == 0:
             save_config(config)
             journal.begin(0 if saved is None else saved.step)
@@ -111,12 +110,12 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
     if config.steps > (horizon := config.schedule.options.steps):
         display.say(f"the schedule ended at step {horizon}: up to step {config.steps} the rate keeps its last value")
-    stream = parts.enter_context(_open_stream(datasets.train, config, world.rank, world.size))
+    stream = parts.enter_context(open_stream(config.data, datasets.phases, datasets.corruption, world.rank, world.size))
     stream.set_position(state.samples)
     heldout = [
         HeldoutSet(
             name,
-            parts.enter_context(_open_stream(shards, config, world.rank, world.size)),
+            parts.enter_context(open_stream(config.data, shards, datasets.corruption, world.rank, world.size)),
             shards.manifest.tokenizer.vocab_size,
         )
         for name, shards in datasets.heldout.items()
@@ -153,7 +152,7 @@ def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
     return given or config.steps
 
 
-def _begin(config: TrainConfig, shards: ShardSet, world: World) -> TrainState:
+def _begin(config: TrainConfig, digest: str, world: World) -> TrainState:
     """The state before the first step, the same on every rank.
 
     Raises:
@@ -166,7 +165,7 @@ def _begin(config: TrainConfig, shards: ShardSet, world: World) -> TrainState:
         "micro_batch": config.data.micro_batch,
         "device": world.device.type,
     }
-    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=shards.digest, shape=shape, versions=versions)
+    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=digest, shape=shape, versions=versions)
     for rank, other in enumerate(world.gather((state.frozen, state.dataset, state.shape, state.versions))):
         for mine, theirs in zip((state.frozen, state.dataset, state.shape, state.versions), other, strict=True):
             if mine != theirs:
@@ -195,23 +194,3 @@ def _build(config: TrainConfig, manifest: Manifest) -> Model:
     """The model with its initial weights, a function of `seed` alone."""
     torch.manual_seed(keyed_hash("weights", config.seed) >> 1)
     return build_model(config.model, manifest.tokenizer.vocab_size, manifest.tokenizer.special_ids)
-
-
-def _open_heldout(name: str, shards: ShardSet, config: TrainConfig, world: World, parts: ExitStack) -> HeldoutSet:
-    stream = parts.enter_context(_open_stream(shards, config, world.rank, world.size))
-    return HeldoutSet(name, stream, shards.manifest.tokenizer.vocab_size)
-
-
-def _open_stream(shards: ShardSet, config: TrainConfig, rank: int, size: int) -> Stream:
-    data = config.data
-    return Stream(
-        shards,
-        rank=rank,
-        world_size=size,
-        lanes=data.lane_count,
-        seed=data.seed,
-        global_batch=data.global_batch,
-        micro_batch=data.micro_batch,
-        io_threads=data.io_threads,
-        prefetch_blocks=data.prefetch_blocks,
-    )

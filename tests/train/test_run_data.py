@@ -1,0 +1,116 @@
+"""Whole runs over several sets, phases and samples: what the configuration's key `data` can say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from masked_set import masked_rows, write_masked_sets
+from synthetic import plain_config
+
+from pipeline.config import load_config
+from tests.distributed import RankPool
+from tests.shard_sets import write_set
+from train.config import TrainConfig
+from train.distributed import World
+from train.errors import ClozelineError
+from train.metrics import read_lines
+from train.run import dry_run, run
+
+
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
+    plain = plain_config(output=str(path.with_suffix("")), **changes)
+    del plain["data"]["shards"]
+    plain["data"] |= data
+    path.write_text(yaml.safe_dump(plain), encoding="utf-8")
+    return path
+
+
+def logged(config: Path) -> list[tuple[int, str, int]]:
+    records = read_lines(config.with_suffix("") / "metrics.jsonl")
+    return [(record["step"], record["loss"].hex(), record["samples"]) for record in records]
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("sets")
+    return [str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))]
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_phases_change_sets_and_batches_and_resume_exactly(
+    one_rank: RankPool, tmp_path: Path, sets: list[str], stage: int
+) -> None:
+    """Three steps of 8 rows from one set, then steps of 16 from both; stopped before, at and after the boundary."""
+    phases = [
+        {"shards": sets[0], "until_samples": 48, "global_batch": 8},
+        {"shards": sets, "weights": [3.0, 1.0], "global_batch": 16},
+    ]
+    straight = config_file(tmp_path / "straight.yaml", {"phases": phases}, zero__stage=stage)
+    parts = config_file(tmp_path / "parts.yaml", {"phases": phases}, zero__stage=stage)
+    assert one_rank.run(start, straight, []) == [(0, "")]
+    samples = [record[2] for record in logged(straight)]
+    assert samples == [8, 16, 24, 32, 40, 48, 64, 80]
+    for steps in (5, 6, 7, 8):
+        assert one_rank.run(start, parts, [f"steps={steps}"]) == [(0, "")]
+    assert logged(parts) == logged(straight)
+    other = [{**phases[0], "until_samples": 32}, phases[1]]
+    changed = config_file(tmp_path / "parts.yaml", {"phases": other}, zero__stage=stage)
+    ((code, message),) = one_rank.run(start, changed, ["steps=9"])
+    assert code == 64
+    assert "data (digest)" in message
+
+
+def test_a_mixture_by_shards_and_weights(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    config = config_file(tmp_path / "mixed.yaml", {"shards": sets, "weights": [2.0, 1.0]})
+    assert dry_run(load_config(TrainConfig, config, [])) == 0
+    assert "290 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "expected shards or phases, got neither"),
+        ({"shards": "x", "phases": [{"shards": "x"}]}, "expected shards or phases, got both"),
+    ],
+)
+def test_shards_or_phases(tmp_path: Path, data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClozelineError, match=message):
+        load_config(TrainConfig, config_file(tmp_path / "c.yaml", data), [])
+
+
+def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> None:
+    def problem(data: dict[str, Any]) -> str:
+        with pytest.raises(ClozelineError) as caught:
+            dry_run(load_config(TrainConfig, config_file(tmp_path / "c.yaml", data), []))
+        return str(caught.value)
+
+    endless = [{"shards": sets[0]}, {"shards": sets[1]}]
+    assert "only the last may go on for ever" in problem({"phases": endless})
+    odd = [{"shards": sets[0], "until_samples": 44}, {"shards": sets[1]}]
+    assert "until_samples 44 of phase 0 is not a multiple of 8" in problem({"phases": odd})
+    assert "twice in one mixture" in problem({"shards": [sets[0], sets[0]]})
+    assert "expected one for each of 2 sets" in problem({"shards": sets, "weights": [1.0]})
+    samples = write_set(tmp_path / "samples", [masked_rows(1, 9)], kind="samples", objective=None,
+                        columns=_columns(), tokenizer=_tokenizer())  # fmt: skip
+    assert "or set data.corrupt" in problem({"shards": str(samples.path)})
+    assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
+
+
+def _columns() -> Any:
+    from masked_set import COLUMNS
+
+    return COLUMNS
+
+
+def _tokenizer() -> dict[str, Any]:
+    return {"name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}

@@ -1,0 +1,107 @@
+"""Corruption in the stream: the same kernel that writes example sets, on each block of samples as it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import fields
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT, to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.example import ExampleBatch, SampleBatch
+from pipeline.objectives import Objective
+from pipeline.registry import Chosen, OneOf
+from pipeline.shard_format import vocabulary_of
+from pipeline.shards import Manifest, ShardSet, feature_columns
+from pipeline.shards.manifest import ColumnFacts, Frame, ObjectiveFacts
+
+__all__ = ["Corruption", "OnlineCorruption", "OnlineEntry", "corruption_of"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class OnlineCorruption:
+    """What becomes of samples. The objective's own options stand beside these keys."""
+
+    objective: Annotated[Chosen, OneOf("pipeline.objectives")]
+    """`name` and options of the objective"""
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
+    """key of its draws; default: the objective's name"""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    """seed of corruption; default: that of the sample set"""
+
+
+def _separate(value: Any) -> Any:
+    """`name: masked_lm` with the keys of an entry and of the objective side by side, or a bare name."""
+    if isinstance(value, str):
+        return {"objective": {"name": value}}
+    if not isinstance(value, Mapping) or "objective" in value:
+        return value
+    own = {key: value[key] for key in _OWN if key in value}
+    return {**own, "objective": {key: item for key, item in value.items() if key not in own}}
+
+
+_OWN = tuple(one.name for one in fields(OnlineCorruption) if one.name != "objective")
+
+OnlineEntry: TypeAlias = Annotated[OnlineCorruption, BeforeValidator(_separate)]
+"""The configuration's key `data.corrupt`."""
+
+
+@plain_dataclass(frozen=True)
+class Corruption:
+    """An objective and its seed, as the stream calls them; variant = epoch."""
+
+    objective: Objective
+    options: Mapping[str, Any]
+    seed: int
+
+    def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
+        """Examples, and for each row 0 or why it was skipped."""
+        return self.objective.corrupt(samples, variants, self.seed)
+
+    def manifest(self, samples: Manifest) -> Manifest:
+        """The manifest as it would be if the examples were stored: for checks and for batches."""
+        objective = self.objective
+        facts = ObjectiveFacts(
+            name=objective.name,
+            label=objective.label,
+            options=dict(self.options),
+            architecture=objective.architecture,  # type: ignore[arg-type]
+            heads=objective.heads,
+            frame=Frame(
+                padding_side=objective.frame.padding_side,
+                decoder_start=objective.frame.decoder_start,
+            ),
+        )
+        columns = tuple(
+            ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)
+            for spec in feature_columns(objective.features, objective.vocabulary.size)
+        )
+        return samples.model_copy(update={"objective": facts, "kind": "examples", "columns": columns})
+
+
+def corruption_of(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
+    """The corruption of a sample set.
+
+    Raises:
+        ConfigurationError: the set is not one that the objective reads, or its tokenizer is not found beside it.
+    """
+    manifest = shards.manifest
+    vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
+    objective: Objective = entry.objective.build(vocabulary, entry.label or entry.objective.name)
+    wanted = objective.grouping.entry()
+    found = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
+    different = {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value}
+    if different:
+        key, (have, want) = next(iter(different.items()))
+        raise ConfigurationError(
+            f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
+            f"data.shards the folder group/{objective.grouping.label}/train"
+        )
+    seed = manifest.seed if entry.seed is None else entry.seed
+    return Corruption(objective, to_plain(entry.objective.options), seed)
