@@ -33,6 +33,7 @@ __all__ = [
     "SingleRow",
     "choose_tokens",
     "hide",
+    "maskable_tokens",
 ]
 
 Int64: TypeAlias = NDArray[np.int64]

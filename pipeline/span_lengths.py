@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ __all__ = [
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
+
+_FEW: Final = 16
+"""Thresholds that are quicker compared one by one than searched."""
 
 
 def poisson_thresholds(mean_thousandths: int) -> UInt64:
@@ -60,15 +63,20 @@ def reciprocal_thresholds(longest: int) -> UInt64:
 
 
 def _thresholds(weights: list[Fraction]) -> UInt64:
-    """Of the lengths 1, 2, ... with these weights; the first threshold is 0, so no length is."""
+    """Of the lengths 1, 2, ... with these weights; the first threshold is 0, so no length is. All are below 2**32."""
     total = sum(weights)
     below = [Fraction(0), *accumulate(weights[:-1])]
-    return np.array([int(weight * 2**32 / total) for weight in below], dtype=np.uint64)
+    return np.array([int(weight * 2**32 / total) for weight in below if weight < total], dtype=np.uint64)
 
 
 def lengths_of(words: UInt64, thresholds: UInt64) -> Int64:
     """The lengths that the high halves of 64-bit words mean."""
-    return np.searchsorted(thresholds, words >> np.uint64(32), side="right")
+    if len(thresholds) > _FEW:
+        return np.searchsorted(thresholds, words >> np.uint64(32), side="right")
+    lengths = np.zeros(len(words), dtype=np.uint8)
+    for threshold in thresholds << np.uint64(32):
+        lengths += words >= threshold
+    return lengths.astype(np.int64)
 
 
 def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from pipeline.example import Ragged
 from pipeline.kernels import offsets_of
 
-__all__ = ["IdSet", "framed", "scalars", "segments", "span_mask", "spread", "starts_in_rows", "trimmed", "weave"]
+__all__ = [
+    "IdSet",
+    "framed",
+    "scalars",
+    "segments",
+    "span_mask",
+    "span_places",
+    "spread",
+    "starts_in_rows",
+    "trimmed",
+    "weave",
+]
 
 Int64: TypeAlias = NDArray[np.int64]
 
@@ -100,6 +111,14 @@ def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
     inside = np.zeros(len(runs), dtype=np.bool_)
     inside[1::2] = True
     return np.repeat(inside, runs)
+
+
+def span_places(starts: Int64, lengths: Int64) -> Int64:
+    """The places in each span, spans laid end to end: starts [3, 9] of lengths [2, 1] are 3, 4, 9."""
+    ends = np.cumsum(lengths)
+    places: Int64 = np.repeat(starts - ends + lengths, lengths)
+    places += np.arange(len(places))
+    return places
 
 
 def segments(values: NDArray[Any], starts: Int64, lengths: Int64) -> NDArray[Any]:

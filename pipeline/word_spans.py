@@ -12,7 +12,7 @@ from pipeline.example import Ragged
 from pipeline.kernels import draw, offsets_of, permute, running, skip_words, within
 from pipeline.seeding import LENGTHS, POSITIONS
 from pipeline.span_lengths import lengths_of
-from pipeline.weaving import IdSet, span_mask
+from pipeline.weaving import IdSet, span_places
 
 __all__ = ["Words", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
 
@@ -161,7 +161,7 @@ def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, left: Int64) 
 
 def taken_tokens(words: Words, taken: Bool, ids: Ragged) -> Ragged:
     """Flat places of the tokens of the taken words, ascending (int64)."""
-    places = np.flatnonzero(span_mask(len(ids.values), words.starts[taken], words.lengths[taken]))
+    places = span_places(words.starts[taken], words.lengths[taken])
     return Ragged(places, np.searchsorted(places, ids.offsets))
 
 

@@ -1,0 +1,139 @@
+"""Permuted language modelling: predict some tokens in a random order, each from the context and those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, Feature, Ragged, SampleBatch
+from pipeline.kernels import choose, offsets_of, permute, running, slots
+from pipeline.masked_block import MaskedOptions, Separator, SingleRow, maskable_tokens
+from pipeline.objectives import Draws, Frame
+from pipeline.rates import Rate, count, parts_per_million
+from pipeline.seeding import ORDERS
+from pipeline.span_lengths import lengths_until, merged, reciprocal_thresholds
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import framed, span_places
+
+__all__ = ["PermutedLM", "prediction_ranks"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class PermutedLM(SingleRow):
+    """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorisation order.
+
+    k = max(1, round half up of rate x m) of the m content tokens that are not special are predicted, in a uniformly
+    random order. They are single tokens, or spans of 1..longest tokens with weights 1 / l, the last one cut so that
+    they are exactly k, in distinct gaps between the others. The row itself is unchanged. Features: `input_ids` [L] and
+    `prediction_order` [K], places in the order of prediction. Rank 0 are all others, rank r + 1 is place r of the
+    order: content row i reads j if rank[j] <= rank[i], query row i if rank[j] < rank[i], so never itself. In the frame
+    `xlnet` the row is `x [SEP] [CLS]` and batches pad on the left.
+
+    Example (rate 0.5, so 2 of 4; order 3, 1):
+        input   [CLS] The kitten is here [SEP]
+        ranks   0 2 0 1 0 0
+        reads   is from [CLS] kitten here [SEP]; The from these and is
+    """
+
+    name: ClassVar[str] = "permuted_lm"
+    VERSION: ClassVar[int] = 1
+    own_features = (
+        Feature("input_ids", "ids", 1, "framed row, unchanged"),
+        Feature("prediction_order", "uint16", 1, "places in input_ids that are predicted, in the order of prediction"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedOptions):
+        """Parameters of permuted LM."""
+
+        rate: Annotated[Rate, Field(description="Share of the maskable tokens that are predicted.")] = 0.166667
+        separator: Separator = "none"
+        order: Literal["random", "identity"] = "random"
+        """`identity`: predict in text order; with rate 1 this is causal LM."""
+        frame: Literal["bert", "xlnet"] = "bert"
+        """`bert`: [CLS] x [SEP], pads right; `xlnet`: x [SEP] [CLS], pads left."""
+        unit: Literal["span", "token"] = "span"
+        """What is drawn: spans of neighbouring tokens, or each token by itself."""
+        longest: Annotated[int, Field(ge=1, le=1000)] = 5
+        """Tokens in the longest span; a length l has the weight 1 / l."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.frame = Frame("left" if options.frame == "xlnet" else "right")
+        self._rate = parts_per_million(options.rate)
+        self._thresholds = reciprocal_thresholds(options.longest)
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Choose tokens or spans, then the order."""
+        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        maskable, first = maskable_tokens(ids, self.special)
+        sizes = np.diff(first)
+        wanted = count(sizes, self._rate)
+        chosen = self._spans(keys, sizes, wanted) if self.options.unit == "span" else choose(keys, sizes, wanted)
+        places = chosen.values + np.repeat(first[:-1], wanted)
+        if maskable is not None:
+            places = maskable[places]
+        head = 0 if self.options.frame == "xlnet" else 1
+        positions = (places - np.repeat(ids.offsets[:-1] - head, wanted)).astype(np.uint16)
+        if self.options.order == "random":
+            order = permute(keys, wanted, ORDERS)
+            positions = positions.take(order.values + np.repeat(order.offsets[:-1], wanted))
+        columns = {"input_ids": self.framed_rows(ids), "prediction_order": Ragged(positions, chosen.offsets)}
+        return {**columns, **self.document_starts(samples, head)}
+
+    def _spans(self, keys: UInt64, sizes: Int64, wanted: Int64) -> Ragged:
+        """Places in spans, ascending, among the maskable tokens of each row."""
+        drawn = lengths_until(keys, wanted, self._thresholds, 16 + wanted // 2)
+        lengths = merged(drawn, sizes - wanted + 1)
+        gaps = slots(keys, sizes - wanted, lengths.lengths)
+        starts = gaps.values + running(lengths.values, lengths.offsets)
+        return Ragged(span_places(starts, lengths.values), offsets_of(wanted))
+
+    def framed_rows(self, ids: Ragged) -> Ragged:
+        """Every row in its frame."""
+        if self.options.frame == "bert":
+            return super().framed_rows(ids)
+        return framed(framed(ids, None, self._sep), None, self._cls)
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
+        if self.options.frame == "bert":
+            return super().framed(ids)
+        return np.append(ids, (self._sep, self._cls)).astype(self.vocabulary.id_dtype)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """The row as it is.
+
+        Raises:
+            ValueError: the order names a place twice, or one that is none of the text.
+        """
+        row, order = example["input_ids"], example["prediction_order"]
+        ranks = prediction_ranks(order, len(row))
+        if np.count_nonzero(ranks) != len(order) or self.vocabulary.special[row[order]].any():
+            raise ValueError(f"objective '{self.label}': {order.tolist()} is no order of places of text")
+        return row.copy()
+
+
+def prediction_ranks(order: NDArray[Any], length: int) -> Int64:
+    """Rank of each place of a row: 0 for context, r + 1 for the r-th predicted.
+
+    Query row i reads j where rank[j] < rank[i], content row i where rank[j] <= rank[i].
+
+    Raises:
+        ValueError: a place lies outside the row.
+    """
+    if len(order) and int(order.max()) >= length:
+        raise ValueError(f"prediction_order names place {int(order.max())} of a row of {length} tokens")
+    ranks = np.zeros(length, dtype=np.int64)
+    ranks[order] = 1 + np.arange(len(order))
+    return ranks
