@@ -85,7 +85,7 @@ def _help(parser: argparse.ArgumentParser) -> str:
     """Usage, and every key with its type, default and meaning."""
     lines = [parser.format_help(), "keys:"]
     for key, kind, default, text in describe(TrainConfig):
-        shown = f" = {default}" if default and not default.startswith("Chosen(") else ""
+        shown = f" = {default}" if default else ""
         lines.append(f"  {key} ({kind}){shown}\n      {' '.join(text.split())}")
     for registry in ("optimizers", "schedules"):
         for name in names(f"train.{registry}"):

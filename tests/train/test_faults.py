@@ -100,6 +100,22 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, kind: str, stage: int) -> 
     assert logged(tmp_path) == logged(base)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards: Path, stage: int) -> None:
+    """The kill comes at step 30, past the only checkpoint: steps 21 to 29 are made again, to the same bits."""
+    base = tmp_path / "base"
+    base.mkdir()
+    settings = {"stage": stage, "schedule__steps": 40, "checkpoint__every": None}
+    assert go(base, shards, faulty.train_normally, steps=40, **settings).codes == [0, 0]
+    assert go(tmp_path, shards, faulty.train_normally, steps=20, **settings).codes == [0, 0]
+    assert go(tmp_path, shards, faulty.fault_in_step, "kill", 30, 1, steps=40, **settings).codes == [1, -signal.SIGKILL]
+    assert valid(tmp_path) == [20]
+    assert go(tmp_path, shards, faulty.train_normally, steps=40, **settings).codes == [0, 0]
+    assert len(logged(base)) == 40
+    assert logged(tmp_path) == logged(base)
+
+
 @pytest.mark.parametrize(("name", "victim"), [("SIGTERM", 1), ("SIGINT", 0)])
 def test_signal_to_one_rank_stops_all_after_the_step(
     tmp_path: Path, shards: Path, straight: list[Any], name: str, victim: int
