@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
+from pipeline.errors import ConfigurationError
 from train.arena import Column, Segment
 from train.collate import Batch
 from train.mixture import Phase, Timeline
@@ -99,6 +100,11 @@ class Builder:
         most = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values) // (lanes * count))
         if phase.stop is not None:
             most = min(most, (phase.stop - position) // count)
+            if most == 0:
+                stop, start = phase.stop * self.timeline.lanes, position * self.timeline.lanes
+                raise ConfigurationError(
+                    f"a global batch of {count * self.timeline.lanes} at {start} crosses the end of a phase at {stop}"
+                )
         if phase.uniform:
             (source,) = phase.sources
             rounds, row = self.rounds[source], position - phase.start + int(phase.base[0, 0])

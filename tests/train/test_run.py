@@ -154,7 +154,7 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     first, second = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert set(first) == {
         *("step", "samples", "epoch", "time", "loss", "losses", "learning_rate", "gradient_norm", "skipped"),
-        *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes"),
+        *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
     }
     assert (first["samples"], second["samples"], first["learning_rate"]) == (8, 16, 0.0015)
     assert first["epoch"] == pytest.approx(8 / 240)

@@ -1,0 +1,149 @@
+"""Streams over several sets: every row of every set exactly once in its own epoch, at any world size and position."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.shards import ShardSet
+from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
+from train.collate import Batch
+from train.phases import DataPhase
+from train.stream import Stream
+
+LANES = 8
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
+    """Three sets of other sizes, one with rows of many lengths and one with another length."""
+    folder = tmp_path_factory.mktemp("sets")
+    ragged = write_set(folder / "b", [rows(range(1000, 1090), [n % 7 + 2 for n in range(90)])], name="b")
+    return [
+        toy_set(folder / "a", [70, 0, 33, 7], name="a"),
+        ragged,
+        toy_set(folder / "c", [37], row_length=5, name="c", block_rows=6),
+    ]
+
+
+def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:
+    settings = {"lanes": LANES, "seed": 3, "global_batch": 16, "micro_batch": 2, "io_threads": 0, **options}
+    return Stream(data, rank=rank, world_size=world, **settings)
+
+
+def contents(batches: list[Batch]) -> list[tuple[list[int], list[int]]]:
+    """(origin, token ids) of every row in order."""
+    return [
+        (origin, row[:length])
+        for batch in batches
+        for origin, row, length in zip(
+            batch.origin.tolist(), batch.tensors["input_ids"].tolist(), batch.tensors["lengths"].tolist(), strict=True
+        )
+    ]
+
+
+def phases_of(sets: list[ShardSet]) -> list[DataPhase]:
+    return [
+        DataPhase((sets[0], sets[1]), (3.0, 1.0), 96),
+        DataPhase((sets[2],), (), 96 + 64, 32),
+        DataPhase((sets[0],), (), 96 + 64 + 48),
+        DataPhase((sets[2], sets[1], sets[0]), (1.0, 1.0, 2.0)),
+    ]
+
+
+def test_rows_are_those_that_were_stored_and_explain_knows_them(sets: list[ShardSet]) -> None:
+    with open_stream(phases_of(sets)) as stream:
+        sources = [source.shards for source in stream.sources]
+        assert [shards.manifest.name for shards in sources] == ["a", "b", "c"]
+        for _ in range(40):
+            told = stream.explain(stream.samples)
+            found = contents(stream.next_step())
+            assert [origin for origin, _ in found] == told.tolist()
+            for (source, block, row), ids in found:
+                if source >= 0:
+                    stored = sources[source].read_block(block).columns["input_ids"][row]
+                    assert ids == stored.tolist()
+
+
+def test_every_row_once_in_each_epoch_of_its_set_across_phases(sets: list[ShardSet]) -> None:
+    """Counting by set: what came of it, in order, is whole epochs and the beginning of the next."""
+    with open_stream(phases_of(sets), global_batch=16) as stream:
+        seen: list[list[tuple[int, int, int]]] = [[], [], []]
+        for _ in range(120):
+            for batch in stream.next_step():
+                for source, block, row in batch.origin.tolist():
+                    if source >= 0:
+                        seen[source].append((source, block, row))
+        for source, found in zip(stream.sources, seen, strict=True):
+            times = Counter(found)
+            assert len(times) == len(source.shards)
+            assert max(times.values()) - min(times.values()) <= 1
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threads: int) -> None:
+    data = phases_of(sets)
+    with open_stream(data) as stream:
+        expected, states = [], []
+        for _ in range(13):
+            states.append(stream.state_dict())
+            expected.append(contents(stream.next_step()))
+    for world in (2, 8) if threads else (1, 4):
+        streams = [open_stream(data, rank, world, io_threads=threads) for rank in range(world)]
+        for number in (5, 9):
+            found = []
+            for stream in streams:
+                stream.load_state_dict(states[number])
+            for _ in range(3):
+                found.append([row for stream in streams for row in contents(stream.next_step())])
+            assert found == expected[number : number + 3]
+        for stream in streams:
+            stream.close()
+
+
+def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
+    digests = {
+        open_stream(data).state_dict()["data"]
+        for data in (
+            sets[0],
+            [DataPhase((sets[0], sets[1]))],
+            [DataPhase((sets[0], sets[1]), (2.0, 1.0))],
+            [DataPhase((sets[1], sets[0]))],
+            phases_of(sets),
+        )
+    }
+    assert len(digests) == 5
+    assert open_stream([DataPhase((sets[0],))]).state_dict() == open_stream(sets[0]).state_dict()
+
+
+def test_equal_lengths_are_one_matrix(tmp_path: Path) -> None:
+    """Sets of one row length are gathered without padding work; the tensors are those of the ragged way."""
+    pair = [toy_set(tmp_path / name, [40, 25], name=name) for name in ("x", "y")]
+    with open_stream([DataPhase(tuple(pair))]) as stream:
+        for _ in range(20):
+            for batch in stream.next_step():
+                if (batch.row_weight > 0).all():
+                    assert batch.tensors["input_ids"].shape == (2, 8)
+
+
+def test_sets_that_do_not_go_together(sets: list[ShardSet], tmp_path: Path) -> None:
+    other = toy_set(tmp_path / "e", [9], name="e", objective=objective("encoder"))
+    with pytest.raises(ConfigurationError, match="batches differ in architecture: decoder and encoder"):
+        open_stream([DataPhase((sets[0], other))])
+    strange = toy_set(tmp_path / "t", [9], name="t", tokenizer={**TOKENIZER, "fingerprint": "0" * 64})
+    with pytest.raises(ConfigurationError, match="two tokenizers"):
+        open_stream([DataPhase((sets[0], strange))])
+
+
+def test_a_batch_may_not_cross_the_end_of_a_phase(sets: list[ShardSet]) -> None:
+    data = [DataPhase((sets[0],), (), 48), DataPhase((sets[1],))]
+    with open_stream(data) as stream:
+        stream.next_step()
+        with pytest.raises(ConfigurationError, match="crosses the end of a phase at 48"):
+            stream.next_step(64)
+        assert [source for batch in stream.next_step(32) for source in np.unique(batch.origin[:, 0])] == [0] * 16
