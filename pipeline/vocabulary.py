@@ -34,6 +34,8 @@ class Vocabulary:
         special: [size] bool, ids that stand for no text; never selected by an objective.
         word_start: [size] bool, ids whose piece opens a word.
         fingerprint: SHA-256 (hex) over the pieces, their types and the normaliser.
+        folder: where the tokenizer lies, None for a vocabulary that was not loaded; no part of what it is.
+        token_counts: [size] uint64, how often the corpus has each id, None where unknown; no part of what it is.
     """
 
     size: int
@@ -43,6 +45,8 @@ class Vocabulary:
     special: NDArray[np.bool_] = field(repr=False)
     word_start: NDArray[np.bool_] = field(repr=False)
     fingerprint: str
+    folder: Path | None = field(default=None, repr=False)
+    token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name, bitmap in (("special", self.special), ("word_start", self.word_start)):
@@ -51,6 +55,8 @@ class Vocabulary:
                     f"vocabulary: {name} must be bool [{self.size}], got {bitmap.dtype} {bitmap.shape}"
                 )
             bitmap.setflags(write=False)
+        if self.token_counts is not None and self.token_counts.shape != (self.size,):
+            raise IntegrityError(f"vocabulary of {self.size} ids: got {self.token_counts.shape} token counts")
 
     def id_of(self, name: str, wanted_by: str) -> int:
         """Id of a special token; a configuration error naming who wants it where the tokenizer lacks it."""
@@ -77,6 +83,7 @@ class Vocabulary:
     def save(self, path: Path) -> None:
         """Write as JSON; bitmaps packed to bits, base64."""
         fields = asdict(self)
+        del fields["folder"], fields["token_counts"]
         for name in ("special", "word_start"):
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
         path.write_text(json.dumps(fields, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -90,6 +97,6 @@ class Vocabulary:
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)
             fields["sentinels"] = tuple(fields["sentinels"])
-            return Vocabulary(**fields)
+            return Vocabulary(**fields, folder=path.parent)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IntegrityError(f"{path}: not a vocabulary written by train_tokenizer ({error})") from error

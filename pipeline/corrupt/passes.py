@@ -146,9 +146,13 @@ class CorruptedShard:
             samples = self.source.read_block(block)
             variants = np.full(len(samples), self.place.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
+            total = len(samples)
             if skips.any():
-                examples = examples.take(np.flatnonzero(skips == Skip.NONE))
-            self._count(len(samples), examples, skips)
+                rows = np.flatnonzero(skips == Skip.NONE)
+                examples, samples = examples.take(rows), samples.take(rows)
+            if unused := self.objective.unused(samples, examples):
+                add_counts(self.counts, {"unused_tokens": unused})
+            self._count(total, examples, skips)
             yield examples
 
     def _count(self, samples: int, examples: Rows, skips: Any) -> None:

@@ -17,6 +17,8 @@ from pipeline.shards import open_shards
 __all__ = ["heldout_documents", "train_documents"]
 
 _COLUMNS = ("token_ids", "sentence_starts")
+_PAIRS = ("target_ids", "target_language")
+"""Columns of token sets that hold aligned texts."""
 
 
 def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
@@ -77,7 +79,7 @@ def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
     fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
     fixed["copy"] = documents.fixed["copy"][chosen] if "copy" in documents.fixed else np.zeros(len(chosen), np.uint8)
     columns = {}
-    for name in _COLUMNS:
+    for name in (*_COLUMNS, *(name for name in _PAIRS if name in documents.columns)):
         column = documents.columns[name]
         columns[name] = Ragged.from_lists([column[row] for row in chosen.tolist()], column.values.dtype)
     return Rows(fixed, columns)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Example, ExampleBatch, Feature, Ragged, Rows, SampleBatch
+from pipeline.example import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
 from pipeline.groupings import LONGEST_ROW, GroupingSpec, Least
 from pipeline.registry import choose
 from pipeline.seeding import kernel_keys
@@ -92,7 +92,8 @@ class Objective(ABC):
     architectures: ClassVar[tuple[str, ...]]
     heads: ClassVar[tuple[str, ...]]
     Options: ClassVar[Any]
-    invertible: ClassVar[bool] = True
+    invertible: bool = True
+    """Whether `uncorrupt` gives back what `original` says."""
 
     features: tuple[Feature, ...]
     grouping: GroupingSpec
@@ -134,7 +135,7 @@ class Objective(ABC):
         """
         variants = np.asarray(variants, dtype=np.uint16)
         samples = Rows(samples.fixed, {name: trimmed(column) for name, column in samples.columns.items()})
-        skips = self._screen(samples)
+        skips = self.screen(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
         whole = len(rows) == len(samples)
         kept = samples if whole else samples.take(rows)
@@ -145,7 +146,8 @@ class Objective(ABC):
         fixed = {**samples.fixed, "variant": variants}
         return Rows(fixed, {feature.name: columns[feature.name] for feature in self.features}), skips
 
-    def _screen(self, samples: SampleBatch) -> UInt8:
+    def screen(self, samples: SampleBatch) -> UInt8:
+        """The reason why each row has no example, 0 where it has one; shape [rows]."""
         lengths = samples.columns["ids"].lengths
         skips = np.zeros(len(lengths), dtype=np.uint8)
         if len(lengths) == 0:
@@ -178,6 +180,17 @@ class Objective(ABC):
         Raises:
             ValueError: the example contradicts itself.
         """
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """What `uncorrupt(example)` must give back for an example of this sample; the default is the framed row.
+
+        Objectives that take a part of a sample, or one of its sides first, say here which.
+        """
+        return self.framed(sample["ids"])
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Tokens of these samples that their examples leave out; the default leaves out none."""
+        return 0
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Numbers for the report beside examples and skips; the default has none."""

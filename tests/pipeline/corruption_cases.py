@@ -67,11 +67,28 @@ def samples(
         "sentence_starts": Ragged.from_lists(starts, np.uint16),
         "document_starts": Ragged.from_lists(documents, np.uint16),
     }
-    rows = Rows(fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64)), columns)
+    columns |= pair_columns(lengths, words, seed)
+    fixed = fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64))
+    rows = Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
     if read_only:
         for array in (*rows.fixed.values(), *(one for c in columns.values() for one in (c.values, c.offsets))):
             array.setflags(write=False)
     return rows
+
+
+def pair_columns(lengths: Sequence[int], words: Vocabulary, seed: int) -> dict[str, Ragged]:
+    """Partners of up to length - 1 tokens, and other sides of up to 20, for rows of these lengths."""
+    random = np.random.RandomState([seed, 1])
+    sizes = [min(max(0, n - 1), max(1, n - 1 - random.randint(0, 1 + n // 4))) for n in lengths]
+    partners = [random.randint(FIRST_CONTENT, words.size, size) for size in sizes]
+    targets = [random.randint(FIRST_CONTENT, words.size, random.randint(1, 21) if n else 0) for n in lengths]
+    return {
+        "partner_ids": Ragged.from_lists(partners, words.id_dtype),
+        "partner_document_uid": Ragged.from_lists([[255] * 16] * len(lengths), np.uint8),
+        "partner_offset": Ragged.from_lists([[0]] * len(lengths), np.uint32),
+        "target_ids": Ragged.from_lists(targets, words.id_dtype),
+        "target_language": Ragged.from_lists([[1]] * len(lengths), np.uint8),
+    }
 
 
 def fixed_columns(uids: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:

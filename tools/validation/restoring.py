@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.example import Ragged, Rows
+from pipeline.example import Ragged, Rows, Sample
 from pipeline.objectives import Objective, build_objective
 from pipeline.shard_format import vocabulary_of
 from pipeline.shards import Manifest, ShardSet, feature_columns, fixed_columns
@@ -91,8 +91,8 @@ class Restoring:
         sources = self._sources(place, samples)
         ids = samples.columns["ids"].take(sources)
         if not self._restores_at_once(place.rows, ids):
-            for row in range(len(ids)):
-                self._restore(place, row, self.objective.framed(ids[row]))
+            for row, source in enumerate(sources.tolist()):
+                self._restore(place, row, samples.row(source))
         self.restored += len(place.rows)
         self.tokens += len(ids.values)
 
@@ -101,7 +101,8 @@ class Restoring:
 
         False decides nothing: the objective's own inverse is asked then, row by row.
         """
-        if "target_ids" in rows.columns:
+        whole_rows = type(self.objective).original is Objective.original
+        if "target_ids" in rows.columns or not whole_rows:
             return False
         inputs = rows.columns["input_ids"]
         values = inputs.values.copy()
@@ -128,9 +129,10 @@ class Restoring:
             values[offsets[1:] - len(one) + place] = one[place]
         return Ragged(values, offsets)
 
-    def _restore(self, place: Place, row: int, expected: NDArray[np.integer[Any]]) -> None:
+    def _restore(self, place: Place, row: int, sample: Sample) -> None:
+        example = place.rows.row(row)
         try:
-            original = self.objective.uncorrupt(place.rows.row(row))
+            original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
         except (ValueError, IndexError) as error:
             raise place.error(row, f"cannot be restored: {error}") from error
         if not np.array_equal(original, expected):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,9 @@ def test_uncorrupt_gives_the_framed_original(name: str, size: int, specials: flo
         if skips[row]:
             assert all(len(column) == 0 for column in example.columns.values())
             continue
-        assert not objective.invertible or np.array_equal(objective.uncorrupt(example), objective.framed(sample["ids"]))
+        assert not objective.invertible or np.array_equal(
+            objective.uncorrupt(example), objective.original(sample, example)
+        )
 
 
 @each
@@ -86,7 +89,7 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
         if long_enough and len(sample["sentence_starts"]) >= objective.least_sentences:
             assert skips[row] == Skip.NONE
             assert not objective.invertible or np.array_equal(
-                objective.uncorrupt(example), objective.framed(sample["ids"])
+                objective.uncorrupt(example), objective.original(sample, example)
             )
         else:
             assert Skip(skips[row]).reason in REASONS
@@ -192,13 +195,14 @@ def test_draws_depend_on_seed_label_variant_and_uid(name: str) -> None:
             0
         ],
     }
-    if name != "composition":  # its steps draw by their own names
+    if name not in ("composition", "mixture"):  # their steps and parts draw by their own names
         others["label"] = wide(name, vocabulary(5000), label="another").corrupt(rows, zeros, 1)[0]
     shares = {what: float(changed(first, other).mean()) for what, other in others.items()}
     if shares["variant"] == 0:
         assert set(shares.values()) == {0.0}, "an objective that draws nothing never changes"
     else:
-        assert min(shares.values()) >= 0.95, shares  # rotation of 64 tokens has 63 outcomes
+        # Rotation of 64 tokens has 63 outcomes, the choice of two adjacent sentences of eight has 7.
+        assert min(shares.values()) >= (0.75 if name == "sentence_comparison" else 0.95), shares
 
 
 @each
@@ -242,7 +246,7 @@ def test_a_manifest_builds_the_objective_again(name: str) -> None:
                             objective.vocabulary)  # fmt: skip
     assert again.options == objective.options
     assert again.grouping == objective.grouping
-    assert again.grouping.label.replace("-", "").replace("_", "").isalnum()
+    assert re.fullmatch(r"[A-Za-z0-9._=-]+", again.grouping.label)
 
 
 def test_vocabulary_of_the_cases_has_no_content_among_its_specials() -> None:

@@ -1,0 +1,191 @@
+"""Sentence pair: windows of several sentences, each with a partner from another document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Feature, Ragged, Rows
+from pipeline.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    Least,
+    PartOptions,
+    Starts,
+    kept_by_least,
+    sample_rows,
+    starts_at,
+    without_empty,
+)
+from pipeline.kernels import offsets_of
+from pipeline.rates import MILLION, Rate, parts_per_million
+from pipeline.seeding import LABELS, LENGTHS, below, kernel_keys, words
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import segments, starts_in_rows
+
+__all__ = ["SentencePair"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_CANDIDATES: Final = 16
+"""Other documents that a partner is sought in."""
+_HALF: Final = np.uint64(32)
+
+
+class SentencePair(Grouping):
+    """Documents are cut in windows of `length` tokens, or, with probability `short_rate`, of 2 to `length`.
+
+    A window ends where its tokens are full, also inside a sentence, and the next begins there. A window of t tokens
+    gets a partner: up to t - 1 tokens of another document, from a sentence start that has so many behind it. Sought
+    among the next 16 other documents (copies of the own one are none); where none of them is long enough, the longest
+    gives what it has. Windows of one sentence are no rows, but their text serves as partner.
+
+    Example (length 6, documents a b c | d e f and g | h i j k | l):
+        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start with 5 tokens behind it)
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(PartOptions):
+        """Parameters of sentence pairs."""
+
+        length: Annotated[int, Field(ge=2)]
+        """Most tokens in a window."""
+        short_rate: Rate = 0.1
+        """Share of windows that are shorter, by a uniform length from 2 tokens on."""
+        partner: bool = True
+        """Whether windows get a partner from another document."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
+        super().__init__(options, vocabulary)
+        self._short = parts_per_million(options.short_rate)
+        columns = (
+            Feature("ids", "ids", 1, "tokens of the window"),
+            Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
+        )
+        partner = (
+            Feature("partner_ids", "ids", 1, "tokens of another document, from a sentence start"),
+            Feature("partner_document_uid", "uint8", 1, "the 16 bytes of that document's uid"),
+            Feature("partner_offset", "uint32", 0, "where the partner's first token stands in it"),
+        )
+        self.columns = (*columns, *partner) if options.partner else columns
+
+    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+        """Cut each document, then look for partners."""
+        filled = without_empty(documents)
+        tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
+        values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
+        places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
+        starts, parts = self._windows(filled, context)
+        offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
+        sentence_starts, lengths = starts_in_rows(places, offsets), np.diff(offsets)
+        wanted = Least(max(2, least.tokens), max(2, least.sentences))
+        kept, dropped = kept_by_least(lengths, lengths, sentence_starts.lengths, wanted)
+        if self.options.partner and kept.any() and not _several_texts(filled):
+            dropped["no_partner"] = int(lengths[kept].sum())
+            kept[:] = False
+        chosen = np.flatnonzero(kept)
+        starts, lengths = starts.take(chosen), lengths[chosen]
+        columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
+        if self.options.partner:
+            columns |= self._partners(filled, places, starts, lengths, context)
+        counts: dict[str, Any] = {
+            "tokens_in": len(values),
+            "tokens_in_samples": int(lengths.sum()),
+            "tokens_dropped": dropped,
+            "separators": 0,
+            "documents_dropped": {"empty": len(documents) - len(filled)},
+        }
+        return Grouped(sample_rows(filled, starts, columns, parts[chosen]), counts)
+
+    def _windows(self, documents: Rows, context: Context) -> tuple[Starts, NDArray[np.uint8]]:
+        """Where all windows start, and their parts; one window of every open document in each round."""
+        sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
+        first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
+        found: list[tuple[Any, ...]] = []
+        while len(first) or not found:
+            starts = starts_at(documents, first, offset, context.label)
+            parts, lengths = draws.of_rows(starts.uids)
+            found.append((first, offset, starts.uids, parts))
+            offset = offset + self._lengths(starts.uids, lengths, context)
+            left = offset < sizes[first]
+            first, offset = first[left], offset[left]
+        first, offset, uids, parts = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((offset, first))
+        return Starts(first, offset, uids).take(order), parts[order]
+
+    def _lengths(self, uids: UInt64, full: Int64, context: Context) -> Int64:
+        """Tokens that windows of these uids want."""
+        drawn = words(_keys(uids, context), LENGTHS, 2) >> _HALF
+        shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
+        return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
+
+    def _partners(
+        self, documents: Rows, places: Int64, starts: Starts, lengths: Int64, context: Context
+    ) -> dict[str, Ragged]:
+        """The columns of the partners of windows of these lengths."""
+        tokens, need = documents.columns["token_ids"], lengths - 1
+        document, choices = _partner_documents(documents, places, starts.first, need)
+        keys = _keys(starts.uids, context)
+        pick = below(words(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64))
+        begin = tokens.offsets[document]
+        place = places[np.searchsorted(places, begin) + np.where(choices > 0, pick, 0)]
+        sizes = np.minimum(need, tokens.offsets[document + 1] - place)
+        values = segments(tokens.values, place, sizes).astype(self.vocabulary.id_dtype, copy=False)
+        uids = documents.fixed["document_uid"][document].reshape(-1, 16)
+        offset = (place - begin).astype(np.uint32)
+        return {
+            "partner_ids": Ragged(values, offsets_of(sizes)),
+            "partner_document_uid": Ragged.from_matrix(uids),
+            "partner_offset": Ragged(offset, np.arange(len(offset) + 1, dtype=np.int64)),
+        }
+
+
+def _several_texts(documents: Rows) -> bool:
+    """Whether there are others beside a document and its copies."""
+    uids = documents.fixed["document_uid"]
+    return bool((uids != uids[:1]).any())
+
+
+def _keys(uids: UInt64, context: Context) -> UInt64:
+    return kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
+
+
+def _partner_documents(documents: Rows, places: Int64, own: NDArray[np.intp], need: Int64) -> tuple[Int64, Int64]:
+    """For each window its partner's document, and the sentence starts there that have `need` tokens behind them.
+
+    Args:
+        documents: documents in hash order, none empty.
+        places: sentence starts over the flat tokens.
+        own: document of each window, which must have another beside it.
+        need: tokens wanted of the partner.
+    """
+    tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
+    partner, choices = np.full(len(own), -1, np.int64), np.zeros(len(own), np.int64)
+    seen, most = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
+    open_rows = np.arange(len(own))
+    for step in range(1, len(documents)):
+        if len(open_rows) == 0:
+            break
+        candidate = (own[open_rows] + step) % len(documents)
+        other = (uids[candidate] != uids[own[open_rows]]).any(axis=1)
+        begin, end = tokens[candidate], tokens[candidate + 1]
+        behind = np.searchsorted(places, end - need[open_rows], side="right") - np.searchsorted(places, begin)
+        enough = other & (behind > 0) & (end - begin >= need[open_rows])
+        longest = other & (enough | (end - begin > most[open_rows]))
+        rows = open_rows[longest]
+        partner[rows], most[rows] = candidate[longest], (end - begin)[longest]
+        choices[open_rows[enough]] = behind[enough]
+        seen[open_rows] += other
+        open_rows = open_rows[~enough & (seen[open_rows] < _CANDIDATES)]
+    return partner, choices

@@ -1,0 +1,200 @@
+"""Mixture: one of several objectives for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, fields
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
+from pipeline.groupings import GroupingSpec, Least
+from pipeline.mixture_parts import MOST_PARTS
+from pipeline.objectives import Draws, Objective, Skip
+from pipeline.rates import shares
+from pipeline.registry import Chosen, OneOf, choose
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["Mixture", "PartEntry"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class PartEntry:
+    """One part. The objective's own options stand beside these keys."""
+
+    objective: Annotated[Chosen, OneOf("pipeline.objectives")]
+    """`name` and options of the objective"""
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
+    """key of the part's draws, unique in the mixture; default: the objective's name"""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """share of the samples, relative to the other parts"""
+
+
+def _separate(value: Any) -> Any:
+    """`name: masked_lm` with the keys of a part and of the objective side by side, or a bare name."""
+    if isinstance(value, str):
+        return {"objective": {"name": value}}
+    if not isinstance(value, Mapping) or "objective" in value:
+        return value
+    own = {key: value[key] for key in _OWN if key in value}
+    return {**own, "objective": {key: item for key, item in value.items() if key not in own}}
+
+
+_OWN = tuple(one.name for one in fields(PartEntry) if one.name != "objective")
+
+
+def _ul2() -> list[PartEntry]:
+    """R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
+    spans = {"R1": (0.15, 3.0), "R2": (0.15, 8.0), "X1": (0.5, 3.0), "X2": (0.5, 8.0), "X3": (0.15, 64.0),
+             "X4": (0.5, 64.0)}  # fmt: skip
+    parts = [
+        PartEntry(label=label, objective=choose("pipeline.objectives", {
+            "name": "span_corruption", "mode": label[0], "rate": rate, "mean_length": mean, "target_length": 512,
+        }))
+        for label, (rate, mean) in spans.items()
+    ]  # fmt: skip
+    suffix = {"name": "prefix_lm", "architecture": "encoder_decoder", "mode": "S", "suffix_rate": 0.25}
+    return [*parts, PartEntry(label="S", objective=choose("pipeline.objectives", suffix))]
+
+
+class Mixture(Objective):
+    """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
+
+    The part of a sample is drawn at grouping, from its uid alone, and the sample is cut with that part's length; it
+    stands in the column `part`. A part draws with its own label. Parts share architecture, heads, frame and grouping;
+    features are the union, those that a part lacks are empty. The default is UL2's seven parts, of equal weight.
+
+    Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
+        part 0  <R> The puppies <extra_0> outside </s>  ->  <extra_0> are frolicking </s>
+        part 1  <S> The puppies are frolicking </s>     ->  outside </s>
+    """
+
+    name: ClassVar[str] = "mixture"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of a mixture."""
+
+        parts: Annotated[
+            list[Annotated[PartEntry, BeforeValidator(_separate)]], Field(min_length=1, max_length=MOST_PARTS)
+        ] = field(default_factory=_ul2)  # fmt: skip
+        """Objectives with their options, `label` and `weight`"""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.parts = [self._build(entry, vocabulary) for entry in options.parts]
+        labels = [part.label for part in self.parts]
+        if len(set(labels)) < len(labels):
+            raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
+        for what in ("architecture", "heads", "frame"):
+            self._require_equal(what, [getattr(part, what) for part in self.parts])
+        specs = [part.grouping for part in self.parts]
+        self._require_equal("grouping", [(spec.name, spec.separator, spec.options) for spec in specs])
+        first, lengths = self.parts[0], [spec.length for spec in specs]
+        self.architecture, self.frame = first.architecture, first.frame
+        self.heads = first.heads  # type: ignore[misc]
+        self.least = Least(min(p.least_tokens for p in self.parts), min(p.least_sentences for p in self.parts))
+        self.invertible = all(part.invertible for part in self.parts)
+        rates = shares([entry.weight for entry in options.parts])
+        mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
+        self.grouping = GroupingSpec(specs[0].name, max(lengths), specs[0].separator, (*specs[0].options, *mixed))
+        self.features = self._union()
+
+    def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
+        if entry.objective.type is Mixture:
+            raise self.refuse_options("a mixture is no part of a mixture; list its parts")
+        part: Objective = entry.objective.build(vocabulary, entry.label)
+        if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
+            raise self.refuse_options(f"part '{part.label}' has parts of its own; list them")
+        if any(feature.name == "document_starts" for feature in part.features):
+            raise self.refuse_options(f"part '{part.label}': cross_documents: false is not for parts of a mixture")
+        return part
+
+    def _require_equal(self, what: str, values: list[Any]) -> None:
+        other = next((index for index, value in enumerate(values) if value != values[0]), None)
+        if other is not None:
+            raise self.refuse_options(
+                f"parts must share one {what}: '{self.parts[0].label}' has {values[0]}, '{self.parts[other].label}' "
+                f"has {values[other]}"
+            )
+
+    def _union(self) -> tuple[Feature, ...]:
+        """Features of all parts, by first appearance.
+
+        Raises:
+            ConfigurationError: two parts mean different things by one name.
+        """
+        found: dict[str, Feature] = {}
+        for part in self.parts:
+            for feature in part.features:
+                known = found.setdefault(feature.name, feature)
+                if (known.dtype, known.rank) != (feature.dtype, feature.rank):
+                    raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
+        return tuple(found.values())
+
+    def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
+        """Rows of each part."""
+        of_part = samples.fixed["part"]
+        if len(of_part) and int(of_part.max()) >= len(self.parts):
+            raise ValueError(f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
+                             f"{len(self.parts)}; group the samples for this mixture")  # fmt: skip
+        return [np.flatnonzero(of_part == number) for number in range(len(self.parts))]
+
+    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Each part screens its own rows."""
+        for part, rows in zip(self.parts, self._rows(samples), strict=True):
+            chosen = rows[skips[rows] == Skip.NONE]
+            if len(chosen):
+                skips[chosen] = part.screen(samples.take(chosen))
+        return skips
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Each part corrupts its own rows; then they are put back in order."""
+        rows = self._rows(samples)
+        pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
+        for part, chosen in zip(self.parts, rows, strict=True):
+            own = Draws(draws.seed, draws.uids[chosen], draws.variants[chosen])
+            columns = part.kernel(samples.take(chosen), own) if len(chosen) else {}
+            for feature in self.features:
+                found = columns.get(feature.name)
+                pieces[feature.name].append(self._empty(feature, len(chosen)) if found is None else found)
+        order = np.argsort(np.concatenate(rows), kind="stable")
+        return {name: Ragged.concatenate(columns).take(order) for name, columns in pieces.items()}
+
+    def _empty(self, feature: Feature, rows: int) -> Ragged:
+        dtype = self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
+        return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
+
+    def _own(self, example: Example) -> tuple[Objective, Example]:
+        """The part that made an example, and the example as that part makes them."""
+        part = self.parts[int(example.fixed["part"])]
+        return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """As the first part frames it."""
+        return self.parts[0].framed(ids)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """What the example's part says."""
+        part, own = self._own(example)
+        return part.original(sample, own)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """The inverse of the example's part."""
+        part, own = self._own(example)
+        return part.uncorrupt(own)
+
+    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+        """Examples of each part."""
+        rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
+        return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}

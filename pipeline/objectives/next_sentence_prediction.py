@@ -1,0 +1,112 @@
+"""Next sentence prediction: does the second segment follow the first, or is it from another document."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
+from pipeline.groupings import GroupingSpec, Least
+from pipeline.kernels import offsets_of
+from pipeline.masked_pair import FRAME_TOKENS, MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.objectives import Skip
+from pipeline.rates import Rate
+from pipeline.seeding import LABELS, below, words
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import scalars, segments
+
+__all__ = ["NextSentencePrediction"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class NextSentencePrediction(MaskedPair):
+    """Next sentence prediction of BERT (arXiv 1810.04805 §3.1) with its masked LM.
+
+    A row is a window of t tokens in s sentences, with a partner of u < t tokens from another document. A is the first
+    a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each, what follows A in the window (label 0) or the
+    partner (label 1), and both are cut to min(t - |A|, u) tokens: the lengths say nothing about the label. Then the
+    pair is masked as in masked LM. Features: the masked block, `segment_starts` [2], `sentence_label`.
+
+    Example (before the masks):
+        window   It is raining . | I need an umbrella .        partner  Apples grow on trees .
+        label 0  [CLS] It is raining . [SEP] I need an umbrella . [SEP]
+        label 1  [CLS] It is raining . [SEP] Apples grow on trees . [SEP]
+    """
+
+    name: ClassVar[str] = "next_sentence_prediction"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
+    least = Least(tokens=2, sentences=2)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedPairOptions):
+        """Parameters of next sentence prediction."""
+
+        short_rate: Rate = 0.1
+        """Share of windows that are shorter than a full row, by a uniform length."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        length = self.grouped("sentence_pair", self.content_length).length
+        self.grouping = GroupingSpec.of(
+            "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": True}
+        )
+
+    def pair_features(self) -> tuple[Feature, ...]:
+        """The label."""
+        return (Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's"),)
+
+    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A row needs a partner, and text in its first sentence, which every variant holds."""
+        skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
+        ids = samples.columns["ids"]
+        if not self.special.meets(ids.values):
+            return skips
+        starts = samples.columns["sentence_starts"]
+        rows = np.flatnonzero(starts.lengths >= 2)
+        sizes = np.zeros(len(ids), np.int64)
+        sizes[rows] = starts.values[starts.offsets[rows] + 1]
+        first = Ragged(segments(ids.values, ids.offsets[:-1], sizes), offsets_of(sizes))
+        return self.without_text(skips, maskable_lengths(first, self.special))
+
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Draw the label and the cut; B is as long whatever the label."""
+        ids, partners, starts = (samples.columns[name] for name in ("ids", "partner_ids", "sentence_starts"))
+        drawn = words(keys, LABELS, 2)
+        other = drawn[:, 0] >> np.uint64(63) == 1
+        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
+        first = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        second = np.minimum(ids.lengths - first, partners.lengths)
+        begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
+        return Pairs(
+            np.concatenate((ids.values, partners.values)),
+            np.stack((ids.offsets[:-1], begins), axis=1),
+            np.stack((first, second), axis=1),
+            {"sentence_label": scalars(other, np.uint8)},
+        )
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """The window's beginning and, by the label, what follows it or the partner.
+
+        Raises:
+            ValueError: the first segment does not end with a sentence.
+        """
+        cut = int(example["segment_starts"][1]) - 2
+        if cut not in sample["sentence_starts"][1:]:
+            raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
+                             f"sentences start at {sample['sentence_starts'].tolist()}")  # fmt: skip
+        size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))
+        other = sample["partner_ids"] if example["sentence_label"][0] else sample["ids"][cut:]
+        return self.framed_pair(sample["ids"][:cut], other[:size])
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Tokens of windows and partners that stand in no segment."""
+        given = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
+        return given - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)

@@ -1,0 +1,138 @@
+"""Sentence comparison: two texts, encoded apart, that belong together; the other rows of a group are the negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
+from pipeline.groupings import Least
+from pipeline.kernels import offsets_of
+from pipeline.objectives import Draws, Objective
+from pipeline.seeding import CROPS, LABELS, below, words
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import framed, segments
+
+__all__ = ["SentenceComparison"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class SentenceComparison(Objective):
+    """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821) and inverse cloze (arXiv 1906.00300).
+
+    `adjacent`: two neighbouring sentences, the first uniform in 0..s - 2, each cut at its end to fit; `crop`: two spans
+    of half of the row, each with a uniform start; `same`: the row twice, told apart by dropout. No label is stored.
+    Features: `input_ids` and `input_ids_b`, each framed `[CLS] x [SEP]`.
+
+    Example (adjacent):
+        x   It is raining . | I need an umbrella .
+        a   [CLS] It is raining . [SEP]
+        b   [CLS] I need an umbrella . [SEP]
+    """
+
+    name: ClassVar[str] = "sentence_comparison"
+    VERSION: ClassVar[int] = 1
+    architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+    heads: ClassVar[tuple[str, ...]] = ("similarity",)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """Parameters of sentence comparison."""
+
+        mode: Literal["adjacent", "crop", "same"] = "adjacent"
+        """How a positive pair is made."""
+        max_length: Annotated[int, Field(ge=3)] = 64
+        """Most tokens of each text, [CLS] and [SEP] included."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
+        self._most = options.max_length - 2
+        self.grouping = self.grouped("document", self._most if options.mode == "same" else 2 * self._most)
+        self.least = Least(tokens=2, sentences=2) if options.mode == "adjacent" else Least()
+        self.invertible = options.mode != "crop"
+        self.features = (
+            Feature("input_ids", "ids", 1, "one text, framed"),
+            Feature("input_ids_b", "ids", 1, "the text it belongs to, framed"),
+        )
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Choose two stretches of each row."""
+        ids = samples.columns["ids"]
+        starts, lengths = getattr(self, f"_{self.options.mode}")(samples, draws.keys(self.label))
+        sides = [
+            Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
+            for side in (0, 1)
+        ]
+        framed_sides = (framed(side, self._cls, self._sep) for side in sides)
+        return dict(zip(("input_ids", "input_ids_b"), framed_sides, strict=True))
+
+    def _adjacent(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
+        starts, ends = samples.columns["sentence_starts"], samples.columns["ids"].lengths
+        drawn = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
+        first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
+        places = np.append(starts.values.astype(np.int64), 0)
+        behind = np.where(first + 2 < starts.offsets[1:], places[np.minimum(first + 2, len(starts.values))], ends)
+        begins = np.stack((places[first], places[first + 1]))
+        lengths = np.stack((places[first + 1] - places[first], behind - places[first + 1]))
+        return begins, np.minimum(lengths, self._most)
+
+    def _crop(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
+        sizes = samples.columns["ids"].lengths
+        half = (sizes + 1) // 2
+        drawn = words(keys, CROPS, 2) >> np.uint64(32)
+        begins = np.stack([below(drawn[:, side], (sizes - half + 1).astype(np.uint64)) for side in (0, 1)])
+        return begins, np.stack((half, half))
+
+    def _same(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
+        sizes = samples.columns["ids"].lengths
+        return np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`[CLS] x [SEP]`."""
+        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Adjacent: one behind the other, `[CLS] a [SEP] b [SEP]`; same: the row.
+
+        Raises:
+            ValueError: a frame is missing, the two texts of `same` differ, or crops are asked for.
+        """
+        first, second = example["input_ids"], example["input_ids_b"]
+        for side in (first, second):
+            if len(side) < 3 or (int(side[0]), int(side[-1])) != (self._cls, self._sep):
+                raise ValueError(f"objective '{self.label}': expected [CLS] text [SEP], got {side.tolist()}")
+        if self.options.mode == "adjacent":
+            return np.concatenate((first, second[1:]))
+        if not np.array_equal(first, second):
+            raise ValueError(f"objective '{self.label}': the two texts differ; crops cannot be undone")
+        return first.copy()
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """The row; of adjacent sentences those that the example holds, or the first two."""
+        ids = sample["ids"]
+        if self.options.mode != "adjacent":
+            return self.framed(ids)
+        sentences = np.split(ids, sample["sentence_starts"][1:])
+        cut = [self.framed(sentence[: self._most]) for sentence in sentences]
+        pairs = [np.concatenate((one, other[1:])) for one, other in pairwise(cut)]
+        found = self.uncorrupt(example)
+        return next((pair for pair in pairs if np.array_equal(pair, found)), pairs[0])
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Tokens of other sentences, or of those that were cut."""
+        if self.options.mode != "adjacent":
+            return 0
+        used = sum(len(column.values) - 2 * len(column) for column in examples.columns.values())
+        return len(samples.columns["ids"].values) - used

@@ -1,0 +1,107 @@
+"""Sentence order prediction: are two consecutive segments in their order, or swapped."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, Feature, Ragged, Sample, SampleBatch
+from pipeline.groupings import GroupingSpec, Least
+from pipeline.masked_pair import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.rates import Rate
+from pipeline.seeding import LABELS, below, words
+from pipeline.span_lengths import reciprocal_thresholds
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import scalars
+from pipeline.word_spans import find_words, take_words, taken_tokens
+
+__all__ = ["SentenceOrderPrediction"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class SentenceOrderPrediction(MaskedPair):
+    """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of up to `longest` words.
+
+    A row is a window of s sentences, cut behind the first a, a uniform in 1..s - 1. With probability 1/2 each the two
+    segments stand in order (label 0) or swapped (label 1); a foreign document never enters. Span lengths have weights
+    1 / length. Features: the masked block, `segment_starts` [2], `sentence_label`.
+
+    Example (before the masks):
+        window   It is raining . | I need an umbrella .
+        label 1  [CLS] I need an umbrella . [SEP] It is raining . [SEP]
+    """
+
+    name: ClassVar[str] = "sentence_order_prediction"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
+    least = Least(tokens=2, sentences=2)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedPairOptions):
+        """Parameters of sentence order prediction."""
+
+        short_rate: Rate = 0.1
+        """Share of windows that are shorter than a full row, by a uniform length."""
+        longest: Annotated[int, Field(ge=0, le=1000)] = 3
+        """Words in the longest span of labels; 0: single tokens, chosen uniformly."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        length = self.grouped("sentence_pair", self.content_length).length
+        self.grouping = GroupingSpec.of(
+            "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}
+        )
+        self._thresholds = reciprocal_thresholds(options.longest) if options.longest else None
+
+    def pair_features(self) -> tuple[Feature, ...]:
+        """The label."""
+        return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
+
+    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A window of nothing but specials has nothing to mask."""
+        return self.without_text(skips, maskable_lengths(samples.columns["ids"], self.special))
+
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Draw the label and the cut."""
+        ids, starts = samples.columns["ids"], samples.columns["sentence_starts"]
+        drawn = words(keys, LABELS, 2)
+        swapped = drawn[:, 0] >> np.uint64(63) == 1
+        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
+        cut = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
+        lengths = np.stack((cut, ids.lengths - cut), axis=1)
+        begins[swapped], lengths[swapped] = begins[swapped, ::-1], lengths[swapped, ::-1]
+        return Pairs(ids.values, begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
+
+    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+        """Spans of whole words; [SEP] parts the words of the segments."""
+        if self._thresholds is None:
+            return super().select(keys, rows, pairs)
+        found = find_words(rows, self.vocabulary.word_start, self.special)
+        return taken_tokens(found, take_words(keys, found, self.budget(found.tokens), self._thresholds), rows)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put the labels back, and the segments in order."""
+        first, second = self.segments_of(super().uncorrupt(example), example)
+        return self.framed_pair(second, first) if example["sentence_label"][0] else self.framed_pair(first, second)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """The window, cut where the example is.
+
+        Raises:
+            ValueError: no sentence starts there.
+        """
+        ids, first = sample["ids"], int(example["segment_starts"][1]) - 2
+        cut = len(ids) - first if example["sentence_label"][0] else first
+        if cut not in sample["sentence_starts"][1:]:
+            raise ValueError(f"objective '{self.label}': the window is cut at {cut}, but its sentences start at "
+                             f"{sample['sentence_starts'].tolist()}")  # fmt: skip
+        return self.framed_pair(ids[:cut], ids[cut:])

@@ -1,0 +1,95 @@
+"""Translation language modelling: masks over a text and its translation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Example, Feature, Ragged, Sample, SampleBatch
+from pipeline.groupings import GroupingSpec, Least
+from pipeline.masked_pair import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.objectives import Skip
+from pipeline.seeding import LABELS, words
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["TranslationLM"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class TranslationLM(MaskedPair):
+    """Translation LM of XLM (arXiv 1901.07291 §3.3): masked LM over both sides of a pair together.
+
+    Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. Features:
+    the masked block, `segment_starts` [2], `languages` [2] (codes of the segments).
+
+    Example (rate 0.4: 4 of 9; roles [MASK]):
+        pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
+        input   [CLS] [MASK] 是 [MASK] 动物 。 [SEP] Whales [MASK] [MASK] . [SEP]
+        labels  1 鲸鱼, 3 哺乳, 8 are, 9 mammals
+    """
+
+    name: ClassVar[str] = "translation_lm"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    least = Least(tokens=1)
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedPairOptions):
+        """Parameters of translation LM."""
+
+        max_length: int = 256
+        """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
+        order: Literal["random", "fixed"] = "random"
+        """Which side is first: each with probability 1/2, or always the text."""
+        reset_positions: bool = True
+        """Whether positions begin anew with the second segment; batches are built so, nothing is stored."""
+
+        def __post_init__(self) -> None:
+            """Check the length, too."""
+            super().__post_init__()
+            if self.max_length < 5:
+                raise ValueError(f"max_length {self.max_length} leaves no room for two texts; expected 5 or more")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        length = self.grouped("parallel", self.content_length).length
+        self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
+
+    def pair_features(self) -> tuple[Feature, ...]:
+        """The languages."""
+        return (Feature("languages", "uint8", 1, "codes of the two segments' languages"),)
+
+    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A pair has two sides, and text in one of them."""
+        ids, targets = samples.columns["ids"], samples.columns["target_ids"]
+        skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
+        skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.raw_length)] = Skip.TOO_LONG
+        return self.without_text(skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special))
+
+    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+        """Draw which side is first."""
+        ids, targets = samples.columns["ids"], samples.columns["target_ids"]
+        starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
+        lengths = np.stack((ids.lengths, targets.lengths), axis=1)
+        languages = np.stack((samples.fixed["language"], samples.columns["target_language"].values), axis=1)
+        if self.options.order == "random":
+            swapped = words(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
+            for sides in (starts, lengths, languages):
+                sides[swapped] = sides[swapped, ::-1]
+        more = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
+        return Pairs(np.concatenate((ids.values, targets.values)), starts, lengths, more)
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """Both sides, in one of the two orders."""
+        text, target = sample["ids"], sample["target_ids"]
+        swapped = self.framed_pair(target, text)
+        if self.options.order == "random" and np.array_equal(swapped, self.uncorrupt(example)):
+            return swapped
+        return self.framed_pair(text, target)
