@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Row
+from pipeline.example import Row, Rows
+from pipeline.objectives import Skip
 from pipeline.shards import ShardSet
 from tools.command import Arguments, natural, positive, run_tool
 from tools.documents import find_documents
-from tools.feed import Feed, add_feed_arguments, open_feed
+from tools.feed import VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.viewer.pieces import Pieces, pieces_of
+from train.online import corruption_of
 
 __all__ = ["explain", "main"]
 
@@ -44,29 +46,46 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     found: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
         mine = [visit for visit in visits if visit.source == source]
-        rows = _read(shards, [visit.stored for visit in mine if visit.stored])
-        uids = {row.fixed["document_uid"].tobytes() for row in rows.values()}
+        stored = _read(shards, [visit.stored for visit in mine if visit.stored])
+        uids = {rows.fixed["document_uid"].tobytes() for rows in stored.values()}
         documents, pieces = find_documents(shards.path, uids), pieces_of(shards)
+        delivered = _delivered(feed, source)
         for visit in mine:
             facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
-                row = rows[visit.stored]
+                row, skipped = delivered(stored[visit.stored], visit.epoch)
                 facts |= _facts(shards, *visit.stored, row)
                 facts |= _source(documents.get(row.fixed["document_uid"].tobytes()))
-                facts |= dict(_texts(row, pieces, tokens))
+                facts |= {"skipped": skipped} if skipped else dict(_texts(row, pieces, tokens))
             found[visit.place] = facts
     return [found[visit.place] for visit in visits]
 
 
-def _read(shards: ShardSet, stored: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
-    """Rows by block and row; every block is read once."""
-    found: dict[tuple[int, int], Row] = {}
+def _read(shards: ShardSet, stored: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Rows]:
+    """Single rows by block and row; every block is read once."""
+    found: dict[tuple[int, int], Rows] = {}
     for block in sorted({block for block, _ in stored}):
-        numbers = sorted({row for its_block, row in stored if its_block == block})
-        rows = shards.read_block(block).take(np.array(numbers))  # copies, so that the block can go
-        found |= {(block, number): rows.row(place) for place, number in enumerate(numbers)}
+        rows = shards.read_block(block)
+        numbers = {row for its_block, row in stored if its_block == block}
+        found |= {(block, number): rows.take(np.array([number])) for number in numbers}  # copies: the block can go
     return found
+
+
+def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
+    """What a stored row is when it comes out of the stream in an epoch, and why it is left out, if it is."""
+    if feed.corrupt is None or not feed.online(source):
+        return lambda rows, epoch: (rows.row(0), "")
+    corruption = corruption_of(feed.corrupt, feed.sets[source])
+
+    def corrupted(rows: Rows, epoch: int) -> tuple[Row, str]:
+        variants = np.array([epoch % VARIANTS], np.uint16)
+        examples, skips = corruption(rows, variants)
+        if skips[0]:
+            return Rows({**rows.fixed, "variant": variants}, rows.columns).row(0), Skip(int(skips[0])).reason
+        return examples.row(0), ""
+
+    return corrupted
 
 
 def _facts(shards: ShardSet, block: int, row: int, content: Row) -> dict[str, Any]:
@@ -115,6 +134,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     yield f"       document {facts['document']}, from token {facts['document_offset']}{copy}{more}"
     if "source" in facts:
         yield f"       source {facts['source']}, record at {facts['source_offset']:,}, {facts['url'] or 'no url'}"
+    if "skipped" in facts:
+        yield f"       skipped by the objective ({facts['skipped']}): a filler row, weight 0"
     for name in _TEXTS:
         if name in facts:
             yield f"       {name}: {facts[name]}"

@@ -19,14 +19,19 @@ from train.config import DataConfig, TrainConfig
 from train.datasets import open_phases
 from train.metrics import read_lines
 from train.mixture import Phase, Timeline
+from train.online import OnlineCorruption
 from train.order import BlockOrder, LogicalBlocks
 from train.phases import DataPhase, distinct_sets, phase_plans
 
-__all__ = ["Feed", "Visit", "add_feed_arguments", "open_feed"]
+__all__ = ["VARIANTS", "Feed", "Visit", "add_feed_arguments", "open_feed"]
 
 
 _OWN: Final = ("seed", "global_batch", "lanes")
 """Keys of `data` that decide the order, and arguments where there is no run."""
+
+
+VARIANTS: Final = 1 << 16
+"""Variants of a sample that is corrupted in the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class Feed:
         global_batch: rows of a step where a phase does not say.
         steps: length of the run; None: unknown.
         consumed: samples that the run has read so far; None: there is no run.
+        corrupt: what becomes of samples in the stream.
     """
 
     phases: Sequence[DataPhase]
@@ -69,6 +75,7 @@ class Feed:
     global_batch: int
     steps: int | None = None
     consumed: int | None = None
+    corrupt: OnlineCorruption | None = None
 
     @cached_property
     def sets(self) -> list[ShardSet]:
@@ -128,6 +135,10 @@ class Feed:
                     samples = (phase.start + batch * share) * self.lanes
                     return Visit(samples, lane * share + ahead, lane, source, epoch, stored)
         return None
+
+    def online(self, source: int) -> bool:
+        """Whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
+        return self.corrupt is not None and self.sets[source].manifest.kind == "samples"
 
     def rows(self, samples: int) -> int:
         """Rows of the global batch at a position."""
@@ -200,7 +211,7 @@ def _of_run(run: Path) -> Feed:
     config = load_config(TrainConfig, path)
     lines = [line for line in read_lines(run / "metrics.jsonl") if "samples" in line]
     consumed = int(lines[-1]["samples"]) if lines else 0
-    return replace(_of_data(config.data), steps=config.steps, consumed=consumed)
+    return replace(_of_data(config.data), steps=config.steps, consumed=consumed, corrupt=config.data.corrupt)
 
 
 def _of_data(data: DataConfig) -> Feed:

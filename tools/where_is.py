@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.errors import ConfigurationError
 from tools.command import Arguments, natural, positive, run_tool
-from tools.feed import Feed, Visit, add_feed_arguments, open_feed
+from tools.feed import VARIANTS, Feed, Visit, add_feed_arguments, open_feed
 from tools.shard_rows import find_rows
 
 __all__ = ["main", "visits"]
@@ -31,30 +31,30 @@ def visits(feed: Feed, uid: int, epochs: range, variant: int | None = None) -> l
     Raises:
         ConfigurationError: the set has no such sample or variant.
     """
-    found, known = [], set()
-    for source, shards in enumerate(feed.sets):
-        for stored in find_rows(shards, uid):
-            its_variant = int(shards.read_block(stored[0]).fixed["variant"][stored[1]])
-            known.add(its_variant)
-            if variant in (None, its_variant):
-                seen = [feed.visit(source, stored, epoch) for epoch in epochs]
-                found += [{"variant": its_variant, **_facts(feed, visit)} for visit in seen if visit]
-    if not known:
-        raise ConfigurationError(f"--uid {uid:016x}: no such sample in {_paths(feed)}")
-    if variant is not None and variant not in known:
-        raise ConfigurationError(f"--variant {variant}: sample {uid:016x} has no such variant in {_paths(feed)}")
-    return sorted(found, key=lambda one: (one["samples"], one["place"]))
-
-
-def _paths(feed: Feed) -> str:
-    return ", ".join(str(shards.path) for shards in feed.sets)
+    found = [
+        _facts(feed, visit)
+        for source, shards in enumerate(feed.sets)
+        for stored in find_rows(shards, uid)
+        for epoch in epochs
+        if (visit := feed.visit(source, stored, epoch)) is not None
+    ]
+    chosen = [one for one in found if variant in (None, one["variant"])]
+    if not chosen:
+        what = "sample" if not found else f"variant {variant} of the sample"
+        where = ", ".join(str(shards.path) for shards in feed.sets)
+        raise ConfigurationError(
+            f"--uid {uid:016x}: no such {what} in epochs {epochs.start} to {epochs.stop - 1} of {where}"
+        )
+    return sorted(chosen, key=lambda one: (one["samples"], one["place"]))
 
 
 def _facts(feed: Feed, visit: Visit) -> dict[str, Any]:
     """A visit of a stored row as plain data."""
     shards = feed.sets[visit.source]
     block, row = visit.stored or (0, 0)
+    variant = int(shards.read_block(block, columns=("variant",)).fixed["variant"][row])
     facts: dict[str, Any] = {
+        "variant": visit.epoch % VARIANTS if feed.online(visit.source) else variant,
         "set": shards.manifest.name,
         "shard": shards.manifest.shards[int(shards.index.shard[block])].path,
         "block": int(shards.index.block[block]),
@@ -112,8 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
         found = visits(feed, options.uid, _epochs(options, feed), options.variant)
-        if not found:
-            raise ConfigurationError(f"--epoch {options.epoch}: the phases of the run end before it")
         for line in map(json.dumps, found) if options.json else _lines(feed, found):
             print(line)
         return 0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from pipeline.objectives import Skip
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.shard_sets import toy_set
@@ -16,8 +17,14 @@ from tests.tools.small_run import documents, example_sets
 from tests.train.synthetic import plain_config
 from tools.explain_batch import explain, main
 from tools.feed import Feed
+from tools.viewer.pieces import visible
+from train.online import Corruption
 from train.phases import DataPhase, as_phases
 from train.stream import Stream
+
+
+def rows_of(shards):
+    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
 
 
 def delivered(data, seed, lanes, global_batch, steps):
@@ -97,10 +104,10 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
 
 
-def run_directory(tmp_path, manifest, seen):
+def run_directory(tmp_path, manifest, seen, **changes):
     run = tmp_path / "run"
     run.mkdir()
-    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3)
+    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     (run / "metrics.jsonl").write_text(f'{{"step": 2, "samples": {seen}}}\n{{"step":')
     return run
@@ -117,6 +124,59 @@ def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
     assert main(["--run", str(run), "--samples", "16", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows == explain(Feed(as_phases(open_shards(manifest)), 3, 4, 8), 16)
+
+
+def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, capsys):
+    """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
+    examples, samples = example_sets(shard_sets)["masked_lm"]
+    stored = {
+        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"]
+        for row in rows_of(open_shards(examples))
+    }
+    corrupt = {"name": "masked_lm", "max_length": 48}
+    run = run_directory(tmp_path, samples, 0, data__corrupt=corrupt)
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    shown = set()
+    for samples_read in range(0, 208, 8):
+        assert main(["--run", str(run), "--samples", str(samples_read), "--json", "--tokens", "100"]) == 0
+        for facts in map(json.loads, capsys.readouterr().out.splitlines()):
+            if "sample" in facts:
+                key = (facts["sample"], facts["variant"])
+                assert facts["variant"] == facts["epoch"]
+                decoded = visible(tokenizer.decode(stored[key].tolist()))
+                assert facts["input_ids"] == " ".join(decoded.replace("⏎", "").split())
+                shown.add(key)
+    assert {variant for _, variant in shown} == {0, 1}
+    assert len(shown) > 200
+
+
+def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
+    monkeypatch.setattr(Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT])))
+    assert main(["--run", str(run), "--step", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("skipped by the objective (too_short): a filler row, weight 0") == 8
+    assert out.count("document ") == 8
+    assert "ids: " not in out
+
+
+def test_a_run_over_phases_is_read_from_its_configuration(shard_sets, tmp_path, capsys):
+    sets = example_sets(shard_sets)
+    run = run_directory(tmp_path, "nowhere", 0)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    del config["data"]["shards"]
+    both = [str(sets[label][0]) for label in ("masked_lm", "causal_lm")]
+    config["data"]["phases"] = [
+        {"shards": both[0], "until_samples": 16},
+        {"shards": both, "weights": [1.0, 3.0], "global_batch": 16},
+    ]
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    for step, samples, counts in ((2, "8 to 16", (8, 0)), (4, "32 to 48", (4, 12))):
+        assert main(["--run", str(run), "--step", str(step)]) == 0
+        out = capsys.readouterr().out
+        assert f"masked_lm/train + causal_lm/train: samples {samples}, step {step}, not read yet" in out
+        assert (out.count(", masked_lm/train, epoch"), out.count(", causal_lm/train, epoch")) == counts
 
 
 def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):

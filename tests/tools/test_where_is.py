@@ -77,13 +77,22 @@ def test_a_run_says_which_visits_are_over(shard_sets, tmp_path, capsys):
     assert {line.split(":")[0] for line in capsys.readouterr().out.splitlines()} == {"epoch 0"}
 
 
+def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tmp_path, capsys):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
+    uid = f"{int(open_shards(samples).read_block(1).fixed['uid'][2]):x}"
+    assert main(["--run", str(run), "--uid", uid, "--epoch", "65534", "--epochs", "4", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["epoch"], one["variant"]) for one in found] == [(65534, 65534), (65535, 65535), (65536, 0), (65537, 1)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--uid", "xyz"], "expected up to 16 hexadecimal digits, got 'xyz'"),
         (["--uid", "1" * 17], "expected up to 16 hexadecimal digits"),
         (["--uid", "ffff"], "--uid 000000000000ffff: no such sample in"),
-        (["--uid", "1", "--variant", "3"], "has no such variant"),
+        (["--uid", "1", "--variant", "3"], "no such variant 3 of the sample in epochs 0 to 0"),
         (["--uid", "1", "--epochs", "0"], "expected a number above 0"),
         ([], "required: --uid"),
     ],
