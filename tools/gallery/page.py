@@ -1,0 +1,129 @@
+"""The page: a table of all objectives, then each with its examples, features and options."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline import registry
+from pipeline.config import describe, to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.objectives import Objective, Skip, build_objective
+from pipeline.registry import Chosen
+from tools.gallery.cases import EVERY_WORD, Case, cases_of, texts_for
+from tools.gallery.showing import lines_of
+from tools.gallery.words import Words, sample_rows_of
+
+__all__ = ["gallery"]
+
+_PACKAGE = "pipeline.objectives"
+_REMAINDERS = Path(__file__).with_name("remainders.md")
+_HEAD = """# Objectives
+
+Every objective of `pipeline/objectives/`, corrupting sentences whose tokens are words. This page is made by
+`python tools/make_gallery.py` from the objectives themselves; a test holds it current.
+
+In the examples `__` marks a place without loss, and rows of numbers are features as they are stored. Whatever is drawn
+follows from seed, label, variant and sample: another variant of the same sample is another corruption. Every objective
+can be undone: `uncorrupt` gives back the original from the example alone, unless the table says otherwise."""
+
+
+def gallery() -> str:
+    """The whole page as Markdown."""
+    names = registry.names(_PACKAGE)
+    remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
+    return "\n\n".join([_HEAD, _overview(names), remainders, *(_section(name) for name in names)]) + "\n"
+
+
+def _shown(name: str) -> Objective:
+    """The objective of the first case: its features and grouping are those of the defaults where these suffice."""
+    case = cases_of(name)[0]
+    try:
+        return build_objective(name, Words(EVERY_WORD).vocabulary)
+    except ConfigurationError:
+        return build_objective({"name": name, **case.options}, Words(EVERY_WORD).vocabulary)
+
+
+def _overview(names: list[str]) -> str:
+    rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences | undone |",
+            "|---|---|---|---|---|---|"]  # fmt: skip
+    for name in names:
+        objective = _shown(name)
+        kind, spec = type(objective), objective.grouping
+        separator = "" if spec.separator == "none" else f" ({spec.separator})"
+        rows.append(
+            f"| [{name}](#{name}) | {', '.join(kind.architectures)} | {', '.join(kind.heads)} | "
+            f"{spec.name}{separator} | {objective.least_tokens}, {objective.least_sentences} | "
+            f"{'yes' if objective.invertible else 'no'} |"
+        )
+    return "\n".join(rows)
+
+
+def _section(name: str) -> str:
+    kind = registry.find(_PACKAGE, name)
+    blocks = "\n\n".join(_example(name, case) for case in cases_of(name))
+    return f"## {name}\n\n{_prose(kind)}\n\n{blocks}\n\n{_features(name)}\n\n{_configuration(name)}"
+
+
+def _prose(kind: type[Objective]) -> str:
+    """The docstring up to its example; outside of code, nothing may be read as HTML."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    text = re.split(r"^Example", text, flags=re.MULTILINE)[0].strip()
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
+
+
+def _example(name: str, case: Case) -> str:
+    words = Words(EVERY_WORD)
+    objective = build_objective({"name": name, **case.options}, words.vocabulary)
+    row = sample_rows_of(objective, words, case.texts or texts_for(objective)).take(np.array([0]))
+    examples, skips = objective.corrupt(row, np.array([case.variant], np.uint16), seed=1)
+    if skips[0]:
+        raise ConfigurationError(f"gallery: '{name}' skips its text as {Skip(skips[0]).reason}; choose another case")
+    lines = lines_of(objective, words, row.row(0), examples.row(0))
+    given = ", ".join(f"{key}: {_value(value)}" for key, value in case.options.items())
+    title = f"With `{given}`, variant {case.variant}:" if given else f"With the defaults, variant {case.variant}:"
+    return "\n".join([title, "", "```text", *lines, "```"])
+
+
+def _features(name: str) -> str:
+    rows = ["| feature | type | meaning |", "|---|---|---|"]
+    for feature in _shown(name).features:
+        shape = "one value" if feature.rank == 0 else "list"
+        meaning = feature.description.replace("<", "&lt;").replace("|", "\\|")
+        rows.append(f"| `{feature.name}` | {feature.dtype}, {shape} | {meaning} |")
+    return "\n".join(rows)
+
+
+def _configuration(name: str) -> str:
+    """An entry of a recipe's `corrupt` with every option, its default and its meaning."""
+    kind = registry.find(_PACKAGE, name)
+    case: Mapping[str, Any] = cases_of(name)[0].options
+    fields = kind.Options.__pydantic_fields__
+    lines = [("- name: " + name, "")]
+    for key, _, _, meaning in describe(kind.Options):
+        if key in fields:
+            field = fields[key]
+            default = case[key] if field.is_required() else field.get_default(call_default_factory=True)
+            lines.append((f"  {key}: {_value(default)}", meaning))
+    width = max((len(line) for line, _ in lines if len(line) <= 60), default=0)
+    shown = [f"{line.ljust(width)}  # {meaning}" if meaning else line for line, meaning in lines]
+    return "\n".join(["```yaml", *shown, "```"])
+
+
+def _value(value: Any) -> str:
+    """As YAML on one line; an algorithm with its name and what differs from its defaults."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, Chosen):
+        plain, default = value.plain(), to_plain(value.type.Options())
+        value = {key: item for key, item in plain.items() if key == "name" or default[key] != item}
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_value(item)}" for key, item in value.items()) + "}"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,90 @@
+"""An example as lines of words. What is shown follows from the features that it has, not from its objective's name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from pipeline.example import Row
+from pipeline.objectives import Objective
+from tools.gallery.words import Words
+
+__all__ = ["lines_of"]
+
+Line: TypeAlias = tuple[str, Sequence[str]]
+
+_NO_LOSS = "__"
+_SOURCES = {"ids": "text", "partner_ids": "partner", "target_ids": "other side"}
+
+
+def lines_of(objective: Objective, words: Words, sample: Row, example: Row) -> list[str]:
+    """Before and after: the sample's texts, then inputs and targets, then what else is stored.
+
+    Words of input and labels stand below each other; `__` marks a place without loss.
+    """
+    before = [
+        (_SOURCES[name], [" ".join(words.words(values.tolist()))])
+        for name, values in sample.columns.items()
+        if name in _SOURCES
+    ]
+    shown = {"input_ids"}
+    aligned = [("input", words.words(example["input_ids"].tolist())), *_under(objective, words, example, shown)]
+    others = [
+        (feature.name, [_values(feature.dtype, words, example[feature.name])])
+        for feature in objective.features
+        if feature.name not in shown
+    ]
+    return _laid_out([*before, *_even(aligned), *others])
+
+
+def _under(objective: Objective, words: Words, example: Row, shown: set[str]) -> list[Line]:
+    """What the model predicts, below the places of the input where it does; names of features used go to `shown`."""
+    columns, length = example.columns, len(example["input_ids"])
+    if "target_start" in columns:
+        shown |= {"target_ids"}
+        start = int(example["target_start"][0])
+        return [("target", _placed(length, range(start, length), words.words(example["target_ids"].tolist())))]
+    if "target_ids" in columns or "input_ids_b" in columns:
+        return []
+    if "label_positions" in columns:
+        shown |= {"label_positions", "label_ids"}
+        labels = words.words(example["label_ids"].tolist())
+        title = "target" if objective.architecture == "encoder_decoder" else "labels"
+        return [(title, _placed(length, example["label_positions"].tolist(), labels))]
+    if "prediction_order" in columns:
+        order = example["prediction_order"].tolist()
+        ranks = [str(rank + 1) for rank in range(len(order))]
+        return [("predicted as number", _placed(length, order, ranks))]
+    if objective.architecture == "decoder":
+        first = max(1, int(example["prefix_length"][0]) if "prefix_length" in columns else 1)
+        following = words.words(example["input_ids"][first:].tolist())
+        return [("labels", _placed(length, range(first - 1, length), following))]
+    return []
+
+
+def _placed(length: int, places: Sequence[int], labels: Sequence[str]) -> list[str]:
+    """Labels at their places, `__` elsewhere."""
+    cells = [_NO_LOSS] * length
+    for place, label in zip(places, labels, strict=False):
+        cells[place] = label
+    return cells
+
+
+def _even(lines: Sequence[Line]) -> list[Line]:
+    """Cells of all lines as wide as the widest below them."""
+    widths = [max(map(len, column)) for column in zip(*(cells for _, cells in lines), strict=True)]
+    return [(title, [" ".join(map(str.ljust, cells, widths))]) for title, cells in lines]
+
+
+def _values(dtype: str, words: Words, values: NDArray[Any]) -> str:
+    if dtype == "ids":
+        return " ".join(words.words(values.tolist()))
+    return " ".join(map(str, values.tolist())) if len(values) else "(none)"
+
+
+def _laid_out(lines: Sequence[Line]) -> list[str]:
+    """Titles in a column of their own."""
+    width = max(len(title) for title, _ in lines) + 2
+    return [(title.ljust(width) + "".join(cells)).rstrip() for title, cells in lines]

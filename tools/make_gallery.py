@@ -1,0 +1,34 @@
+"""Write docs/objectives.md: `python tools/make_gallery.py [--output FILE]`.
+
+Every objective of the registry with examples, features and options. Run it after a change of an objective.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.command import Arguments, run_tool
+from tools.gallery.page import gallery
+
+__all__ = ["main"]
+
+_PAGE = Path(__file__).parents[1] / "docs" / "objectives.md"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = Arguments(__doc__)
+    parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
+    return run_tool(parser, arguments, _write)
+
+
+def _write(options: argparse.Namespace) -> int:
+    options.output.write_text(gallery(), encoding="utf-8")
+    print(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
