@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -11,6 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.encode.token_set import find_token_counts
 from pipeline.example import FIXED_COLUMNS, Feature
 from pipeline.shards import auto_block_rows
 from pipeline.tokenizers import find_tokenizer
@@ -59,5 +61,9 @@ def heldout_shards(shards: int, fraction: float) -> int:
 
 
 def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
-    """The vocabulary of the tokenizer that a shard set was made with."""
-    return Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / "vocabulary.json")
+    """The vocabulary of the tokenizer that a shard set was made with, and the corpus's token counts where they lie."""
+    vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / "vocabulary.json")
+    counts = find_token_counts(manifest_path)
+    if counts is None or len(counts) != vocabulary.size:
+        return vocabulary
+    return replace(vocabulary, token_counts=counts)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.encode.runs import read_range, run_schema
 from pipeline.encode.token_set import (
     DOCUMENTS_SCHEMA,
+    TOKEN_COUNTS_FILE,
     TOKEN_COUNTS_SCHEMA,
     identities,
     token_columns,
@@ -198,7 +199,7 @@ class Manifest(Pass):
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
             totals += np.load(folder / f"tmp/counts/{shard:06d}.npy")
-        with output.file("token_counts.arrow") as path:
+        with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
             write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
         write_manifest(

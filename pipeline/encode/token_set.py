@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from pipeline.shards import ColumnSpec
 
-__all__ = ["DOCUMENTS_SCHEMA", "TOKEN_COUNTS_SCHEMA", "identities", "token_columns", "write_table"]
+__all__ = [
+    "DOCUMENTS_SCHEMA",
+    "TOKEN_COUNTS_FILE",
+    "TOKEN_COUNTS_SCHEMA",
+    "find_token_counts",
+    "identities",
+    "token_columns",
+    "write_table",
+]
 
 DOCUMENTS_SCHEMA: Final = pa.schema(
     [
@@ -25,6 +33,8 @@ DOCUMENTS_SCHEMA: Final = pa.schema(
     ]
 )
 """Columns of `documents-*.arrow`: where each document of a token shard came from, in the shard's order."""
+
+TOKEN_COUNTS_FILE: Final = "token_counts.arrow"
 
 TOKEN_COUNTS_SCHEMA: Final = pa.schema(
     [pa.field("id", pa.uint32(), nullable=False), pa.field("count", pa.uint64(), nullable=False)]
@@ -48,6 +58,17 @@ def token_columns(vocab_size: int) -> list[ColumnSpec]:
 def identities(column: pa.ChunkedArray) -> NDArray[Any]:
     """Uids as an array of bytes, shape [n, 16]."""
     return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(-1, 16)
+
+
+def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
+    """How often the corpus of a shard set has each id, from `encode/token_counts.arrow` in a folder above it."""
+    for folder in manifest_path.resolve().parents:
+        path = folder / "encode" / TOKEN_COUNTS_FILE
+        if path.is_file():
+            with pa.OSFile(str(path)) as file:
+                counts: NDArray[np.uint64] = pa.ipc.open_file(file).read_all()["count"].to_numpy()
+            return counts
+    return None
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:

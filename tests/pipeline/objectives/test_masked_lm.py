@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
-from pipeline.seeding import POSITIONS, ROLES, kernel_keys, words
+from pipeline.seeding import LABELS, POSITIONS, ROLES, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
     MASK,
@@ -157,3 +157,37 @@ def test_a_tokenizer_without_the_mask_is_refused() -> None:
     del words.specials["mask"]
     with pytest.raises(ConfigurationError, match=r"'masked_lm'.*needs the special token 'mask'"):
         build_objective("masked_lm", words)
+
+
+ATTENTIONS = ("bidirectional", "left_to_right", "right_to_left", "prefix")
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_labels_do_not_depend_on_attention(attention: str) -> None:
+    plain, restricted = wide("masked_lm", WORDS), wide("masked_lm", WORDS, attention=attention)
+    rows = samples([2, 3, 40, 510], WORDS, specials=0.05, seed=8)
+    first, second = corrupt(plain, rows), corrupt(restricted, rows)
+    for name, column in first.columns.items():
+        assert (column.values == second.columns[name].values).all()
+    modes = second.columns.get("attention")
+    assert (modes is None) == (attention == "bidirectional")
+    assert modes is None or set(modes.values.tolist()) == {ATTENTIONS.index(attention)}
+
+
+def test_prefixes_end_anywhere_with_content_on_both_sides() -> None:
+    objective = wide("masked_lm", WORDS, attention="prefix")
+    examples = variants_of(objective, list(range(200, 211)))
+    cuts = np.array([int(example["prefix_length"][0]) for example in examples])
+    assert chi_square_is_plausible(np.bincount(cuts, minlength=12)[2:], np.full(10, 400.0), 9)
+    assert cuts.min() == 2  # [CLS] and one token
+    assert cuts.max() == 11  # all but the last token and [SEP]
+    key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
+    assert cuts[0] == 2 + (((int(words(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
+    _, skips = objective.corrupt(one_sample([200], [0], WORDS), np.zeros(1, np.uint16), 1)
+    assert Skip(skips[0]) == Skip.TOO_SHORT
+
+
+@pytest.mark.parametrize("attention", ["left_to_right", "right_to_left"])
+def test_other_modes_have_no_prefix(attention: str) -> None:
+    examples = corrupt(wide("masked_lm", WORDS, attention=attention), samples([1, 9], WORDS))
+    assert [example["prefix_length"].tolist() for example in examples] == [[0], [0]]

@@ -1,0 +1,125 @@
+"""Replaced-token detection: tell which tokens of a row are not the original ones."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Ragged
+from pipeline.kernels import draw, reorder, roles
+from pipeline.masked_block import MaskedBlock, MaskedOptions
+from pipeline.rates import MILLION, Rate
+from pipeline.seeding import ORDERS, ROLES, below
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["ReplacedTokenDetection", "unigram_thresholds"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+class ReplacedTokenDetection(MaskedBlock):
+    """Replaced-token detection of ELECTRA (arXiv 2003.10555), and token classification without a generator.
+
+    k = max(1, round half up of rate x m) of the m content tokens that are not special are selected, as in masked LM.
+    With a generator all of them become [MASK]; it is trained to predict them, and in training its samples take their
+    place for the discriminator, whose label is whether a token differs from the original. Without one the replacements
+    are drawn here, and the label of place i is `input_ids` != `label_ids` there, 0 where nothing was selected; a
+    replacement that equals the original counts as original. `uniform` draws from all ids that are not special,
+    `unigram` by how often the corpus has them (one that it lacks counts as seen once), `shuffle` permutes the selected
+    tokens, never to the order they had (a single one is replaced uniformly). Features: those of masked LM.
+
+    Example (rate 0.4, so 2 of 5; samples chef, lunch):
+        x       the chef cooked the meal
+        input   [CLS] the [MASK] cooked the [MASK] [SEP]
+        labels  2 chef, 5 meal
+        sampled [CLS] the chef cooked the lunch [SEP]: replaced 0 0 0 0 0 1 0
+    """
+
+    name: ClassVar[str] = "replaced_token_detection"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "token")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedOptions):
+        """Parameters of replaced-token detection."""
+
+        replacement: Literal["generator", "uniform", "unigram", "shuffle"] = "generator"
+        """What takes the place of selected tokens: [MASK] for a generator in training, or tokens drawn here."""
+        mask_share: Rate = 1.0
+        """Share of the generator's labels that become [MASK] (the released ELECTRA code: 0.85); the rest stays."""
+        max_labels: Annotated[int, Field(ge=1)] | None = None
+        """Most labels in a row; none: no bound."""
+
+        def __post_init__(self) -> None:
+            """Only a generator reads [MASK]."""
+            super().__post_init__()
+            if self.replacement != "generator" and self.mask_share != 1:
+                raise ValueError(f"mask_share {self.mask_share} concerns replacement: generator")
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        if options.replacement != "generator":
+            # The class names the heads of all kinds, an objective those of its own.
+            self.heads = ("token",)  # type: ignore[misc]
+
+    def write(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
+        """[MASK], or the replacements."""
+        if self.options.replacement == "generator":
+            return super().write(keys, original, places)
+        if self.options.replacement == "unigram":
+            return self._by_frequency(keys, original)
+        if self.options.replacement == "shuffle":
+            return self._shuffled(keys, original)
+        return self._uniform(keys, original)
+
+    def _uniform(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+        replaceable = self.vocabulary.replaceable
+        return roles(keys, original, mask=self.mask, replaceable=replaceable, mask_ppm=0, random_ppm=MILLION)
+
+    def _by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+        word = draw(keys, ROLES, original.lengths) >> np.uint64(32)
+        index = np.searchsorted(self._thresholds, word, side="right")
+        return self.vocabulary.replaceable[index].astype(original.values.dtype)
+
+    def _shuffled(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
+        counts = original.lengths
+        order = reorder(keys, counts, ORDERS)
+        result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
+        alone = np.flatnonzero(counts == 1)
+        word = draw(keys[alone], ROLES, counts[alone]) & _LOW
+        replaceable = self.vocabulary.replaceable
+        result[original.offsets[alone]] = replaceable[below(word, len(replaceable))]
+        return result
+
+    @cached_property
+    def _thresholds(self) -> UInt64:
+        """The table of the unigram law; only drawing needs the counts, undoing does not."""
+        counts = self.vocabulary.token_counts
+        if counts is None:
+            raise self.refuse_options(
+                "replacement: unigram needs encode/token_counts.arrow above the samples; run the stage encode first"
+            )
+        return unigram_thresholds(counts[self.vocabulary.replaceable])
+
+
+def unigram_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
+    """Frequencies as 32-bit thresholds: a 32-bit word u means the entry at the number of thresholds <= u.
+
+    The thresholds are floor(2**32 x cumulative count / total) in exact integers, without the last one; a count of 0
+    counts as 1.
+
+    Example: counts 3, 0, 4 have the cumulative counts 3, 4, 8: thresholds 3 x 2**29 and 2**31.
+    """
+    cumulative = list(accumulate(max(1, count) for count in counts.tolist()))
+    return np.array([(count << 32) // cumulative[-1] for count in cumulative[:-1]], dtype=np.uint64)

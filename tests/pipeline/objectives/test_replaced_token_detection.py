@@ -1,0 +1,174 @@
+"""Replaced-token detection: what takes the place of selected tokens, its laws, and the kernel against a plain loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.objectives import build_objective
+from pipeline.objectives.replaced_token_detection import unigram_thresholds
+from pipeline.seeding import ORDERS, ROLES, kernel_keys
+from tests.pipeline.corruption_cases import (
+    FIRST_CONTENT,
+    MASK,
+    SEP,
+    chi_square_is_plausible,
+    corrupt,
+    one_sample,
+    reachable,
+    samples,
+    variants_of,
+    vocabulary,
+    wide,
+    within_sigmas,
+)
+from tests.pipeline.word_cases import drawn
+
+NAME = "replaced_token_detection"
+PLAIN = vocabulary(400)
+COUNTS = np.where(np.arange(400) % 5 == 0, 0, (np.arange(400) * 7919) % 1000).astype(np.uint64)
+WORDS = replace(PLAIN, token_counts=COUNTS)
+FREQUENCIES = [max(1, int(count)) for count in COUNTS[WORDS.replaceable]]
+
+
+def slow_thresholds() -> list[int]:
+    total = sum(FREQUENCIES)
+    return [floor(Fraction(sum(FREQUENCIES[: upto + 1]), total) * 2**32) for upto in range(len(FREQUENCIES) - 1)]
+
+
+def slow_uniform(key: np.uint64, label: int) -> int:
+    low = drawn(key, ROLES, label + 1)[label] & 0xFFFFFFFF
+    return int(WORDS.replaceable[(low * len(WORDS.replaceable)) >> 32])
+
+
+def slow_shuffled(key: np.uint64, labels: list[int]) -> list[int]:
+    if len(labels) == 1:
+        return [slow_uniform(key, 0)]
+    k = len(labels)
+    rolls = drawn(key, ORDERS, 64 * k)
+    for attempt in range(64):
+        block = rolls[attempt * k : (attempt + 1) * k]
+        order = sorted(range(k), key=lambda number, block=block: (block[number] >> 16, number))
+        if order != list(range(k)):
+            return [labels[number] for number in order]
+    return [labels[1], labels[0], *labels[2:]]
+
+
+@pytest.mark.parametrize("replacement", ["generator", "uniform", "unigram", "shuffle"])
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_equals_a_plain_loop(replacement: str, specials: float) -> None:
+    """Labels are those of masked LM with this label; what stands there follows from the row's key alone."""
+    objective, masked = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
+    lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
+    rows = samples(lengths, WORDS, specials=specials)
+    variants = np.full(len(rows), 4, np.uint16)
+    examples, skips = objective.corrupt(rows, variants, 6)
+    others, other_skips = masked.corrupt(rows, variants, 6)
+    assert (skips == other_skips).all()
+    table = slow_thresholds()
+    for key, skip, example, other in zip(kernel_keys(6, NAME, rows.fixed["uid"], variants), skips, examples, others,
+                                         strict=True):  # fmt: skip
+        if skip:
+            continue
+        labels = example["label_ids"].tolist()
+        assert labels == other["label_ids"].tolist()
+        assert example["label_positions"].tolist() == other["label_positions"].tolist()
+        written = {
+            "generator": [MASK] * len(labels),
+            "uniform": [slow_uniform(key, label) for label in range(len(labels))],
+            "unigram": [
+                int(WORDS.replaceable[sum(bound <= roll >> 32 for bound in table)])
+                for roll in drawn(key, ROLES, len(labels))
+            ],
+            "shuffle": slow_shuffled(key, labels),
+        }[replacement]
+        original = objective.uncorrupt(example)
+        original[example["label_positions"]] = written
+        assert example["input_ids"].tolist() == original.tolist()
+
+
+def test_thresholds_are_exact() -> None:
+    assert unigram_thresholds(COUNTS[WORDS.replaceable]).tolist() == slow_thresholds()
+    assert unigram_thresholds(np.array([3, 0, 4], np.uint64)).tolist() == [3 * 2**29, 2**31]
+    huge = np.array([2**50, 1, 2**50], np.uint64)
+    assert unigram_thresholds(huge).tolist() == [
+        floor(Fraction(2**82, 2**51 + 1)),
+        floor(Fraction((2**50 + 1) << 32, 2**51 + 1)),
+    ]
+
+
+@pytest.mark.parametrize("replacement", ["uniform", "unigram"])
+def test_replacements_follow_their_law(replacement: str) -> None:
+    examples = corrupt(wide(NAME, WORDS, replacement=replacement), samples([510] * 1000, WORDS))
+    positions = examples.columns["label_positions"]
+    written = examples.columns["input_ids"].values[
+        positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
+    ]
+    weights = np.array(FREQUENCIES if replacement == "unigram" else [1] * len(FREQUENCIES), np.float64)
+    expected = len(written) * weights / weights.sum()
+    observed = np.bincount(written, minlength=400)[FIRST_CONTENT:]
+    often = expected >= 5
+    assert observed[~often].sum() < 3 * expected[~often].sum() + 20
+    observed, expected = (
+        np.append(observed[often], observed[~often].sum()),
+        np.append(expected[often], expected[~often].sum()),
+    )
+    some = expected > 0
+    assert chi_square_is_plausible(observed[some], expected[some], int(some.sum()) - 1)
+
+
+def test_shuffled_tokens_move_among_their_places() -> None:
+    examples = variants_of(wide(NAME, WORDS, replacement="shuffle", rate=0.3), list(range(200, 210)))
+    orders = Counter()
+    for example in examples:
+        labels = example["label_ids"].tolist()
+        written = example["input_ids"][example["label_positions"]].tolist()
+        assert sorted(written) == labels
+        orders[tuple(labels.index(token) for token in written)] += 1
+    assert (0, 1, 2) not in orders
+    assert chi_square_is_plausible(list(orders.values()), np.full(5, 800.0), 4)
+
+
+def test_a_single_token_is_replaced_uniformly() -> None:
+    examples = variants_of(wide(NAME, WORDS, replacement="shuffle"), [200, 201])
+    assert len({int(example["input_ids"][example["label_positions"][0]]) for example in examples}) > 200
+
+
+def test_mask_share_of_the_released_code() -> None:
+    examples = corrupt(wide(NAME, WORDS, mask_share=0.85), samples([510] * 500, WORDS))
+    ids, positions = examples.columns["input_ids"], examples.columns["label_positions"]
+    written = ids.values[positions.values + np.repeat(ids.offsets[:-1], positions.lengths)]
+    masked = written == MASK
+    assert within_sigmas(int(masked.sum()), len(written), 0.85)
+    assert (written[~masked] == examples.columns["label_ids"].values[~masked]).all()
+
+
+def test_heads_follow_from_the_replacement() -> None:
+    assert wide(NAME, WORDS).heads == ("masked_lm", "token")
+    assert wide(NAME, WORDS, replacement="uniform").heads == ("token",)
+
+
+def test_worked_example() -> None:
+    the, chef, cooked, meal = 200, 201, 202, 203
+    examples = variants_of(build_objective({"name": NAME, "rate": 0.4}, WORDS), [the, chef, cooked, the, meal])
+    assert reachable(examples, input_ids=[1, the, MASK, cooked, the, MASK, 2], label_positions=[2, 5],
+                     label_ids=[chef, meal])  # fmt: skip
+
+
+def test_unigram_without_counts_draws_nothing_and_still_undoes() -> None:
+    example = corrupt(wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)).row(0)
+    objective = wide(NAME, PLAIN, replacement="unigram")
+    assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]
+    with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
+        objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)
+
+
+def test_a_mask_share_without_a_generator_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="generator"):
+        build_objective({"name": NAME, "replacement": "uniform", "mask_share": 0.85}, WORDS)
