@@ -1,0 +1,70 @@
+"""Corrective language modelling: copy or correct every token of a row, and know a crop of it among others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.example import Feature, Ragged, SampleBatch
+from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, MaskedOptions
+from pipeline.rates import Rate, count, parts_per_million
+from pipeline.seeding import CROPS, below, words
+from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import scalars
+
+__all__ = ["CorrectiveLM"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+class CorrectiveLM(MaskedBlock):
+    """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
+
+    The masked block of an auxiliary generator: k = max(1, round half up of rate x m) of the m content tokens that are
+    not special become [MASK]. In training the generator's samples take their place, and every token is copied or
+    corrected. The second view of the row is `[CLS] x[crop] [SEP]`, cut out of the original: m = n - c of its n content
+    tokens, c = round half up of crop_rate x n, at most n - 1, from a start that is uniform in 0..n - m. Features: those
+    of masked LM, `crop_start` and `crop_length` in content tokens.
+
+    Example (crop_rate 0.1: 9 of 10 from 1; rate 0.2, so 2 of 10):
+        x       a b c d e f g h i j
+        input   [CLS] a b [MASK] d e f g [MASK] i j [SEP]
+        view    [CLS] b c d e f g h i j [SEP]
+    """
+
+    name: ClassVar[str] = "corrective_lm"
+    VERSION: ClassVar[int] = 1
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
+    own_features = (
+        *MASKED_FEATURES,
+        Feature("crop_start", "uint16", 0, "first content token of the second view"),
+        Feature("crop_length", "uint16", 0, "content tokens of the second view"),
+    )
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(MaskedOptions):
+        """Parameters of corrective LM."""
+
+        crop_rate: Rate = 0.1
+        """Share of the content tokens that the second view leaves out."""
+        max_labels: Annotated[int, Field(ge=1)] | None = None
+        """Most labels in a row; none: no bound."""
+
+    options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._crop = parts_per_million(options.crop_rate)
+
+    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """The crop, drawn over content: the frame is never cut."""
+        lengths = samples.columns["ids"].lengths
+        left_out = count(lengths, self._crop, lengths - 1)
+        start = below(words(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
+        return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - left_out, np.uint16)}
