@@ -215,4 +215,8 @@ def _of_run(run: Path) -> Feed:
 
 
 def _of_data(data: DataConfig) -> Feed:
-    return Feed(open_phases(data), data.seed, data.lane_count, data.global_batch)
+    phases = open_phases(data)
+    for shards in distinct_sets(phases):
+        if shards.manifest.kind == "tokens":
+            raise ConfigurationError(f"{shards.path}: a token set is not streamed; name a set of samples or examples")
+    return Feed(phases, data.seed, data.lane_count, data.global_batch)

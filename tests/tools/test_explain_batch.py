@@ -218,6 +218,13 @@ def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
     assert len(error.splitlines()) == 1
 
 
+def test_token_sets_and_empty_sets_have_no_batches(shard_sets, tmp_path, capsys):
+    assert main([str(shard_sets / "encode"), "--step", "1"]) == 64
+    assert main([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
+    lines = capsys.readouterr().err.splitlines()
+    assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [True, True]
+
+
 def test_a_damaged_block_is_named(shard_sets, tmp_path, capsys):
     folder = shutil.copytree(example_sets(shard_sets)["causal_lm"][0].parent, tmp_path / "set")
     for path in folder.glob("shard-*"):

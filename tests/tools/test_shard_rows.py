@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from tests.shard_sets import ordered, toy_set, write_set
 from tests.tools.small_run import example_sets
@@ -38,3 +39,8 @@ def test_blocks_of_a_shard(tmp_path, sizes):
     shards = toy_set(tmp_path, sizes)
     for shard in range(len(sizes)):
         assert list(blocks_of(shards, shard)) == [b for b, s in enumerate(shards.index.shard.tolist()) if s == shard]
+
+
+def test_token_sets_have_no_samples(shard_sets):
+    with pytest.raises(ConfigurationError, match="a set of tokens have no sample uid"):
+        find_rows(open_shards(shard_sets / "encode"), 1)

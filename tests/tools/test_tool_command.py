@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.shards import open_shards
+from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
 from tools.command import Arguments
 
@@ -51,3 +53,19 @@ def test_a_reader_that_has_seen_enough_is_no_mistake(shard_sets):
         process.stdout.close()  # type: ignore[union-attr]
         assert process.stderr.read() == b""  # type: ignore[union-attr]
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [0, 5, 0]])
+def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
+    folder = str(toy_set(tmp_path / "set", sizes).path)
+    for name, *arguments in (
+        ["shard_stats", "--html", str(tmp_path / "page.html")],
+        ["diff_manifests", folder],
+        ["repack_shards", "--container", "tar", "--output", str(tmp_path / "tar")],
+        ["merge_manifests", "--name", "one", "--output", str(tmp_path / "merged")],
+        ["export_webdataset", "--output", str(tmp_path / "export")],
+    ):
+        assert importlib.import_module(f"tools.{name}").main([folder, *arguments]) == 0
+    for made in ("tar", "merged"):
+        assert len(open_shards(tmp_path / made, verify="shard")) == sum(sizes)
+    assert capsys.readouterr().err == ""

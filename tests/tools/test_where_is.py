@@ -102,8 +102,3 @@ def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
-
-
-def test_token_sets_have_no_samples(shard_sets, capsys):
-    assert main([str(shard_sets / "encode"), "--uid", "1"]) == 64
-    assert "rows of a set of tokens have no sample uid" in capsys.readouterr().err
