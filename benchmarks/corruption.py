@@ -45,19 +45,24 @@ _SENTENCES = 20
 _TARGETS = {
     "causal_lm": 1000.0,
     "composition": 25.0,
+    "corrective_lm": 150.0,
     "denoising_autoencoding": 150.0,
     "document_rotation": 200.0,
-    "mass": 80.0,
     "masked_encoder_decoder": 150.0,
     "masked_lm": 150.0,
+    "mass": 80.0,
     "prefix_lm": 1000.0,
+    "replaced_token_detection": 150.0,
     "sentence_reordering": 200.0,
+    "span_boundary": 10.0,
     "span_corruption": 80.0,
     "text_infilling": 30.0,
     "token_deletion": 150.0,
     "token_reordering": 100.0,
 }
 _STAGE_TARGET = 15.0
+_COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
+"""Objectives that have a collator in transformers."""
 
 
 def vocabulary() -> Vocabulary:
@@ -108,25 +113,52 @@ def kernel(objective: Objective, rows: int) -> float:
     return speed(lambda: objective.corrupt(batch, variants, 1), len(batch.columns["ids"].values))
 
 
-def collator(form: str) -> float:
-    """Speed of Hugging Face's masked LM collator; `form` is pt or np."""
-    import torch
+def tokenizer() -> Any:
+    """A tokenizer of Hugging Face's with our ids."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
-    from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
-    torch.set_num_threads(1)
     words = {f"<{name}>": index for index, name in enumerate(SPECIALS)}
     words |= {f"w{index}": index for index in range(len(words), _SIZE)}
     names = {f"{name}_token": f"<{name}>" for name in ("pad", "cls", "sep", "mask", "unk")}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(words, unk_token="<unk>")), **names)
-    collate = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, return_tensors=form)
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(words, unk_token="<unk>")), **names)
+
+
+def collator(kind: str, form: str) -> float:
+    """Speed of a collator of Hugging Face's.
+
+    Args:
+        kind: the objective: masked_lm, whole_word_masking, permuted_lm.
+        form: pt or np.
+    """
+    import torch
+    from transformers import DataCollatorForLanguageModeling, DataCollatorForPermutationLanguageModeling
+
+    torch.set_num_threads(1)
+    collate: Any
+    if kind == "permuted_lm":
+        collate = DataCollatorForPermutationLanguageModeling(tokenizer(), return_tensors=form)
+    else:
+        whole = kind == "whole_word_masking"  # which masks every label: it supports no other role
+        shares = {"whole_word_mask": True, "mask_replace_prob": 1.0, "random_replace_prob": 0.0} if whole else {}
+        collate = DataCollatorForLanguageModeling(tokenizer(), mlm_probability=0.15, return_tensors=form, **shares)
+    batch = _collator_batch(kind, torch.as_tensor if form == "pt" else np.asarray)
+    rounds = 8 if kind == "masked_lm" else 1
+    return speed(lambda: [collate([dict(row) for row in batch]) for _ in range(rounds)], rounds * 32 * 510)
+
+
+def _collator_batch(kind: str, make: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """32 rows of 512 tokens; words are told by the characters between their tokens."""
     ids = np.random.RandomState(1).randint(_FIRST, _SIZE, (32, 512))
-    mask = np.zeros_like(ids)
-    mask[:, [0, -1]] = 1
-    make: Callable[[Any], Any] = torch.as_tensor if form == "pt" else np.asarray
-    batch = [{"input_ids": make(row), "special_tokens_mask": make(one)} for row, one in zip(ids, mask, strict=True)]
-    return speed(lambda: [collate([dict(row) for row in batch]) for _ in range(8)], 8 * 32 * 510)
+    frame = np.zeros_like(ids)
+    frame[:, [0, -1]] = 1
+    ends = np.cumsum(2 + (ids % 2 == 0), axis=1)
+    offsets = np.stack((ends - 2, ends), axis=2)
+    batch = [{"input_ids": make(row), "special_tokens_mask": make(one)} for row, one in zip(ids, frame, strict=True)]
+    if kind == "whole_word_masking":
+        batch = [{**row, "offset_mapping": make(one)} for row, one in zip(batch, offsets, strict=True)]
+    return batch
 
 
 def stage(documents: int) -> float:
@@ -193,10 +225,10 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
     found = []
     for name in registry.names("pipeline.objectives"):
         ours = kernel(build_objective(name, words), rows)
-        forms = {"torch": "pt", "numpy": "np"} if name == "masked_lm" else {}
+        forms = {"torch": "pt", "numpy": "np"} if name in _COLLATED else {}
         for label, form in forms.items():
             peer_name = f"transformers collator, {label}"
-            found.append(row(name, ours, collator(form), peer_name, _TARGETS[name]))
+            found.append(row(name, ours, collator(name, form), peer_name, _TARGETS[name]))
         if not forms:
             found.append(row(name, ours, None, "", _TARGETS.get(name, 0.0)))
     found.append(row("stage corrupt, masked_lm, zstd", stage(documents), None, "", _STAGE_TARGET))
