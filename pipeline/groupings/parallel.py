@@ -77,14 +77,21 @@ class Parallel(Grouping):
         too_long = np.zeros(len(documents), np.bool_)
         if self.options.target_length is not None:
             too_long = targets.lengths > self.options.target_length
-        short = first < least.tokens
-        reasons = {"empty": empty, **wanted, "too_long": too_long, "too_short": short}
+        sentence_starts = _starts_before(_side(documents, "sentence_starts"), first)
+        short, alone = first < least.tokens, sentence_starts.lengths < least.sentences
+        reasons = {"empty": empty, **wanted, "too_long": too_long, "too_short": short, "one_sentence": alone}
         kept, dropped = np.ones(len(documents), np.bool_), {}
         for reason, rejected in reasons.items():
             dropped[reason] = int(both[kept & rejected].sum())
             kept &= ~rejected
         dropped["cut"] = int((both - first - second)[kept].sum())
-        rows = self._rows(documents, kept, first, second)
+        chosen, codes = np.flatnonzero(kept), _side(documents, "target_language")
+        columns = {
+            "ids": self._cut(sources, chosen, first),
+            "sentence_starts": sentence_starts.take(chosen),
+            "target_ids": self._cut(targets, chosen, second),
+            "target_language": Ragged(codes.values.astype(np.uint8), codes.offsets).take(chosen),
+        }
         counts: dict[str, Any] = {
             "tokens_in": int(both.sum()),
             "tokens_in_samples": int((first + second)[kept].sum()),
@@ -93,7 +100,7 @@ class Parallel(Grouping):
             "separators": 0,
             "documents_dropped": {"empty": int(empty.sum())},
         }
-        return Grouped(sample_rows(documents, starts.take(kept), rows, parts[kept]), counts)
+        return Grouped(sample_rows(documents, starts.take(kept), columns, parts[kept]), counts)
 
     def _parts(
         self, documents: Rows, uids: NDArray[np.uint64], context: Context
@@ -121,22 +128,16 @@ class Parallel(Grouping):
         first = np.minimum(sources, first)
         return first, np.minimum(targets, lengths - first)
 
-    def _rows(self, documents: Rows, kept: Bool, first: Int64, second: Int64) -> dict[str, Ragged]:
-        chosen = np.flatnonzero(kept)
-        starts = _side(documents, "sentence_starts")
-        inside = starts.values < np.repeat(first, starts.lengths)
-        counts = np.bincount(np.repeat(np.arange(len(starts)), starts.lengths)[inside], minlength=len(starts))
-        codes = _side(documents, "target_language")
-        return {
-            "ids": self._cut(_side(documents, "token_ids"), chosen, first),
-            "sentence_starts": Ragged(starts.values[inside].astype(np.uint16), offsets_of(counts)).take(chosen),
-            "target_ids": self._cut(_side(documents, "target_ids"), chosen, second),
-            "target_language": Ragged(codes.values.astype(np.uint8), codes.offsets).take(chosen),
-        }
-
     def _cut(self, side: Ragged, chosen: NDArray[np.intp], sizes: Int64) -> Ragged:
         values = segments(side.values, side.offsets[:-1][chosen], sizes[chosen])
         return Ragged(values.astype(self.vocabulary.id_dtype, copy=False), offsets_of(sizes[chosen]))
+
+
+def _starts_before(starts: Ragged, bounds: Int64) -> Ragged:
+    """The starts of each row that lie below its bound (uint16)."""
+    inside = starts.values < np.repeat(bounds, starts.lengths)
+    counts = np.bincount(np.repeat(np.arange(len(starts)), starts.lengths)[inside], minlength=len(starts))
+    return Ragged(starts.values[inside].astype(np.uint16), offsets_of(counts))
 
 
 def _side(documents: Rows, name: str) -> Ragged:

@@ -24,6 +24,8 @@ COLUMNS = [
     ColumnSpec("source_group", "uint16", "fixed", "code"),
     ColumnSpec("token_ids", "uint16", "list", "tokens"),
     ColumnSpec("sentence_starts", "uint32", "list", "starts"),
+    ColumnSpec("target_ids", "uint16", "list", "tokens of the other side"),
+    ColumnSpec("target_language", "uint8", "list", "code"),
 ]
 
 
@@ -60,9 +62,13 @@ def token_documents(lengths: list[int], seed: int, sentence: int) -> tuple[Rows,
         "source_group": np.zeros(len(lengths), np.uint16),
     }
     ids = [random.randint(FIRST_CONTENT, WORDS.size, lengths[document]) for document in order]
+    # Every fifth document has no other side.
+    targets = [one[::-1][: 1 + len(one) // 2] if document % 5 else [] for document, one in enumerate(ids)]
     columns = {
         "token_ids": Ragged.from_lists(ids, np.uint16),
         "sentence_starts": Ragged.from_lists([range(0, len(one), sentence) for one in ids], np.uint32),
+        "target_ids": Ragged.from_lists(targets, np.uint16),
+        "target_language": Ragged.from_lists([[1] if len(one) else [] for one in targets], np.uint8),
     }
     return Rows(fixed, columns), [keys[document] for document in order]
 

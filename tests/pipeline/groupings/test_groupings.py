@@ -11,36 +11,13 @@ from hypothesis import strategies as st
 
 from pipeline import registry
 from pipeline.errors import ConfigurationError
-from pipeline.example import Ragged, Rows
+from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
 from pipeline.seeding import sample_uid
-from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, SEP, vocabulary
+from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
+from tests.pipeline.token_rows import documents, many_documents
 
 WORDS = vocabulary(1000)
-
-
-def documents(lists: list[list[int]], starts: list[list[int]]) -> Rows:
-    count = len(lists)
-    fixed = {
-        "document_uid": np.arange(16 * count, dtype=np.uint32).astype(np.uint8).reshape(count, 16),
-        "language": np.arange(count, dtype=np.uint8) % 3,
-        "source_group": np.zeros(count, np.uint16),
-        "copy": np.zeros(count, np.uint8),
-    }
-    columns = {
-        "token_ids": Ragged.from_lists(lists, np.uint16),
-        "sentence_starts": Ragged.from_lists(starts, np.uint32),
-    }
-    return Rows(fixed, columns)
-
-
-@st.composite
-def many_documents(draw: Any) -> Rows:
-    lengths = draw(st.lists(st.integers(0, 25), max_size=8))
-    starts = [sorted({0, *draw(st.lists(st.integers(0, n - 1), max_size=6))}) if n else [] for n in lengths]
-    first = np.cumsum([FIRST_CONTENT, *lengths])
-    lists = [list(range(start, start + n)) for start, n in zip(first, lengths, strict=False)]
-    return documents(lists, starts)
 
 
 def run(rows: Rows, name: str, length: int, least: Least | None = None, separator: str = "none") -> tuple[Rows, Any]:
@@ -51,17 +28,16 @@ def run(rows: Rows, name: str, length: int, least: Least | None = None, separato
 
 @pytest.mark.parametrize("name", registry.names("pipeline.groupings"))
 @settings(max_examples=60, deadline=None)
-@given(rows=many_documents(), length=st.integers(1, 9), least=st.builds(Least, st.integers(1, 4), st.integers(1, 2)))
+@given(rows=many_documents(), length=st.integers(2, 9), least=st.builds(Least, st.integers(1, 4), st.integers(1, 2)))
 def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: int, least: Least) -> None:
     found, counts = run(rows, name, length, least)
-    tokens = rows.columns["token_ids"]
-    assert (
-        counts["tokens_in"]
-        == len(tokens.values)
-        == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
-    )
-    assert counts["documents_dropped"]["empty"] == int((tokens.lengths == 0).sum())
-    assert set(counts["tokens_dropped"]) <= {"too_short", "one_sentence"}
+    tokens, targets = rows.columns["token_ids"], rows.columns["target_ids"]
+    pairs = name == "parallel"
+    assert counts["tokens_in"] == len(tokens.values) + pairs * len(targets.values)
+    assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
+    empty = (tokens.lengths == 0) | (pairs & (targets.lengths == 0))
+    assert counts["documents_dropped"]["empty"] == int(empty.sum())
+    assert set(counts["tokens_dropped"]) <= {"too_short", "one_sentence", "no_partner", "empty", "cut"}
     uids = rows.fixed["document_uid"]
     for row in found:
         assert least.tokens <= len(row["ids"]) <= length
@@ -77,6 +53,9 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: 
         label = GroupingSpec(name, length).label
         assert int(row.fixed["uid"]) == sample_uid(uids[document].tobytes(), 0, offset, label)
         assert (row.fixed["copy"], row.fixed["part"], row.fixed["variant"]) == (0, 0, 0)
+    assert list(found.columns) == [
+        feature.name for feature in build_grouping(GroupingSpec(name, length), WORDS).columns
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -139,7 +118,7 @@ def test_document_windows_equal_a_plain_loop(rows: Rows, length: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 25])
-@pytest.mark.parametrize("name", registry.names("pipeline.groupings"))
+@pytest.mark.parametrize("name", ["packed", "document"])
 def test_sizes_around_the_length(name: str, size: int) -> None:
     """0, 1, length - 1, length, length + 1, 3 * length + 1 tokens, least 2."""
     rows = documents([list(range(200, 200 + size))], [[0] if size else []])
