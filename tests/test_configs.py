@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from model.config import ModelConfig
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from pipeline.recipe import Recipe, load_recipe
+from tests.pipeline.corruption_cases import vocabulary
 from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +46,23 @@ def test_loads(path: Path) -> None:
 def test_refuses_an_unknown_key(path: Path) -> None:
     with pytest.raises(ClozelineError, match="no_such_key"):
         load(path, "no_such_key=1")
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem.startswith("pipeline")], ids=relative)
+def test_objectives_of_a_recipe_can_be_built(path: Path) -> None:
+    """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
+    recipe = load(path)
+    assert isinstance(recipe, Recipe)
+    built = [entry.build(vocabulary(1000)) for entry in recipe.corrupt]
+    assert len({objective.label for objective in built}) == len(built)
+
+
+def test_every_published_recipe_is_here() -> None:
+    models = {"bert", "roberta", "albert", "spanbert", "electra", "xlnet", "unilm", "xlm", "gpt", "t5", "bart", "mass",
+              "ul2", "coco_lm", "elmo"}  # fmt: skip
+    assert models <= {path.parent.name for path in CONFIGS if path.name == "pipeline.yaml"}
+    text = "".join(path.read_text(encoding="utf-8") for path in CONFIGS if path.name == "pipeline.yaml")
+    assert len(set(re.findall(r"arXiv \d{4}\.\d{5}", text))) >= len(models)
 
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem == "train"], ids=relative)
