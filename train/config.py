@@ -18,6 +18,7 @@ from model.config import ModelConfig
 from pipeline.config import STRICT, to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
+from pipeline.shards import StoreOptions
 from train.online import OnlineEntry
 
 __all__ = [
@@ -90,6 +91,8 @@ class DataConfig:
     """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
     max_corrupt_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
     """share of a set's blocks that may be masked before the run ends all the same"""
+    store: StoreOptions = StoreOptions()
+    """how sets are read whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""
 
     def __post_init__(self) -> None:
         if (self.shards is None) == (not self.phases):
@@ -121,6 +124,8 @@ class ZeroConfig:
     """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short"""
     bucket: Positive | None = None
     """elements sent in one collective; default: twice the parameters, at most 5e8"""
+    persistent: Natural = 100_000
+    """stage 3: parameters with at most this many elements stay whole on every rank, which spares gathering them"""
     offload: Literal["none"] = "none"
     """where optimizer state lives besides the device: nowhere yet"""
 
@@ -270,6 +275,7 @@ _FREE: Final = (
     "data.length_buckets",
     "data.on_corrupt",
     "data.max_corrupt_fraction",
+    "data.store",
 )
 """Keys in which a continuation may differ. Sets, weights and phases are held by the digest of the data."""
 

@@ -194,7 +194,7 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
             "overlap_comm": True,
             "contiguous_gradients": True,
             "round_robin_gradients": False,
-            "stage3_param_persistence_threshold": 100_000,
+            "stage3_param_persistence_threshold": config.zero.persistent,
             "stage3_prefetch_bucket_size": min(50_000_000, bucket),
         },
     }
