@@ -11,6 +11,7 @@ import torch
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
 from pipeline.shards.manifest import manifest_path
+from pipeline.shards.store import as_url
 from train.collate import Collate
 from train.config import DataConfig, TrainConfig
 from train.online import Corruption, corruption_of
@@ -61,7 +62,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
         for path, shards in zip(phase.sets, found.sets, strict=True):
             _check(shards, config, key if len(found.sets) == 1 else f"{key} ({path})")
     train = phases[0].sets[0]
-    heldout = {name: open_shards(path) for name, path in _heldout_paths(config).items()}
+    heldout = {name: open_shards(path, options=data.store) for name, path in _heldout_paths(config).items()}
     for name, shards in heldout.items():
         key = f"data.heldout ({name})"
         _check(shards, config, key)
@@ -81,7 +82,7 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
     for phase in data.all_phases.values():
         for path in phase.sets:
             if path not in opened:
-                opened[path] = open_shards(path)
+                opened[path] = open_shards(path, options=data.store)
         sets = tuple(opened[path] for path in phase.sets)
         phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, phase.global_batch))
     return tuple(phases)
@@ -128,6 +129,8 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
         return given
     if given is not None:
         return {"heldout": given}
+    if as_url(config.data.first_set) is not None:
+        return {}
     sibling = manifest_path(config.data.first_set).parent.parent / "heldout" / "manifest.json"
     return {"heldout": sibling} if sibling.exists() else {}
 

@@ -4,8 +4,10 @@ from pipeline.shards.columns import ColumnSpec, feature_columns, fixed_columns
 from pipeline.shards.errors import CorruptBlock, ManifestError
 from pipeline.shards.manifest import Manifest
 from pipeline.shards.manifest_writer import write_manifest
-from pipeline.shards.reader import ShardSet, open_shards
+from pipeline.shards.opening import open_shards
+from pipeline.shards.reader import ShardSet
 from pipeline.shards.shard import Block, ShardInfo
+from pipeline.shards.store import StoreOptions
 from pipeline.shards.writer import auto_block_rows, write_shard
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "ManifestError",
     "ShardInfo",
     "ShardSet",
+    "StoreOptions",
     "auto_block_rows",
     "feature_columns",
     "fixed_columns",

@@ -18,6 +18,7 @@ from pipeline.shards.errors import ManifestError
 __all__ = [
     "BLOCK_LIMIT",
     "FORMAT",
+    "SIZE_LIMIT",
     "Frame",
     "Manifest",
     "ObjectiveFacts",
@@ -28,7 +29,8 @@ __all__ = [
 ]
 
 FORMAT: Final = 1
-_SIZE_LIMIT: Final = 64 << 20
+SIZE_LIMIT: Final = 64 << 20
+"""Largest manifest that is parsed, in bytes."""
 BLOCK_LIMIT: Final = 1 << 30
 """No block may take more bytes than this after decompression, whatever a manifest claims."""
 
@@ -232,8 +234,8 @@ class Manifest(_Strict):
         path = manifest_path(path)
         try:
             size = path.stat().st_size
-            if size > _SIZE_LIMIT:
-                raise ManifestError(f"{path}: {size} bytes, a manifest has at most {_SIZE_LIMIT}")
+            if size > SIZE_LIMIT:
+                raise ManifestError(f"{path}: {size} bytes, a manifest has at most {SIZE_LIMIT}")
             raw = path.read_bytes()
         except OSError as error:
             raise StorageError(f"{path}: no shard set here, its manifest cannot be read ({error.strerror})") from error

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal
+from typing import Protocol
 
 import numpy as np
 import xxhash
@@ -19,40 +19,45 @@ from pipeline.example import Rows
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, holds_ids
 from pipeline.shards.errors import CorruptBlock, ManifestError
-from pipeline.shards.index import BlockIndex, read_index
-from pipeline.shards.manifest import Manifest, manifest_path
+from pipeline.shards.index import BlockIndex
+from pipeline.shards.manifest import Manifest
+from pipeline.shards.quarantine import Quarantine
 
-__all__ = ["ShardSet", "open_shards"]
+__all__ = ["ShardSet"]
 
 
-def open_shards(path: Path | str, *, verify: Literal["block", "shard"] = "block") -> ShardSet:
-    """Open a shard set by its `manifest.json` or the folder of it.
+class BlockStore(Protocol):
+    """Where blocks come from that are not in files of this machine."""
 
-    Args:
-        path: manifest or folder.
-        verify: `block` checks each block when it is read; `shard` also compares every file's SHA-256 now.
+    def read(self, name: str, shard: int, block: int, offset: int, length: int) -> bytes:
+        """The bytes of a block as stored, from a cache or from afar; `StorageError` if they cannot be had."""
 
-    Raises:
-        StorageError: there is no manifest.
-        ManifestError: manifest, index and files contradict each other, or a file is missing.
-    """
-    path = manifest_path(path)
-    manifest = Manifest.load(path)
-    index = read_index(path.parent / manifest.index.path, manifest.index.bytes, manifest.index.sha256)
-    _check_index(path, manifest, index)
-    _check_files(path.parent, manifest)
-    shards = ShardSet(path, manifest, index)
-    if verify == "shard":
-        for shard in range(len(manifest.shards)):
-            shards.verify_shard(shard)
-    return shards
+    def forget(self, shard: int, block: int) -> None:
+        """Do not give the same bytes of a block again: their hash was wrong."""
+
+    def name(self, name: str) -> str:
+        """What to call a shard in messages."""
+
+    def stats(self) -> dict[str, float]:
+        """Counters by name."""
 
 
 class ShardSet:
     """A shard set open for reading; `len` is its rows. Blocks are numbered over all shards, in (shard, block) order."""
 
-    def __init__(self, path: Path, manifest: Manifest, index: BlockIndex) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        index: BlockIndex,
+        quarantine: Quarantine | None = None,
+        store: BlockStore | None = None,
+    ) -> None:
         self.path = path
+        """The manifest; of a remote set, its copy on this machine."""
+        self.quarantine = quarantine or Quarantine()
+        """Blocks that must not be read; the stream puts filler rows in their places."""
+        self._store = store
         self.manifest = manifest
         self.index = index
         self.columns: tuple[ColumnSpec, ...] = manifest.specs
@@ -60,12 +65,14 @@ class ShardSet:
         self._longest = int(index.length.max()) if len(index) else 0
         self._ends = np.cumsum(index.rows, dtype=np.int64)
 
-    quarantined: frozenset[int] = frozenset()
-    """Blocks that must not be read."""
+    @property
+    def quarantined(self) -> frozenset[int]:
+        """Numbers of the blocks in quarantine, over all shards."""
+        return self.quarantine.blocks
 
     def stats(self) -> dict[str, float]:
-        """Counters of a store; files have none."""
-        return {}
+        """Requests, retries and cache hits of a remote set; files count nothing."""
+        return self._store.stats() if self._store is not None else {}
 
     def __len__(self) -> int:
         return self.manifest.totals.samples
@@ -106,13 +113,17 @@ class ShardSet:
         """
         entry = self.index
         shard, number, rows = int(entry.shard[block]), int(entry.block[block]), int(entry.rows[block])
-        path = self.shard_path(shard)
-        length = int(entry.length[block])
-        memory = memoryview(bytearray(length) if buffer is None else buffer)[:length]
-        stored = self._read(path, number, int(entry.offset[block]), memory)
+        stored = self._stored(shard, number, int(entry.offset[block]), int(entry.length[block]), buffer)
         digest = xxhash.xxh3_128_digest(stored)
         expected = entry.xxh3[block].tobytes()
+        if digest != expected and self._store is not None:  # a bad cache entry, or a bad transfer: once more
+            self._store.forget(shard, number)
+            stored = self._stored(shard, number, int(entry.offset[block]), int(entry.length[block]), buffer)
+            digest = xxhash.xxh3_128_digest(stored)
+        path = self._name(shard)
         if digest != expected:
+            if self._store is not None:
+                self._store.forget(shard, number)
             raise CorruptBlock(path, number, f"xxh3-128 {expected.hex()}", digest.hex())
         try:
             scratch = None if buffer is None else memoryview(buffer)[self._longest :]
@@ -129,6 +140,18 @@ class ShardSet:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != expected:
             raise ManifestError(f"{path}: expected SHA-256 {expected}, got {digest}; copy the file again")
+
+    def _name(self, shard: int) -> Path | str:
+        """The shard's file or URL, for messages."""
+        return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
+
+    def _stored(
+        self, shard: int, number: int, offset: int, length: int, buffer: bytearray | None
+    ) -> memoryview | bytes:
+        if self._store is not None:
+            return self._store.read(self.manifest.shards[shard].path, shard, number, offset, length)
+        memory = memoryview(bytearray(length) if buffer is None else buffer)[:length]
+        return self._read(self.shard_path(shard), number, offset, memory)
 
     @staticmethod
     def _read(path: Path, number: int, offset: int, memory: memoryview) -> memoryview:
@@ -151,50 +174,3 @@ class ShardSet:
             values = rows.columns[name].values
             if len(values) and np.iinfo(values.dtype).max >= size and (most := int(values.max())) >= size:
                 raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{most}")
-
-
-def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
-    """The index must describe exactly the files and rows that the manifest lists."""
-    shards = manifest.shards
-    if len(index) != manifest.totals.blocks or (len(index) and int(index.shard.max()) >= len(shards)):
-        raise ManifestError(f"{path}: expected {manifest.totals.blocks} blocks in {len(shards)} shards, index differs")
-    counts = np.array([shard.blocks for shard in shards], np.int64)
-    rows = np.array([shard.rows for shard in shards], np.int64)
-    sizes = np.array([shard.bytes for shard in shards], np.int64)
-    ordered = np.repeat(np.arange(len(shards)), counts)
-    numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-    if (index.shard != ordered).any() or (index.block != numbers).any():
-        raise ManifestError(f"{path}: the index does not list the shards' blocks in order")
-    full = np.zeros(len(index), np.bool_)  # all but the last block of each shard
-    full[:-1] = index.shard[:-1] == index.shard[1:]
-    wrong = (index.rows < 1) | (index.rows > manifest.block_rows) | (full & (index.rows != manifest.block_rows))
-    if wrong.any():
-        raise ManifestError(
-            f"{path}: block {int(np.flatnonzero(wrong)[0])} of the index is not {manifest.block_rows} rows"
-        )
-    if (np.bincount(index.shard, index.rows, len(shards)) != rows).any():
-        raise ManifestError(f"{path}: the index and the manifest count different rows in a shard")
-    ends = index.offset.astype(np.float64) + index.length
-    if (ends > sizes[ordered]).any() or (index.length < 1).any():
-        raise ManifestError(f"{path}: a block of the index lies outside its shard")
-
-
-def _check_files(folder: Path, manifest: Manifest) -> None:
-    """Every shard must be there with its size; one listing a folder, whatever the number of files."""
-    sizes: dict[str, dict[str, int]] = {}
-    for shard in manifest.shards:
-        parent, _, name = shard.path.rpartition("/")
-        if parent not in sizes:
-            sizes[parent] = _listing(folder / parent)
-        found = sizes[parent].get(name)
-        if found is None:
-            raise ManifestError(f"{folder / shard.path}: the manifest names this shard, but there is no such file")
-        if found != shard.bytes:
-            raise ManifestError(f"{folder / shard.path}: expected {shard.bytes} bytes, got {found}; copy it again")
-
-
-def _listing(folder: Path) -> dict[str, int]:
-    if not folder.is_dir():
-        return {}
-    with os.scandir(folder) as entries:
-        return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
