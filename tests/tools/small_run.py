@@ -30,6 +30,13 @@ corrupt:
   - {name: causal_lm, max_length: 48, block_rows: 16}
   - {name: document_rotation, max_length: 48, block_rows: 16, container: tar}
   - {name: text_infilling, max_length: 48, block_rows: 16}
+  - {name: masked_lm, label: unilm, max_length: 48, block_rows: 16, attention: prefix}
+  - {name: whole_word_masking, max_length: 48, block_rows: 16, role_unit: word}
+  - {name: span_boundary, max_length: 48, block_rows: 16, separator: sep}
+  - {name: permuted_lm, max_length: 48, block_rows: 16}
+  - {name: permuted_lm, label: xlnet, max_length: 48, block_rows: 16, frame: xlnet, separator: sep}
+  - {name: replaced_token_detection, max_length: 48, block_rows: 16, replacement: unigram}
+  - {name: corrective_lm, max_length: 48, block_rows: 16}
   - name: composition
     label: bart
     max_length: 48

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.example import Row
+from tools.viewer.masked_parts import prediction_parts, prefix_of, sheets_beside_labels
 from tools.viewer.pieces import PLAIN, Mark, Pieces
 from tools.viewer.traces import Trace, sentinel_spans, trace_noise
 from tools.viewer.view import Cell, Passage, Role, Sheet, Token
@@ -42,6 +43,8 @@ class RowReader:
         columns = row.columns
         if "label_positions" in columns and "label_ids" in columns:
             return self._labels(row)
+        if "prediction_order" in columns:
+            return prediction_parts(self, row, self._markers(row))
         split = self._input_and_target(row)
         if split is not None and np.isin(split[0], self.pieces.vocabulary.sentinels).any():
             return self._sentinels(*split)
@@ -74,10 +77,11 @@ class RowReader:
             tokens.append(Token(f" … {len(ids) - shown:,} more tokens", "marker"))
         return Passage(f"{title} ({len(ids):,} tokens)", tuple(tokens))
 
-    def _cell(self, ids: NDArray[Any], mark: Mark = PLAIN) -> Cell:
+    def cell(self, ids: NDArray[Any], mark: Mark = PLAIN) -> Cell:
+        """Tokens with one mark."""
         return tuple(self.pieces.tokens(ids.tolist(), [mark] * len(ids)))
 
-    def _label(self, token: int, mark: Mark) -> Cell:
+    def label(self, token: int, mark: Mark) -> tuple[Token, ...]:
         """One token on one line; blanks alone are shown by signs."""
         (shown,) = self.pieces.tokens([token], [mark])
         text = shown.text.replace("\n", "")
@@ -97,7 +101,7 @@ class RowReader:
         ids = row.columns[base]
         marks = None
         if "prefix_length" in row.columns:
-            prefix = int(row.columns["prefix_length"][0])
+            prefix = prefix_of(row)
             marks = [Mark("prefix")] * prefix + [PLAIN] * (len(ids) - prefix)
         return [self.passage(base, ids, marks, self._markers(row))]
 
@@ -106,19 +110,21 @@ class RowReader:
         positions, labels = row.columns["label_positions"].astype(np.int64), row.columns["label_ids"].astype(np.int64)
         original[positions] = labels
         mask = self.pieces.vocabulary.specials.get("mask", -1)
-        marks, before = [PLAIN] * len(ids), [PLAIN] * len(ids)
+        prefix = prefix_of(row)
+        marks, before = ([Mark("prefix")] * prefix + [PLAIN] * (len(ids) - prefix) for _ in range(2))
         rows: list[tuple[Cell, ...]] = []
         for place, label in zip(positions.tolist(), labels.tolist(), strict=True):
             shown = int(ids[place])
             kind: Role = "masked" if shown == mask else "kept" if shown == label else "replaced"
             marks[place] = Mark(kind, 0, f"original {self.pieces.piece(label)!r}")
             before[place] = Mark(kind, 0, f"input {self.pieces.piece(shown)!r}")
-            cells = (self._label(label, before[place]), self._label(shown, marks[place]))
+            cells = (self.label(label, before[place]), self.label(shown, marks[place]))
             rows.append((str(place), *cells, kind))
         return [
             self.passage("input", ids, marks, self._markers(row)),
             self.passage("original", original, before, self._markers(row)),
             Sheet(f"labels ({len(rows)})", ("place", "original", "input", "what"), tuple(rows)),
+            *sheets_beside_labels(self, row, original),
         ]
 
     def _sentinels(self, ids: Ints, target: Ints) -> Parts:
@@ -140,8 +146,8 @@ class RowReader:
             original += span.tolist()
             before += [Mark("span", number, f"behind {self.pieces.piece(token)} in the target")] * len(span)
             around = (ids[max(0, place - _CONTEXT) : place], ids[place + 1 : place + 1 + _CONTEXT])
-            rows.append((self._cell(ids[place : place + 1], Mark("sentinel", number)), self._cell(around[0]),
-                         self._cell(span, Mark("span", number)), self._cell(around[1])))  # fmt: skip
+            rows.append((self.cell(ids[place : place + 1], Mark("sentinel", number)), self.cell(around[0]),
+                         self.cell(span, Mark("span", number)), self.cell(around[1])))  # fmt: skip
         return [
             self.passage("input", ids, marks),
             self.passage("target", target, self._target_marks(target, spans, rank)),
@@ -208,13 +214,13 @@ class RowReader:
                 (
                     str(place + 1),
                     str(number + 1),
-                    self._cell(content[trace.sentence == number], Mark("sentence", number)),
+                    self.cell(content[trace.sentence == number], Mark("sentence", number)),
                 )
                 for place, number in enumerate(trace.order)
             ]
             parts.append(Sheet("sentence order", ("in the input", "in the original", "sentence"), tuple(rows)))
         if trace.rotation:
-            moved = self._cell(content[: trace.rotation], Mark("moved"))
+            moved = self.cell(content[: trace.rotation], Mark("moved"))
             parts.append(Sheet("rotation", ("tokens moved to the end", "text"), ((str(trace.rotation), moved),)))
         if trace.spans:
             parts.append(Sheet(f"spans ({len(trace.spans)})", ("", "before", "taken away", "after"),
@@ -226,7 +232,7 @@ class RowReader:
         for number, span in enumerate(trace.spans):
             place = head + int(np.argmax(trace.origin == -1 - number))
             around = (ids[max(0, place - _CONTEXT) : place], ids[place + 1 : place + 1 + _CONTEXT])
-            taken: Cell = self._cell(content[span], Mark("span", number)) if len(span) else "(nothing: a length of 0)"
-            rows.append((self._cell(ids[place : place + 1], Mark("infilled", number)), self._cell(around[0]), taken,
-                         self._cell(around[1])))  # fmt: skip
+            taken: Cell = self.cell(content[span], Mark("span", number)) if len(span) else "(nothing: a length of 0)"
+            rows.append((self.cell(ids[place : place + 1], Mark("infilled", number)), self.cell(around[0]), taken,
+                         self.cell(around[1])))  # fmt: skip
         return rows

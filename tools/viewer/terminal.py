@@ -26,6 +26,7 @@ _STYLES: Final[dict[Role, str]] = {
     "sentence": "",
     "moved": "black on bright_blue",
     "prefix": "italic cyan",
+    "predicted": "bold black on bright_magenta",
 }
 _COLOURS: Final = ("bright_magenta", "bright_cyan", "bright_yellow", "bright_green", "bright_blue", "bright_red")
 _NUMBERED: Final = {"sentinel", "span", "infilled", "sentence"}

@@ -10,7 +10,7 @@ __all__ = ["MEANINGS", "Cell", "Passage", "Role", "Sheet", "Token", "View"]
 
 Role: TypeAlias = Literal[
     "plain", "special", "marker", "masked", "replaced", "kept", "sentinel", "span", "infilled", "sentence", "moved",
-    "prefix",
+    "prefix", "predicted",
 ]  # fmt: skip
 
 MEANINGS: Final[dict[Role, str]] = {
@@ -24,7 +24,8 @@ MEANINGS: Final[dict[Role, str]] = {
     "infilled": "one token in place of a whole span",
     "sentence": "sentence; the same colour is the same sentence",
     "moved": "tokens moved from the front to the end",
-    "prefix": "prefix: read, not predicted",
+    "prefix": "prefix: every place reads it",
+    "predicted": "token that is predicted, unseen until its turn",
 }
 """The legend: what each role says, in the order shown. `plain` needs no words."""
 

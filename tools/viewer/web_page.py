@@ -16,7 +16,7 @@ p.t{white-space:pre-wrap;line-height:1.9;font-family:ui-monospace,monospace;font
 td{vertical-align:top;white-space:pre-wrap;overflow-wrap:anywhere}
 .s{border-radius:3px}[title]:hover{outline:1px solid #8893a5}
 .special{color:#8a94a3}.marker{color:#12808c}.masked{background:#d7263d;color:#fff}.replaced{background:#ffd23f}
-.kept{background:#9be29b}.moved{background:#a9c8ff}.prefix{color:#12808c;font-style:italic}
+.kept{background:#9be29b}.moved{background:#a9c8ff}.prefix{color:#12808c;font-style:italic}.predicted{background:#e3b7f2}
 .span{text-decoration:underline}.sentinel,.infilled{font-weight:700}
 """ + "".join(f".c{number}{{background:hsl({hue} 75% 86%)}}" for number, hue in enumerate(_HUES))
 _NUMBERED: Final = {"sentinel", "span", "infilled", "sentence"}
