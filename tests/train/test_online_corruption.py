@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
+from pipeline.config import validate
 from pipeline.example import Ragged, Rows
+from pipeline.objectives import build_objective
 from pipeline.seeding import kernel_keys, words
-from pipeline.shards import ColumnSpec
+from pipeline.shards import ColumnSpec, open_shards
+from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.shard_sets import TOKENIZER, objective, rows, write_set
 from train.collate import Collate
+from train.online import OnlineCorruption, corruption_of
 from train.stream import Stream
 
 COLUMNS = [
@@ -96,3 +101,64 @@ def test_a_pass_uses_variant_zero(tmp_path: Path) -> None:
         stream.next_step()
         assert seen == {0, 5}
     assert objective("encoder")["architecture"] == "encoder"
+
+
+class Watcher:
+    """A collate that keeps the list columns of every row."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.rows: list[dict[str, list[int]]] = []
+
+    def __call__(self, columns: Any, row_weight: Any) -> dict[str, torch.Tensor]:
+        count = len(columns[self.columns[0]])
+        self.rows += [{name: columns[name][row].tolist() for name in self.columns} for row in range(count)]
+        return {"row_weight": torch.ones(count) if row_weight is None else torch.from_numpy(row_weight)}
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Samples and two stored variants of three objectives, as the pipeline writes them."""
+    out = tmp_path_factory.mktemp("chain")
+    write_token_set(out, [(31 * document) % 90 for document in range(120)])
+    made = recipe(out, [{**entry, "variants": 2} for entry in ENTRIES], heldout=0.3)
+    run_stage(made, "group")
+    run_stage(made, "corrupt")
+    return out
+
+
+ENTRIES: list[dict[str, Any]] = [
+    {"name": "masked_lm", "max_length": 34},
+    {"name": "span_corruption", "input_length": 34},
+    {"name": "causal_lm", "max_length": 34},
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
+@pytest.mark.parametrize("split", ["train", "heldout"])
+def test_the_stream_gives_what_the_stage_stored(chain: Path, entry: dict[str, Any], split: str) -> None:
+    """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
+    stored = open_shards(chain / "corrupt" / entry["name"] / split)
+    examples = {
+        (int(row.fixed["variant"]), int(row.fixed["uid"])): {name: row[name].tolist() for name in row.columns}
+        for block in range(len(stored.index))
+        for row in stored.read_block(block)
+    }
+    assert stored.manifest.objective is not None
+    grouping = build_objective(entry, WORDS).grouping.label
+    samples = open_shards(chain / "group" / grouping / split)
+    corruption = corruption_of(validate(OnlineCorruption, {"objective": entry}, "data.corrupt"), samples)
+    assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
+    assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:]
+    watcher = Watcher(tuple(next(iter(examples.values()))))
+    options: Any = {"lanes": 4, "seed": 1, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
+    with Stream(samples, rank=0, world_size=1, transform=corruption, collate=watcher, **options) as stream:
+        epochs = 2 if split == "train" else 1
+        batches = [stream.next_step()[0] for _ in range(epochs * stream.order.lane_rows)]
+        origins = np.concatenate([batch.origin for batch in batches])
+    found = {}
+    for number, ((source, block, row), columns) in enumerate(zip(origins.tolist(), watcher.rows, strict=False)):
+        if source >= 0 and any(columns.values()):
+            epoch = number // (len(origins) // epochs)
+            found[epoch, int(samples.read_block(block).fixed["uid"][row])] = columns
+    assert found == examples

@@ -96,11 +96,9 @@ def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threa
     for world in (2, 8) if threads else (1, 4):
         streams = [open_stream(data, rank, world, io_threads=threads) for rank in range(world)]
         for number in (5, 9):
-            found = []
             for stream in streams:
                 stream.load_state_dict(states[number])
-            for _ in range(3):
-                found.append([row for stream in streams for row in contents(stream.next_step())])
+            found = [[row for stream in streams for row in contents(stream.next_step())] for _ in range(3)]
             assert found == expected[number : number + 3]
         for stream in streams:
             stream.close()

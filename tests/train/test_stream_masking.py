@@ -1,0 +1,177 @@
+"""Blocks that cannot be read: their rows come as filler, and nothing else moves."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.shards import CorruptBlock, ManifestError, ShardSet, open_shards
+from tests.shard_sets import rows, toy_set, write_set
+from train.collate import Batch
+from train.stream import Stream
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("train.source._PAUSE_S", 0.0)
+
+
+def open_stream(shards: ShardSet, rank: int = 0, world: int = 1, **options: Any) -> Stream:
+    settings = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 2, "io_threads": 0, **options}
+    return Stream(shards, rank=rank, world_size=world, **settings)
+
+
+def contents(batches: list[Batch]) -> list[tuple[list[int], list[int], float]]:
+    """(origin, ids, weight) of every row."""
+    return [
+        (origin, ids[:length], weight)
+        for batch in batches
+        for origin, ids, length, weight in zip(
+            batch.origin.tolist(),
+            batch.tensors["input_ids"].tolist(),
+            batch.tensors["lengths"].tolist(),
+            batch.row_weight.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def damage(shards: ShardSet, block: int) -> None:
+    """Flip a bit of a stored block."""
+    path = shards.shard_path(int(shards.index.shard[block]))
+    raw = bytearray(path.read_bytes())
+    raw[int(shards.index.offset[block]) + 250] ^= 4
+    path.write_bytes(raw)
+
+
+FILLER = ([-1, -1, -1], [0], 0.0)
+
+
+def expected(whole: list[Any], block: int) -> list[Any]:
+    return [FILLER if row[0][1] == block else row for row in whole]
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("make", ["equal", "ragged"])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block: int, make: str, threads: int) -> None:
+    """Block 1 is a whole one; block 4 is a tail, which is only a piece of a virtual block."""
+    if make == "equal":
+        shards = toy_set(tmp_path, [19, 18, 3])
+    else:
+        shards = write_set(tmp_path, [rows(range(1, 20), [n % 5 + 1 for n in range(19)]), rows(range(20, 41))])
+    with open_stream(shards) as stream:
+        whole = [row for _ in range(15) for row in contents(stream.next_step())]
+    damage(shards, block)
+    with open_stream(shards, io_threads=threads, on_corrupt="mask", max_corrupt_fraction=0.1) as stream:
+        found = [row for _ in range(15) for row in contents(stream.next_step())]
+        assert stream.stats()["masked_blocks"] == 1
+    assert found == expected(whole, block)
+
+
+def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [40])
+    damage(shards, 2)
+    with open_stream(shards, on_corrupt="mask", global_batch=40) as stream, pytest.raises(CorruptBlock):
+        stream.next_step()
+
+
+def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
+    """Neither digest nor order change; a shard of which every block is in quarantine may be missing."""
+    shards = toy_set(tmp_path, [16, 12])
+    with open_stream(shards) as stream:
+        whole = [row for _ in range(4) for row in contents(stream.next_step())]
+    entries = [{"shard": shards.manifest.shards[1].path, "block": n, "reason": "test"} for n in range(3)]
+    (tmp_path / "quarantine.json").write_text(json.dumps(entries), encoding="utf-8")
+    shards.shard_path(1).unlink()
+    masked = open_shards(tmp_path)
+    assert (masked.digest, masked.quarantined) == (shards.digest, {4, 5, 6})
+    assert len(masked.quarantine.sha256) == 64
+    with open_stream(masked) as stream:
+        assert stream.state_dict() == open_stream(shards).state_dict()
+        found = [row for _ in range(4) for row in contents(stream.next_step())]
+    assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
+    (tmp_path / "quarantine.json").write_text(json.dumps(entries[:2]), encoding="utf-8")
+    with pytest.raises(ManifestError, match="no such file"):
+        open_shards(tmp_path)
+    (tmp_path / "quarantine.json").write_text('[{"shard": "x", "block": 0, "reason": ""}]', encoding="utf-8")
+    with pytest.raises(ManifestError, match="not a list of blocks in quarantine"):
+        open_shards(tmp_path)
+
+
+def test_masked_samples_are_not_corrupted(tmp_path: Path) -> None:
+    """With online corruption the rows of a masked block never reach the kernel."""
+    from train.collate import Collate
+
+    shards = toy_set(tmp_path, [19, 18], kind="samples", objective=None)
+    damage(shards, 1)
+    seen: list[int] = []
+
+    def kernel(samples: Any, variants: Any) -> Any:
+        seen.extend(samples.fixed["uid"].tolist())
+        return samples, np.zeros(len(samples), np.uint8)
+
+    collate = Collate("decoder", ["input_ids"], shards.manifest.tokenizer.special_ids)
+    options: Any = {"transform": kernel, "collate": collate, "on_corrupt": "mask", "max_corrupt_fraction": 0.2}
+    with open_stream(shards, global_batch=40, **options) as stream:
+        stream.next_step()
+        assert stream.stats()["skipped_rows"] == 0
+    assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
+
+
+def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> None:
+    """Batches before the bad block are delivered, whatever is loaded and built ahead of them."""
+    shards = toy_set(tmp_path, [400], block_rows=10)
+    with open_stream(shards) as reference:
+        reference.set_position(4 * 10 * 2)
+        block = int(reference.next_step()[0].origin[0, 1])
+    damage(shards, block)
+    with open_stream(shards, io_threads=2, prefetch_blocks=3) as stream:
+        for _ in range(10):
+            stream.next_step()
+        with pytest.raises(CorruptBlock) as caught:
+            stream.next_step()
+        assert caught.value.block == block
+        assert stream.samples == 80
+
+
+def test_reads_in_flight_are_bounded_by_threads_and_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that blocks until released: as many reads wait as there are threads, no thread sits idle."""
+    shards = toy_set(tmp_path, [400], block_rows=10)
+    released, begun = threading.Event(), threading.Semaphore(0)
+    real = ShardSet.read_block
+
+    def slow(self: ShardSet, *arguments: Any) -> Any:
+        begun.release()
+        assert released.wait(20)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(ShardSet, "read_block", slow)
+    with open_stream(shards, io_threads=6) as stream:
+        done = threading.Thread(target=stream.next_step)
+        done.start()
+        for _ in range(6):
+            assert begun.acquire(timeout=20)
+        assert stream.stats()["in_flight"] == 6
+        released.set()
+        done.join(20)
+        assert not done.is_alive()
+        assert stream.stats()["wait_seconds"] > 0
+
+
+def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
+    """Back-pressure: with nobody taking batches, loading stops after the rounds ahead."""
+    shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
+    with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
+        stream.next_step()
+        ahead = stream._ahead
+        assert ahead is not None
+        while ahead._ready.qsize() < 2:
+            pass
+        rounds = stream.stats()["blocks"] / 4
+        assert rounds <= 874 * 3 / 40 + 3, "three portions of at most 2**19 values, and the round ahead"
