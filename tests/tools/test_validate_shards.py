@@ -16,7 +16,10 @@ from pipeline.stage import Output
 from tests.tools.small_run import example_sets
 from tools.validate_shards import main, validate
 
-LABELS = ["bart", "causal_lm", "document_rotation", "masked_lm", "span_corruption", "text_infilling"]
+LABELS = [
+    "bart", "causal_lm", "corrective_lm", "document_rotation", "masked_lm", "permuted_lm", "replaced_token_detection",
+    "span_boundary", "span_corruption", "text_infilling", "unilm", "whole_word_masking", "xlnet",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -54,6 +57,11 @@ def changed(rows: Rows, name: str, row: int, place: int, value: int) -> Rows:
     values = column.values.copy()
     values[int(column.offsets[row]) + place] = value
     return rows.with_columns({**rows.columns, name: Ragged(values, column.offsets)})
+
+
+def repeated(rows: Rows, name: str) -> Rows:
+    """The third row's second value is its first."""
+    return changed(rows, name, 2, 1, int(rows.columns[name][2][0]))
 
 
 def at(block, change):
@@ -144,6 +152,9 @@ def test_missing_and_truncated_files_end_in_one_message(output, capsys, damage, 
         ("bart", "target_ids", 2),
         ("document_rotation", "input_ids", 4),
         ("text_infilling", "target_ids", 0),
+        ("whole_word_masking", "label_ids", 0),
+        ("xlnet", "input_ids", 0),
+        ("replaced_token_detection", "label_ids", 1),
     ],
 )
 def test_a_changed_id_with_right_hashes_is_found_against_the_samples(output, capsys, label, column, place):
@@ -188,6 +199,16 @@ def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
         ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_starts", 2, 0, 1), "to begin with 0"),
         ("text_infilling", lambda rows: changed(rows, "span_lengths", 2, 0, 60), "spans overlap"),
         ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 0), "one of a special token"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 900), "prediction_order below the"),
+        ("permuted_lm", lambda rows: repeated(rows, "prediction_order"), "each place once"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "attention of 0 to 3, got [4]"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
+        ("unilm", lambda rows: changed(rows, "prefix_length", 2, 0, 900), "prefix_length inside the row"),
+        ("span_boundary", lambda rows: changed(rows, "span_starts", 2, -1, 47), "spans that cover the labels"),
+        ("span_boundary", lambda rows: changed(rows, "span_lengths", 2, -1, 1000), "tokens in spans"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_start", 2, 0, 46), "a crop inside the"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_length", 2, 0, 0), "a crop inside the"),
     ],
 )
 def test_rows_that_contradict_their_columns_are_found_without_samples(output, capsys, label, change, message):

@@ -19,6 +19,7 @@ from tools.validation.lists import (
     first_without_zero,
     rank_in_row,
 )
+from tools.validation.masked_rules import MASKED_CHECKS
 from tools.validation.place import Place
 
 __all__ = ["check_rows"]
@@ -143,4 +144,5 @@ _CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
     _spans,
     _orders,
     _sentinels,
+    *MASKED_CHECKS,
 )

@@ -18,6 +18,7 @@ __all__ = [
     "first_row",
     "first_without_zero",
     "rank_in_row",
+    "row_of_values",
 ]
 
 Bool: TypeAlias = NDArray[np.bool_]

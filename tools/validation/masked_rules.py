@@ -1,0 +1,91 @@
+"""What the columns beside a masked block must obey: order of prediction, attention, spans of labels, crops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from pipeline.example import Ragged
+from pipeline.shards import Manifest
+from tools.validation.lists import first_not_ascending, first_of_values, first_outside, first_row, row_of_values
+from tools.validation.place import Place
+
+__all__ = ["MASKED_CHECKS"]
+
+Problem = tuple[int, str]
+
+
+def _predictions(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    columns = place.rows.columns
+    if "prediction_order" not in columns:
+        return
+    order, rows = columns["prediction_order"], columns["input_ids"]
+    if (row := first_row(order.lengths == 0)) is not None:
+        yield row, "prediction_order is empty"
+    if (row := first_outside(order, rows.lengths)) is not None:
+        yield row, f"expected prediction_order below the {rows.lengths[row]} tokens of the row, got {order[row].max()}"
+        return
+    sorted_values = order.values[np.lexsort((order.values, row_of_values(order)))]
+    if (row := first_not_ascending(Ragged(sorted_values, order.offsets))) is not None:
+        yield row, f"expected each place once in prediction_order, got {order[row].tolist()}"
+    special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
+    special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
+    predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
+    if (row := first_of_values(order, special[predicted])) is not None:
+        yield row, f"expected places of text in prediction_order, got one of a special token: {order[row].tolist()}"
+
+
+def _attention(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    columns = place.rows.columns
+    if "attention" not in columns or "prefix_length" not in columns:
+        return
+    mode, prefix = columns["attention"], columns["prefix_length"]
+    if (row := first_of_values(mode, mode.values > _PREFIX)) is not None:
+        yield row, f"expected an attention of 0 to {_PREFIX}, got {mode[row].tolist()}"
+    if (mode.lengths == 1).all() and (prefix.lengths == 1).all():
+        wrong = (mode.values == _PREFIX) != (prefix.values > 0)
+        wrong |= prefix.values > columns["input_ids"].lengths
+        if (row := first_row(wrong)) is not None:
+            found = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
+            yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {found}"
+
+
+def _label_spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    columns = place.rows.columns
+    if not {"span_starts", "label_positions"} <= columns.keys():
+        return
+    starts, lengths, labels = columns["span_starts"], columns["span_lengths"], columns["label_positions"]
+    if not (starts.lengths == lengths.lengths).all():
+        return  # said by the check of all spans
+    sizes = lengths.values.astype(np.int64)
+    ends = np.cumsum(sizes)
+    covered = np.repeat(starts.values.astype(np.int64) - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+    per_row = np.bincount(row_of_values(starts), sizes, minlength=len(starts)).astype(np.int64)
+    if (row := first_row(per_row != labels.lengths)) is not None:
+        yield row, f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans"
+    elif (row := first_of_values(labels, covered != labels.values)) is not None:
+        yield row, f"expected spans that cover the labels {labels[row].tolist()}, got starts {starts[row].tolist()}"
+
+
+def _crops(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    columns = place.rows.columns
+    if "crop_start" not in columns:
+        return
+    starts, lengths, rows = columns["crop_start"], columns["crop_length"], columns["input_ids"]
+    if (starts.lengths == 1).all() and (lengths.lengths == 1).all():
+        wrong = (lengths.values == 0) | (starts.values.astype(np.int64) + lengths.values > rows.lengths - _FRAME)
+        if (row := first_row(wrong)) is not None:
+            found = f"{lengths[row].tolist()} from {starts[row].tolist()}"
+            yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {found}"
+
+
+_FRAME: Final = 2
+_PREFIX: Final = 3
+MASKED_CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
+    _predictions,
+    _attention,
+    _label_spans,
+    _crops,
+)
