@@ -20,7 +20,7 @@ from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LANGUAGES = {"sh", "python", "text"}
+LANGUAGES = {"sh", "python", "text", "yaml"}
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
 ONLY_PARSED = (
     r"python3 -m venv \.venv",

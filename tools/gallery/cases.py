@@ -18,6 +18,7 @@ _RAIN: Final = Text(("It is raining .", "I need an umbrella ."))
 _APPLES: Final = Text(("Apples grow on trees .", "Birds eat worms ."))
 _WHALES: Final = Text(("鲸鱼 是 哺乳 动物 。",), "Whales are mammals .")
 _PIECES: Final = Text(("the un ##believ ##able cat sat",))
+_HELLO: Final = Text(("Translate from Chinese to English: 你好 !",), "Hello !")
 _FOOTBALL: Final = Text(("an American football game was played",))
 
 
@@ -38,32 +39,59 @@ class Case:
 
 _DOCUMENT: Final = {"grouping": "document"}
 _SIDES: Final = {"architecture": "encoder_decoder"}
+_TWO_PARTS: Final = {
+    "parts": [
+        {"name": "span_corruption", "mode": "R", "rate": 0.25, "input_length": 64},
+        {"name": "prefix_lm", "mode": "S", "suffix_rate": 0.25, **_SIDES},
+    ]
+}
 
 _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
-    "causal_lm": (Case(_DOCUMENT, (_KITTEN,)),),
+    "causal_lm": (Case(_DOCUMENT, (_KITTEN,)), Case({**_DOCUMENT, **_SIDES}, (_KITTEN,))),
     "composition": (
-        Case({"steps": [{"name": "sentence_reordering"}, {"name": "text_infilling"}]}, (_WORK,), variant=1),
+        Case({"steps": [{"name": "sentence_reordering"}, {"name": "text_infilling"}]}, (_WORK,), variant=22),
     ),
-    "denoising_autoencoding": (Case({"rate": 0.25}),),
+    "corrective_lm": (Case({**_DOCUMENT, "rate": 0.25}),),
+    "denoising_autoencoding": (Case({"rate": 0.25}, variant=5),),
     "document_rotation": (Case({}, (_WORK,)),),
-    "masked_encoder_decoder": (Case({"rate": 0.25}),),
-    "masked_lm": (Case({**_DOCUMENT, "rate": 0.25}), Case({**_DOCUMENT, "rate": 0.25, "attention": "prefix"})),
-    "mass": (Case({}, (_KITTEN,)), Case({"architecture": "encoder"}, (_KITTEN,), variant=1)),
-    "prefix_lm": (Case(), Case(_SIDES)),
+    "masked_encoder_decoder": (Case({"rate": 0.25}, variant=2), Case({"rate": 0.375}, variant=19)),
+    "masked_lm": (
+        Case({**_DOCUMENT, "rate": 0.25}, variant=6),
+        Case({**_DOCUMENT, "rate": 0.375}, variant=22),
+        Case({**_DOCUMENT, "rate": 0.25, "attention": "prefix"}),
+    ),
+    "mass": (Case({}, (_KITTEN,), variant=4), Case({"architecture": "encoder"}, (_KITTEN,), variant=1)),
+    "mixture": (Case(_TWO_PARTS, (_PUPPIES,)), Case(_TWO_PARTS, (_KITTEN,))),
+    "next_sentence_prediction": (Case(variant=3), Case(variant=1)),
+    "permuted_lm": (Case({**_DOCUMENT, "rate": 0.375}, variant=332),),
+    "prefix_lm": (Case(variant=2), Case(_SIDES, variant=5)),
+    "replaced_token_detection": (
+        Case({**_DOCUMENT, "rate": 0.25}),
+        Case({**_DOCUMENT, "rate": 0.25, "replacement": "uniform"}),
+        Case({**_DOCUMENT, "rate": 0.375, "replacement": "shuffle"}),
+    ),
+    "sentence_comparison": (Case({}, (_RAIN,)),),
+    "sentence_order_prediction": (
+        Case({"short_rate": 0.0}, (_RAIN,), variant=2),
+        Case({"short_rate": 0.0}, (_RAIN,), 1),
+    ),
     "sentence_reordering": (Case({}, (_WORK,)),),
+    "span_boundary": (Case({**_DOCUMENT, "rate": 0.5}, (_FOOTBALL,), variant=21),),
     "span_corruption": (
-        Case({"input_length": 64, "rate": 0.25, "mean_length": 1.0}),
+        Case({"input_length": 64, "rate": 0.25, "mean_length": 1.0}, variant=7),
         Case({"architecture": "decoder", "input_length": 64, "rate": 0.5, "final_sentinel": True}),
     ),
     "text_infilling": (Case({"rate": 0.375}),),
-    "token_deletion": (Case({"rate": 0.25}),),
-    "token_reordering": (Case({}, (_KITTEN,)), Case({"distance": 2}, (_KITTEN,))),
+    "text_to_text": (Case({}, (_HELLO,)),),
+    "token_deletion": (Case({"rate": 0.25}, variant=25),),
+    "token_reordering": (Case({}, (_KITTEN,), variant=1572), Case({"distance": 2}, (_KITTEN,))),
+    "translation_lm": (Case({"rate": 0.4}, variant=4), Case({"rate": 0.4})),
+    "whole_word_masking": (Case({**_DOCUMENT, "rate": 0.5}, (_PIECES,), variant=1),),
 }
-
 
 EVERY_WORD: Final = tuple(
     words
-    for text in (_KITTEN, _PUPPIES, _WORK, _RAIN, _APPLES, _WHALES, _PIECES, _FOOTBALL)
+    for text in (_KITTEN, _PUPPIES, _WORK, _RAIN, _APPLES, _WHALES, _PIECES, _FOOTBALL, _HELLO)
     for words in (*text.sentences, text.target)
 )
 """What the vocabulary is made of: random replacements come from all texts."""

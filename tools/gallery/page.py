@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import re
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import registry
-from pipeline.config import describe, to_plain
+from pipeline.config import describe
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Objective, Skip, build_objective
 from pipeline.registry import Chosen
@@ -20,9 +21,10 @@ from tools.gallery.cases import EVERY_WORD, Case, cases_of, texts_for
 from tools.gallery.showing import lines_of
 from tools.gallery.words import Words, sample_rows_of
 
-__all__ = ["gallery"]
+__all__ = ["as_yaml", "gallery"]
 
 _PACKAGE = "pipeline.objectives"
+_LONG = 80
 _REMAINDERS = Path(__file__).with_name("remainders.md")
 _HEAD = """# Objectives
 
@@ -41,20 +43,16 @@ def gallery() -> str:
     return "\n\n".join([_HEAD, _overview(names), remainders, *(_section(name) for name in names)]) + "\n"
 
 
-def _shown(name: str) -> Objective:
-    """The objective of the first case: its features and grouping are those of the defaults where these suffice."""
-    case = cases_of(name)[0]
-    try:
-        return build_objective(name, Words(EVERY_WORD).vocabulary)
-    except ConfigurationError:
-        return build_objective({"name": name, **case.options}, Words(EVERY_WORD).vocabulary)
+def _default(name: str) -> Objective:
+    """The objective with its defaults: what the tables tell of."""
+    return build_objective(name, Words(EVERY_WORD).vocabulary)
 
 
 def _overview(names: list[str]) -> str:
     rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences | undone |",
             "|---|---|---|---|---|---|"]  # fmt: skip
     for name in names:
-        objective = _shown(name)
+        objective = _default(name)
         kind, spec = type(objective), objective.grouping
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
         rows.append(
@@ -68,7 +66,7 @@ def _overview(names: list[str]) -> str:
 def _section(name: str) -> str:
     kind = registry.find(_PACKAGE, name)
     blocks = "\n\n".join(_example(name, case) for case in cases_of(name))
-    return f"## {name}\n\n{_prose(kind)}\n\n{blocks}\n\n{_features(name)}\n\n{_configuration(name)}"
+    return f"## {name}\n\n{_prose(kind)}\n\n{_facts(kind)}\n\n{blocks}\n\n{_features(name)}\n\n{_configuration(name)}"
 
 
 def _prose(kind: type[Objective]) -> str:
@@ -79,6 +77,12 @@ def _prose(kind: type[Objective]) -> str:
     return "".join(piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces)
 
 
+def _facts(kind: type[Objective]) -> str:
+    """Paper, architectures and heads on one line."""
+    papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
+    return f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
+
+
 def _example(name: str, case: Case) -> str:
     words = Words(EVERY_WORD)
     objective = build_objective({"name": name, **case.options}, words.vocabulary)
@@ -87,14 +91,18 @@ def _example(name: str, case: Case) -> str:
     if skips[0]:
         raise ConfigurationError(f"gallery: '{name}' skips its text as {Skip(skips[0]).reason}; choose another case")
     lines = lines_of(objective, words, row.row(0), examples.row(0))
-    given = ", ".join(f"{key}: {_value(value)}" for key, value in case.options.items())
+    given = ", ".join(f"{key}: {as_yaml(value)}" for key, value in case.options.items())
     title = f"With `{given}`, variant {case.variant}:" if given else f"With the defaults, variant {case.variant}:"
     return "\n".join([title, "", "```text", *lines, "```"])
 
 
 def _features(name: str) -> str:
+    """Features of the defaults, then those that other options of the examples add."""
+    words = Words(EVERY_WORD)
+    shown = [_default(name), *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name))]
+    found = {feature.name: feature for objective in reversed(shown) for feature in reversed(objective.features)}
     rows = ["| feature | type | meaning |", "|---|---|---|"]
-    for feature in _shown(name).features:
+    for feature in sorted(found.values(), key=lambda one: one.name not in {f.name for f in shown[0].features}):
         shape = "one value" if feature.rank == 0 else "list"
         meaning = feature.description.replace("<", "&lt;").replace("|", "\\|")
         rows.append(f"| `{feature.name}` | {feature.dtype}, {shape} | {meaning} |")
@@ -104,26 +112,45 @@ def _features(name: str) -> str:
 def _configuration(name: str) -> str:
     """An entry of a recipe's `corrupt` with every option, its default and its meaning."""
     kind = registry.find(_PACKAGE, name)
-    case: Mapping[str, Any] = cases_of(name)[0].options
-    fields = kind.Options.__pydantic_fields__
-    lines = [("- name: " + name, "")]
+    defaults = kind.Options()
+    short, long = [(f"- name: {name}", "")], []
     for key, _, _, meaning in describe(kind.Options):
-        if key in fields:
-            field = fields[key]
-            default = case[key] if field.is_required() else field.get_default(call_default_factory=True)
-            lines.append((f"  {key}: {_value(default)}", meaning))
-    width = max((len(line) for line, _ in lines if len(line) <= 60), default=0)
-    shown = [f"{line.ljust(width)}  # {meaning}" if meaning else line for line, meaning in lines]
-    return "\n".join(["```yaml", *shown, "```"])
+        if key not in kind.Options.__pydantic_fields__:
+            continue
+        value = getattr(defaults, key)
+        line = f"  {key}: {as_yaml(value)}"
+        if len(line) > _LONG and isinstance(value, list):
+            long += [f"  # {meaning}", f"  {key}:", *(f"    - {as_yaml(item)}" for item in value)]
+        else:
+            short.append((line, meaning))
+    width = max(len(line) for line, _ in short)
+    shown = [f"{line.ljust(width)}  # {meaning}" if meaning else line for line, meaning in short]
+    return "\n".join(["```yaml", *shown, *long, "```"])
 
 
-def _value(value: Any) -> str:
-    """As YAML on one line; an algorithm with its name and what differs from its defaults."""
+def as_yaml(value: Any) -> str:
+    """A value on one line of YAML; of an algorithm or an entry what differs from its defaults."""
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(as_yaml, value)) + "]"
     if isinstance(value, Chosen):
-        plain, default = value.plain(), to_plain(value.type.Options())
-        value = {key: item for key, item in plain.items() if key == "name" or default[key] != item}
+        return as_yaml({"name": value.name, **_changed(value.options)})
+    if dataclasses.is_dataclass(value):
+        items = _changed(value)
+        chosen = items.pop("objective", None)
+        inner = {} if chosen is None else {"name": chosen.name, **_changed(chosen.options)}
+        return as_yaml({**inner, **items})
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_value(item)}" for key, item in value.items()) + "}"
-    return value if isinstance(value, str) else json.dumps(value)
+        return "{" + ", ".join(f"{key}: {as_yaml(item)}" for key, item in value.items()) + "}"
+    plain = isinstance(value, str) and not re.search(r"[:{}\[\],#]|^$", value)
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def _changed(options: Any) -> dict[str, Any]:
+    """Fields whose value is not their default."""
+    fields = type(options).__pydantic_fields__
+    values = {key: (field, getattr(options, key)) for key, field in fields.items()}
+    return {
+        key: value
+        for key, (field, value) in values.items()
+        if field.is_required() or value != field.get_default(call_default_factory=True)
+    }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from pipeline.example import Row
 from pipeline.objectives import Objective
@@ -24,10 +25,11 @@ def lines_of(objective: Objective, words: Words, sample: Row, example: Row) -> l
 
     Words of input and labels stand below each other; `__` marks a place without loss.
     """
+    starts = set(sample["sentence_starts"][1:].tolist())
     before = [
-        (_SOURCES[name], [" ".join(words.words(values.tolist()))])
-        for name, values in sample.columns.items()
-        if name in _SOURCES
+        (title, ["".join(_marked(words.words(sample[name].tolist()), starts if name == "ids" else set()))])
+        for name, title in _SOURCES.items()
+        if name in sample.columns
     ]
     shown = {"input_ids"}
     aligned = [("input", words.words(example["input_ids"].tolist())), *_under(objective, words, example, shown)]
@@ -64,6 +66,12 @@ def _under(objective: Objective, words: Words, example: Row, shown: set[str]) ->
     return []
 
 
+def _marked(shown: Sequence[str], starts: set[int]) -> Iterator[str]:
+    """Words with a stroke in front of each sentence but the first."""
+    for place, word in enumerate(shown):
+        yield f"{' ' if place else ''}{'| ' if place in starts else ''}{word}"
+
+
 def _placed(length: int, places: Sequence[int], labels: Sequence[str]) -> list[str]:
     """Labels at their places, `__` elsewhere."""
     cells = [_NO_LOSS] * length
@@ -74,8 +82,11 @@ def _placed(length: int, places: Sequence[int], labels: Sequence[str]) -> list[s
 
 def _even(lines: Sequence[Line]) -> list[Line]:
     """Cells of all lines as wide as the widest below them."""
-    widths = [max(map(len, column)) for column in zip(*(cells for _, cells in lines), strict=True)]
-    return [(title, [" ".join(map(str.ljust, cells, widths))]) for title, cells in lines]
+    widths = [max(map(cell_len, column)) for column in zip(*(cells for _, cells in lines), strict=True)]
+    return [
+        (title, [" ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))])
+        for title, cells in lines
+    ]
 
 
 def _values(dtype: str, words: Words, values: NDArray[Any]) -> str:
