@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["AttentionPlan", "padding_mask", "plan_attention"]
+__all__ = ["AttentionPlan", "document_mask", "padding_mask", "plan_attention"]
 
 # The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
 BLOCKED = torch.finfo(torch.bfloat16).min
@@ -35,11 +35,17 @@ def padding_mask(lengths: Tensor, columns: int, device: torch.device) -> Tensor 
     return (places < lengths.to(device)[:, None])[:, None, None, :]
 
 
+def document_mask(document_ids: Tensor) -> Tensor:
+    """[B, 1, T, T] bool from document numbers [B, T]: True where two places of a row are of one document."""
+    return (document_ids[:, :, None] == document_ids[:, None, :])[:, None]
+
+
 def plan_attention(
     bias: Tensor | None,
     padding: Tensor | None,
     causal: bool,
     rotation: tuple[Tensor, Tensor] | None = None,
+    documents: Tensor | None = None,
 ) -> AttentionPlan:
     """Merge score bias, padding and causality into the least that the attention kernel needs.
 
@@ -49,7 +55,13 @@ def plan_attention(
         causal: no place sees a later one. Rows are padded on the right, so that causality alone hides the padding
             from every token.
         rotation: passed on.
+        documents: from `document_mask`, where packed documents must not see each other.
     """
+    if documents is not None:
+        visible = documents if padding is None else documents & padding
+        if causal:
+            visible = visible.tril()
+        return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation)
     if bias is None:
         return AttentionPlan(None if causal else padding, causal, rotation)
     if causal:

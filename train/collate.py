@@ -26,6 +26,8 @@ Int64: TypeAlias = NDArray[np.int64]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
           "prefix_length")  # fmt: skip
+_DECISIVE = {"attention": "which places a place may read", "prediction_order": "which places are predicted, and when"}
+"""Columns without a rule that a model may not overlook: it would learn another objective."""
 
 
 class Batch(NamedTuple):
@@ -85,6 +87,11 @@ class Collate:
         self._pad = special_ids["pad"]
         if padding_side != "right":
             raise ConfigurationError(f"padding_side '{padding_side}': batches are padded on the right only")
+        for name in sorted(have & _DECISIVE.keys()):
+            raise ConfigurationError(
+                f"the column {name} says {_DECISIVE[name]}; no model family reads it, so training would learn another "
+                "objective"
+            )
         if architecture == "encoder_decoder":
             self._check_decoder(have)
 
@@ -129,7 +136,11 @@ class Collate:
         )
 
     def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None) -> dict[str, Tensor]:
-        """Tensors by name; int64 but for `row_weight`. Shapes: [B, T], lengths [B], labels [N] flat into B * T."""
+        """Tensors by name; int64 but for `row_weight` and `cu_seqlens`. Shapes: [B, T], lengths [B], labels [N].
+
+        Labels are flat into B * T. Where documents are kept apart there are also `document_ids` [B, T], and for
+        kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened batch and `max_seqlen`.
+        """
         column = columns["input_ids"]
         ids, lengths = _padded(column, self._pad)
         tensors = {
@@ -145,6 +156,9 @@ class Collate:
             starts = _marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
             tensors["position_ids"] = torch.from_numpy(_restarting(starts))
+            bounds = _bounds(starts, lengths)
+            tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
+            tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
         if "segment_starts" in columns:
             tensors["type_ids"] = torch.from_numpy(_types(columns["segment_starts"], lengths, ids.shape[1]))
         if "prefix_length" in columns:
@@ -303,6 +317,15 @@ def _restarting(starts: Int64) -> Int64:
     place = np.arange(starts.shape[1])
     restarted: Int64 = place - np.maximum.accumulate(np.where(starts > 0, place, 0), axis=1)
     return restarted
+
+
+def _bounds(starts: Int64, lengths: Int64) -> Int64:
+    """Where documents begin in the flattened batch, and its end; a row's padding is a document of its own."""
+    marks = starts.copy()
+    marks[:, 0] = 1
+    padded = np.flatnonzero(lengths < starts.shape[1])
+    marks[padded, lengths[padded]] = 1
+    return np.append(np.flatnonzero(marks), marks.size)
 
 
 def _types(column: Column, lengths: Int64, width: int) -> Int64:

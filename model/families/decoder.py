@@ -11,12 +11,16 @@ from model.config import ModelConfig
 from model.families import Family
 from model.flops import layer_flops
 from model.layers.stack import Stack
+from model.masks import document_mask
 
 __all__ = ["Decoder"]
 
 
 class Decoder(Family):
-    """Every token sees itself and what stands before it; rows are padded on the right, where nobody looks."""
+    """Every token sees itself and what stands before it; rows are padded on the right, where nobody looks.
+
+    With `document_ids`, packed documents of a row do not see each other.
+    """
 
     needs: ClassVar = frozenset({"input_ids", "position_ids"})
 
@@ -29,7 +33,9 @@ class Decoder(Family):
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Hidden states [B, T, dim]."""
         vectors = self.tokens(tensors["input_ids"])
-        hidden: Tensor = self.stack(vectors, tensors["position_ids"], tensors.get("type_ids"), None)
+        documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
+        types = tensors.get("type_ids")
+        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, None, documents=documents)
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:

@@ -11,13 +11,13 @@ from model.config import ModelConfig
 from model.families import Family
 from model.flops import layer_flops
 from model.layers.stack import Stack
-from model.masks import padding_mask
+from model.masks import document_mask, padding_mask
 
 __all__ = ["Encoder"]
 
 
 class Encoder(Family):
-    """Every token sees every token of its row."""
+    """Every token sees every token of its row; with `document_ids`, of its document."""
 
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
 
@@ -31,7 +31,9 @@ class Encoder(Family):
         """Hidden states [B, T, dim]."""
         ids = tensors["input_ids"]
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
-        hidden: Tensor = self.stack(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding)
+        documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
+        vectors, types = self.tokens(ids), tensors.get("type_ids")
+        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, padding, documents=documents)
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:

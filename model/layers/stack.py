@@ -34,6 +34,7 @@ class Stack(nn.Module):
         padding: Tensor | None,
         source: Tensor | None = None,
         source_padding: Tensor | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """Hidden states [B, T, dim].
 
@@ -44,10 +45,11 @@ class Stack(nn.Module):
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
             source_padding: of the encoder's rows.
+            documents: from `document_mask`, where packed documents must not see each other.
         """
         x = self.embeddings(vectors, self.position, positions, types)
         plan = plan_attention(
-            self.position.bias(positions), padding, self.causal, rotation=self.position.rotation(positions)
+            self.position.bias(positions), padding, self.causal, self.position.rotation(positions), documents
         )
         source_plan = AttentionPlan(source_padding)
         for layer in self.layers:

@@ -31,7 +31,7 @@ def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] |
     collate = Collate(architecture, columns, SPECIAL, **options)
     tensors = collate({name: columns[name] for name in collate.columns}, row_weight)
     for name, tensor in tensors.items():
-        assert tensor.dtype == (torch.float32 if name == "row_weight" else torch.int64)
+        assert tensor.dtype == {"row_weight": torch.float32, "cu_seqlens": torch.int32}.get(name, torch.int64)
     return {name: tensor.tolist() for name, tensor in tensors.items()}
 
 
@@ -93,6 +93,8 @@ def test_documents_apart() -> None:
     assert found["position_ids"] == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 4]]
     assert found["label_index"] == [0, 1, 3, 5]
     assert found["label_ids"] == [6, 7, 9, 6]
+    assert found["cu_seqlens"] == [0, 3, 5, 7, 10], "the second row's three pads are a document of their own"
+    assert found["max_seqlen"] == 3
     across = collated("decoder", lists)
     assert "document_ids" not in across
     assert across["label_index"] == [0, 1, 2, 3, 5]
@@ -162,6 +164,8 @@ def test_decoder_equals_a_slow_one(rows: list[list[int]], data: st.DataObject) -
                 ids.append(row[i])
     assert found["label_index"] == index
     assert found["label_ids"] == ids
+    bounds = [b * width + place for b, row in enumerate(rows) for place in sorted({0, *starts[b], len(row)} - {width})]
+    assert found["cu_seqlens"] == [*bounds, len(rows) * width]
     assert found["input_ids"] == [[*row, *[PAD] * (width - len(row))] for row in rows]
 
 
@@ -177,6 +181,8 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
         (("encoder", ["input_ids"], {}), {}, "pad"),
         (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
+        (("encoder", ["input_ids", "label_positions", "label_ids", "attention"], SPECIAL), {}, "column attention"),
+        (("encoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
         (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
     ],
@@ -192,3 +198,39 @@ def test_left_padding_in_a_manifest_is_refused(tmp_path: Path) -> None:
     shards = write_set(tmp_path, [], objective=facts)
     with pytest.raises(ConfigurationError, match="left"):
         Collate.from_manifest(shards.manifest)
+
+
+@pytest.mark.parametrize("family", ["decoder", "encoder"])
+@pytest.mark.parametrize("kind", ["learned", "rope", "t5"])
+def test_no_attention_and_no_position_leaks_across_documents(family: str, kind: str) -> None:
+    """A packed row gives each document the states it has alone; changing one leaves the others' bits as they are."""
+    from model.build import build_model
+    from model.config import PositionConfig
+    from tests.model.small_models import small_config
+
+    if (family, kind) == ("encoder", "rope"):
+        pytest.skip("encoders have learned or relative positions")
+    torch.manual_seed(0)
+    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
+    model: Any = build_model(small_config(family, position=position), 37, {"pad": 0}).eval()
+    documents = [[5, 6, 7, 8], [9, 10, 11], [12, 13, 14, 15, 16]]
+
+    def states(rows: list[list[list[int]]]) -> Any:
+        flat = [[token for document in row for token in document] for row in rows]
+        starts = [np.cumsum([0, *map(len, row[:-1])]).tolist() for row in rows]
+        columns = {"input_ids": column(flat), "document_starts": column(starts)}
+        collate = Collate(family, columns, SPECIAL, cross_documents=False)  # type: ignore[arg-type]
+        with torch.no_grad():
+            return model.family(collate({name: columns[name] for name in collate.columns}, None))
+
+    packed = states([documents, [[20, 21, 22]]])
+    for number, document in enumerate(documents):
+        first = sum(map(len, documents[:number]))
+        alone = states([[document]])[0]
+        assert torch.allclose(packed[0, first : first + len(document)], alone, atol=1e-5)
+        changed = [[(token + 1 if n == number else token) for token in other] for n, other in enumerate(documents)]
+        after = states([changed, [[20, 21, 22]]])
+        same = (after[0, :12] == packed[0, :12]).all(-1)
+        assert same.tolist() == [not first <= place < first + len(document) for place in range(12)] or (
+            family == "decoder" and same[:first].all() and same[first + len(document) :].all()
+        )
