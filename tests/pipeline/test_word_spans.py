@@ -1,0 +1,112 @@
+"""Words of rows and what is taken of them: by hand, and against plain loops with budgets of every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.example import Ragged
+from pipeline.seeding import mix
+from pipeline.span_lengths import geometric_thresholds, lengths_of, lengths_until, merged
+from pipeline.weaving import IdSet, span_places
+from pipeline.word_spans import Words, deciders, find_words, openings, take_words, taken_tokens
+from tests.pipeline.corruption_cases import SEP, vocabulary
+from tests.pipeline.word_cases import slow_take, slow_words
+
+WORDS = vocabulary(400)
+SPECIAL = IdSet(WORDS.special)
+OPEN, INSIDE = 201, 202
+
+
+def keys_of(rows: int, seed: int = 0) -> np.ndarray:
+    return mix(np.arange(seed, seed + rows, dtype=np.uint64))
+
+
+def test_words_by_hand() -> None:
+    """A row's start and a special open a word, whatever the tokenizer says; a special belongs to none."""
+    rows = [[INSIDE, INSIDE, OPEN, INSIDE], [SEP, INSIDE, SEP, SEP, OPEN, OPEN], [OPEN]]
+    words = find_words(Ragged.from_lists(rows, np.uint16), WORDS.word_start, SPECIAL)
+    assert words.starts.tolist() == [0, 2, 5, 8, 9, 10]
+    assert words.lengths.tolist() == [2, 2, 1, 1, 1, 1]
+    assert words.offsets.tolist() == [0, 2, 5, 6]
+    assert words.run_ends.tolist() == [2, 2, 3, 5, 5, 6]
+    assert words.tokens.tolist() == [4, 3, 1]
+
+
+def test_the_example_of_the_docstring() -> None:
+    """Words of 1, 4, 1 and 1 tokens and a budget of 3: whatever the order, the long one is passed over."""
+    starts, lengths = np.array([0, 1, 5, 6]), np.array([1, 4, 1, 1])
+    words = Words(starts, lengths, np.array([0, 4]), np.array([4, 4, 4, 4]))
+    for seed in range(50):
+        taken = take_words(keys_of(1, seed), words, np.array([3]))
+        assert np.flatnonzero(taken).tolist() == [0, 2, 3]
+    assert take_words(keys_of(1), words, np.array([0])).sum() == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.lists(st.sampled_from([OPEN, INSIDE, INSIDE, SEP]), min_size=1, max_size=40), min_size=1, max_size=8
+    ),
+    share=st.floats(0, 1),
+    spans=st.booleans(),
+    seed=st.integers(0, 2**30),
+)
+def test_taken_words_equal_a_plain_loop(rows: list[list[int]], share: float, spans: bool, seed: int) -> None:
+    ids = Ragged.from_lists(rows, np.uint16)
+    words = find_words(ids, WORDS.word_start, SPECIAL)
+    budgets = np.minimum(words.tokens, np.ceil(share * words.tokens)).astype(np.int64)
+    thresholds = geometric_thresholds(200_000, 10) if spans else None
+    keys = keys_of(len(rows), seed)
+    taken = take_words(keys, words, budgets, thresholds)
+    tokens = taken_tokens(words, taken, ids)
+    for number, row in enumerate(rows):
+        found = slow_words(row, WORDS)
+        own = slice(words.offsets[number], words.offsets[number + 1])
+        assert words.starts[own].tolist() == [word.start + ids.offsets[number] for word in found]
+        if not found or not budgets[number]:
+            assert not taken[own].any()
+            continue
+        table = (0,) if thresholds is None else thresholds.tolist()
+        wanted = slow_take(keys[number], found, int(budgets[number]), table)
+        assert set(np.flatnonzero(taken[own]).tolist()) == wanted
+        places = [found[word].start + step for word in sorted(wanted) for step in range(found[word].length)]
+        assert (tokens[number] - ids.offsets[number]).tolist() == places
+
+
+def test_runs_and_who_decides_for_them() -> None:
+    places = np.array([3, 4, 5, 9, 11, 12])
+    assert openings(places).tolist() == [True, False, False, True, True, False]
+    assert deciders(openings(places)).tolist() == [0, 0, 0, 3, 4, 4]
+    assert openings(np.empty(0, np.int64)).tolist() == []
+    assert span_places(np.array([3, 9, 11]), np.array([3, 1, 2])).tolist() == places.tolist()
+    assert span_places(np.array([3, 9]), np.array([0, 1])).tolist() == [9]
+
+
+def test_lengths_do_not_depend_on_how_many_are_drawn_at_first() -> None:
+    keys, totals = keys_of(200), np.arange(200)
+    table = geometric_thresholds(200_000, 10)
+    first = lengths_until(keys, totals, table, np.full(200, 1))
+    second = lengths_until(keys, totals, table, np.full(200, 300))
+    assert first.values.tolist() == second.values.tolist()
+    assert first.offsets.tolist() == second.offsets.tolist()
+    assert [int(first[row].sum()) for row in range(200)] == totals.tolist()
+    assert (first.values >= 1).all()
+
+
+@pytest.mark.parametrize(("success", "longest"), [(1_000_000, 10), (200_000, 1), (50_000, 40)])
+def test_tables_at_their_ends(success: int, longest: int) -> None:
+    """Certain success means single words; a table longer than is compared one by one gives the same as a search."""
+    table = geometric_thresholds(success, longest)
+    words = mix(np.arange(5000, dtype=np.uint64))
+    expected = [sum(bound <= word >> 32 for bound in table.tolist()) for word in words.tolist()]
+    assert lengths_of(words, table).tolist() == expected
+    assert max(expected) <= (1 if success == 1_000_000 else longest)
+
+
+def test_merging_keeps_the_sum() -> None:
+    lists = [[1, 2, 3], [2], [1, 1, 1, 1]]
+    found = merged(Ragged.from_lists(lists, np.int64), np.array([2, 1, 1]))
+    assert [found[row].tolist() for row in range(3)] == [[1, 5], [2], [4]]
