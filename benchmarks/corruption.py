@@ -60,6 +60,12 @@ _TARGETS = {
     "token_deletion": 150.0,
     "token_reordering": 100.0,
 }
+_VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
+    ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 80.0),
+    ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
+    ("token_reordering, distance 3", {"name": "token_reordering", "distance": 3}, 100.0),
+)
+"""Objectives in another form than their default: name, entry, target."""
 _STAGE_TARGET = 15.0
 _COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
 """Objectives that have a collator in transformers."""
@@ -231,6 +237,8 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
             found.append(row(name, ours, collator(name, form), peer_name, _TARGETS[name]))
         if not forms:
             found.append(row(name, ours, None, "", _TARGETS.get(name, 0.0)))
+    for case, entry, target in _VARIETIES:
+        found.append(row(case, kernel(build_objective(entry, words), rows), None, "", target))
     found.append(row("stage corrupt, masked_lm, zstd", stage(documents), None, "", _STAGE_TARGET))
     return found
 
