@@ -1,0 +1,33 @@
+"""The recipes of published models: what their `corrupt` asks for is made, whole, and gives back its samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.shards import open_shards
+from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tools.validate_shards import main as validate_shards
+
+RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_makes_sets_that_give_back_their_samples(path: Path, tmp_path: Path) -> None:
+    write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
+    entries = [
+        {**entry, "variants": min(2, entry.get("variants", 1))}
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["corrupt"]
+    ]
+    made = recipe(tmp_path, entries, heldout=0.3)
+    run_stage(made, "group")
+    found = run_stage(made, "corrupt")["objectives"]
+    assert len(found) == len(entries)
+    for label, splits in found.items():
+        for split, counts in splits.items():
+            examples = tmp_path / "corrupt" / label / split
+            samples = tmp_path / "group" / open_shards(examples).manifest.parents[0].name
+            assert counts["examples"] == counts["samples_in"] > 0
+            assert validate_shards([str(examples), "--against", str(samples)]) == 0
