@@ -43,6 +43,10 @@ class InputEntry:
     """label of this source: filters, reports and mixtures go by it; part of the document uid"""
     language: str | None = None
     """language code of all documents; default: identified per document"""
+    target_language: str | None = None
+    """language code of the other sides of pairs; default: `und`"""
+    columns: list[str] | None = None
+    """names of the columns in their order (tsv); default: text, target_text"""
     text_key: str = "text"
     """field or column that holds the text (jsonl, parquet)"""
     url_key: str = "url"

@@ -11,7 +11,12 @@ from pipeline.errors import IntegrityError
 from pipeline.readers import Counted
 from pipeline.stage import Counts, add_counts
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "characters_of"]
+
+
+def characters_of(document: Document) -> int:
+    """Characters of a document, or of both sides of a pair."""
+    return len(document.text) + len(document.target_text or "")
 
 
 @dataclass
@@ -65,8 +70,8 @@ class Ledger:
         )
         self.rejections.append(rejection)
         self.add(rejected={reason: 1})
-        self.removed(step, len(document.text))
+        self.removed(step, characters_of(document))
 
     def keep(self, document: Document) -> None:
         """A document that goes on."""
-        self.add(documents_out=1, characters_out=len(document.text), languages={document.language: 1})
+        self.add(documents_out=1, characters_out=characters_of(document), languages={document.language: 1})

@@ -35,7 +35,7 @@ class SourceConfig:
     language: Literal["same"] | ChosenLanguage | None = "same"
     """language identifier of this source; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] | None = None
-    """filters of this source; [] filters nothing"""
+    """filters of this source; [] filters nothing; pairs of aligned texts are filtered by these alone"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -100,6 +100,7 @@ class CleanStage(Stage):
             extractor=own.extractor or self.config.extractor,
             language=self.config.language if own.language == "same" else own.language,
             filters=self.config.filters if own.filters is None else own.filters,
+            pair_filters=own.filters or [],
         )
 
     def check(self, counts: Counts) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import xxhash
 
-from pipeline.clean.ledger import Ledger
+from pipeline.clean.ledger import Ledger, characters_of
 from pipeline.document import Document
 from pipeline.extraction import EXTRACTION_REASONS
 from pipeline.filters import Filter
@@ -20,27 +20,47 @@ __all__ = ["Steps", "host_of"]
 
 
 class Steps:
-    """The steps of one source, built once a unit. Each returns the document as it goes on, or None once rejected."""
+    """The steps of one source, built once a unit. Each returns the document as it goes on, or None once rejected.
 
-    def __init__(self, language: Chosen | None, filters: Sequence[Chosen], text_chars: int, ledger: Ledger) -> None:
+    A pair of aligned texts has both sides normalised; its languages are those of the configuration, and only filters
+    that are named for its source look at its text.
+    """
+
+    def __init__(
+        self,
+        language: Chosen | None,
+        filters: Sequence[Chosen],
+        pair_filters: Sequence[Chosen],
+        text_chars: int,
+        ledger: Ledger,
+    ) -> None:
         self._identifier: LanguageIdentifier | None = None if language is None else language.build()
         self._wanted: LanguageOptions | None = None if language is None else language.options
         self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in filters]
+        self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in pair_filters]
         self._text_chars = text_chars
         self._ledger = ledger
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(["language", "language_score"] if language else [])]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
-    def clean(self, document: Document, given_language: str | None) -> Document | None:
+    def clean(
+        self, document: Document, given_language: str | None, target_language: str | None = None
+    ) -> Document | None:
         """The finished document, or None where the ledger has its rejection.
 
         Args:
             document: with the text as read or extracted.
             given_language: the language that the input's configuration states; it is not identified then.
+            target_language: the same for the other side of a pair.
         """
-        self._ledger.add(characters_in=len(document.text))
+        self._ledger.add(characters_in=characters_of(document))
         normal = self._normalised(document)
+        if normal is not None and normal.target_text is not None:
+            normal = self._with_other_side(normal)
+            given_language = given_language or "und"
         named = None if normal is None else self._named(normal, given_language)
+        if named is not None and named.target_text is not None:
+            named = named.having(target_language=target_language or "und")
         return None if named is None else self._filtered(named)
 
     def _normalised(self, document: Document) -> Document | None:
@@ -55,6 +75,22 @@ class Steps:
         document = document.having(text=text)
         if not text:
             self._ledger.reject(document, "normalise", "empty")
+            return None
+        return document
+
+    def _with_other_side(self, document: Document) -> Document | None:
+        raw = document.target_text or ""
+        if len(raw) > self._text_chars:
+            detail = f"other side: {len(raw)} characters > {self._text_chars}"
+            self._ledger.reject(document, "limits", "too_long", detail)
+            return None
+        target = normalise(raw)
+        if controls := control_characters(raw):
+            self._ledger.add(repairs={"control_characters": controls})
+        self._ledger.removed("normalise", len(raw) - len(target))
+        document = document.having(target_text=target)
+        if not target:
+            self._ledger.reject(document, "normalise", "empty_side")
             return None
         return document
 
@@ -78,7 +114,7 @@ class Steps:
 
     def _filtered(self, document: Document) -> Document | None:
         statistics = TextStatistics(document.text)
-        for name, step in self._filters:
+        for name, step in self._filters if document.target_text is None else self._pair_filters:
             verdict = step.judge(statistics, document.language)
             if verdict.reason:
                 self._ledger.reject(document, name, verdict.reason, verdict.detail)
@@ -89,10 +125,16 @@ class Steps:
                 document = document.having(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
         return document.having(
-            content_hash=xxhash.xxh3_128_digest(document.text.encode()),
+            content_hash=xxhash.xxh3_128_digest(_content(document)),
             n_chars=len(document.text),
             n_words=statistics.words,
         )
+
+
+def _content(document: Document) -> bytes:
+    """What the content hash is of: the text, or both sides of a pair."""
+    text = document.text.encode()
+    return text if document.target_text is None else text + b"\0" + document.target_text.encode()
 
 
 def host_of(url: str | None) -> str | None:

@@ -32,6 +32,7 @@ class SourceSteps:
     extractor: Chosen
     language: Chosen | None
     filters: Sequence[Chosen]
+    pair_filters: Sequence[Chosen] = ()
 
 
 @dataclass
@@ -77,7 +78,7 @@ class CleanUnits(Pass):
     def _documents(self, planned: PlannedUnit, path: Path, ledger: Ledger) -> Iterator[Document]:
         entry = planned.entry or InputEntry(path=str(path))
         source = self.sources[planned.source_group]
-        steps = Steps(source.language, source.filters, self.limits.text_chars, ledger)
+        steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, ledger)
         reader = _reader(planned.reader, entry, self.limits)
         ledger.open(reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
         ledger.add(bytes_in=planned.end - planned.start)
@@ -85,7 +86,7 @@ class CleanUnits(Pass):
             ledger.count(Counted("note", _EMPTY))
             return
         for record in self._extracted(reader.read(path, planned.start, planned.end), source, planned, ledger):
-            kept = steps.clean(record, entry.language)
+            kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
                 ledger.keep(kept)
                 yield kept
@@ -113,6 +114,7 @@ class CleanUnits(Pass):
         return Document(
             uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
             text=record.text,
+            target_text=record.target_text,
             source=planned.source,
             source_group=planned.source_group,
             offset=record.locator,
@@ -134,7 +136,8 @@ def _present(planned: PlannedUnit) -> Path:
 def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
     """The reader with those of the entry's keys that it has as options."""
     known = {option.name for option in fields(find("pipeline.readers", name).Options)}
-    options: dict[str, Any] = {key: getattr(entry, key) for key in ("text_key", "url_key") if key in known}
+    given = {key: getattr(entry, key) for key in ("text_key", "url_key", "columns") if key in known}
+    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     reader: Reader = choose("pipeline.readers", {"name": name, **options}).build(limits)
     return reader
 

@@ -24,6 +24,7 @@ from pipeline.encode.token_set import (
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.example import Ragged, Rows
 from pipeline.heldout import is_heldout
+from pipeline.kernels import offsets_of
 from pipeline.shard_format import shard_name
 from pipeline.shards import ShardInfo, auto_block_rows, write_manifest, write_shard
 from pipeline.stage import Counts, Output, Pass, add_counts, records
@@ -59,19 +60,21 @@ class Codes(Pass):
             add_counts(counts, record.counts)
         if not counts.get("documents_out"):
             raise ConfigurationError("no documents to encode: every one was left out, see the reports of the stages")
-        languages = sorted(counts["tokens_by_language"])
+        languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _MOST_LANGUAGES:
             raise ConfigurationError(
                 f"{len(languages)} languages: a token set codes at most {_MOST_LANGUAGES}; keep fewer by clean.language"
             )
         sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
-        row_bytes = 20 + (self.id_bytes * counts["tokens"] + 4 * sentences) / counts["documents_out"]
+        tokens = counts["tokens"] + counts.get("target_tokens", 0)
+        row_bytes = 20 + (self.id_bytes * tokens + 4 * sentences) / counts["documents_out"]
         codes = {
             "languages": languages,
             "source_groups": sorted(counts["tokens_by_source"]),
             "tokens_by_language": counts["tokens_by_language"],
             "tokens_by_source": counts["tokens_by_source"],
             "block_rows": auto_block_rows(row_bytes),
+            "pairs": counts.get("target_tokens", 0) > 0,
         }
         with output.file(_CODES) as path:
             path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
@@ -103,7 +106,7 @@ class Merge(Pass):
             info = write_shard(
                 path,
                 rows,
-                token_columns(vocabulary.size),
+                token_columns(vocabulary.size, pairs=codes["pairs"]),
                 block_rows=codes["block_rows"],
                 codec="zstd",
                 metadata={"clozeline.kind": "tokens", "clozeline.tokenizer": vocabulary.fingerprint},
@@ -139,13 +142,17 @@ class Merge(Pass):
     def _count(self, unit: int, rows: Rows, size: int, output: Output) -> Counts:
         """Count the ids of documents that are not held out, for the manifest."""
         tokens = rows.columns["token_ids"]
+        targets = rows.columns.get("target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64)))
         uids = rows.fixed["document_uid"]
         held = np.array([is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_)
         training = tokens.values[~np.repeat(held, tokens.lengths)]
         with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
-            np.save(sink, np.bincount(training, minlength=size).astype(np.uint64))
+            others = targets.values[~np.repeat(held, targets.lengths)]
+            found = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
+            np.save(sink, found.astype(np.uint64))
+        pairs = {"target_tokens": len(targets.values)} if len(targets.values) else {}
         return {
-            "merged": {"documents": len(rows), "tokens": len(tokens.values)},
+            "merged": {"documents": len(rows), "tokens": len(tokens.values), **pairs},
             "held_out": {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)},
         }
 
@@ -160,7 +167,13 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
         "language": _coded(table.column("language"), codes["languages"], np.uint8),
         "source_group": _coded(table.column("source_group"), codes["source_groups"], np.uint16),
     }
-    return Rows(fixed, {name: _ragged(table.column(name)) for name in ("token_ids", "sentence_starts")})
+    columns = {name: _ragged(table.column(name)) for name in ("token_ids", "sentence_starts")}
+    if codes["pairs"]:
+        targets, names = _ragged(table.column("target_ids")), table.column("target_language").drop_null()
+        language = _coded(names, codes["languages"], np.uint8)
+        has = np.minimum(targets.lengths, 1)
+        columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
+    return Rows(fixed, columns)
 
 
 def _coded(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[Any]:
@@ -214,7 +227,7 @@ class Manifest(Pass):
                 "special_ids": vocabulary.specials,
                 "sentinels": list(vocabulary.sentinels),
             },
-            columns=token_columns(vocabulary.size),
+            columns=token_columns(vocabulary.size, pairs=codes["pairs"]),
             block_rows=codes["block_rows"],
             container="arrow",
             codec="zstd",

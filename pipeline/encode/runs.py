@@ -35,6 +35,8 @@ def run_schema(id_dtype: Any) -> pa.Schema:
             pa.field("uid", pa.binary(16), nullable=False),
             pa.field("token_ids", pa.large_list(ids), nullable=False),
             pa.field("sentence_starts", pa.large_list(pa.uint32()), nullable=False),
+            pa.field("target_ids", pa.large_list(ids), nullable=False),
+            pa.field("target_language", pa.utf8()),
             pa.field("language", pa.utf8(), nullable=False),
             pa.field("source_group", pa.utf8(), nullable=False),
             pa.field("source", pa.utf8(), nullable=False),
@@ -62,11 +64,19 @@ class RunWriter:
         self._held = 0
         self._index: list[list[int]] = []
 
-    def add(self, document: Document, order: int, ids: NDArray[Any], sentence_starts: NDArray[np.uint32]) -> None:
+    def add(
+        self,
+        document: Document,
+        order: int,
+        ids: NDArray[Any],
+        sentence_starts: NDArray[np.uint32],
+        target_ids: NDArray[Any],
+    ) -> None:
         """Add a token document."""
+        other_side = (target_ids, (document.target_language or "und") if len(target_ids) else None)
         origin = (document.language, document.source_group, document.source, document.offset, document.length)
-        self._rows.append((order, document.uid, ids, sentence_starts, *origin, document.url))
-        self._held += ids.nbytes + sentence_starts.nbytes + _ROW_BYTES
+        self._rows.append((order, document.uid, ids, sentence_starts, *other_side, *origin, document.url))
+        self._held += ids.nbytes + sentence_starts.nbytes + target_ids.nbytes + _ROW_BYTES
         if self._held >= _FLUSH_BYTES:
             self._flush()
 

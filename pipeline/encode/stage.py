@@ -72,4 +72,6 @@ class EncodeStage(Stage):
         if "documents_in" in counts and "merged" in counts:
             merged = counts["merged"]
             require_equal(self.name, "tokens encoded", counts["tokens"], "tokens in shards", merged["tokens"])
+            require_equal(self.name, "target tokens encoded", counts.get("target_tokens", 0), "target tokens in shards",
+                          merged.get("target_tokens", 0))  # fmt: skip
             require_equal(self.name, "documents encoded", documents, "documents in shards", merged["documents"])

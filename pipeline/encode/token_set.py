@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.shards import ColumnSpec
+from pipeline.shards.columns import Dtype
 
 __all__ = [
     "DOCUMENTS_SCHEMA",
@@ -44,15 +45,21 @@ TOKEN_COUNTS_SCHEMA: Final = pa.schema(
 _TABLE_ROWS: Final = 1 << 16
 
 
-def token_columns(vocab_size: int) -> list[ColumnSpec]:
-    """Columns of a token shard."""
-    return [
+def token_columns(vocab_size: int, *, pairs: bool = False) -> list[ColumnSpec]:
+    """Columns of a token shard; `pairs`: the set has aligned texts."""
+    ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
+    columns = [
         ColumnSpec("document_uid", "binary16", "fixed", "the document"),
         ColumnSpec("language", "uint8", "fixed", "code; names stand in the manifest"),
         ColumnSpec("source_group", "uint16", "fixed", "code of the input's label; names stand in the manifest"),
-        ColumnSpec("token_ids", "uint16" if vocab_size <= 65536 else "uint32", "list", "the document's tokens"),
+        ColumnSpec("token_ids", ids, "list", "the document's tokens"),
         ColumnSpec("sentence_starts", "uint32", "list", "token at which each sentence begins, first 0, ascending"),
     ]
+    other_side = [
+        ColumnSpec("target_ids", ids, "list", "tokens of the other side of a pair; none where there is no other side"),
+        ColumnSpec("target_language", "uint8", "list", "code of its language"),
+    ]
+    return [*columns, *other_side] if pairs else columns
 
 
 def identities(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -22,32 +22,41 @@ from pipeline.tokenizers import Tokenizer, load_tokenizer
 
 __all__ = ["TOKENISE_VERSION", "TokenDocument", "Tokenise", "token_documents"]
 
-TOKENISE_VERSION: Final = 1
+TOKENISE_VERSION: Final = 2
 _BATCH_DOCUMENTS: Final = 256
 _BATCH_CHARACTERS: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDocument:
-    """A document's tokens and where its sentences begin among them; `sentences` counts them before any merge."""
+    """A document's tokens and where its sentences begin among them.
+
+    `sentences` counts them before any merge, `target_ids` are those of a pair's other side.
+    """
 
     document: Document
     ids: NDArray[Any]
     sentence_starts: NDArray[np.uint32]
     sentences: int
+    target_ids: NDArray[Any]
 
 
 def token_documents(
     documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences
 ) -> Iterator[TokenDocument]:
     """Tokens and sentence starts of a batch of documents; none for a document without text."""
+    none = np.empty(0, tokenizer.vocabulary.id_dtype)
+    paired = [item for item in documents if item.target_text is not None]
+    others = tokenizer.encode([item.target_text or "" for item in paired]) if paired else []
+    targets = {item.uid: encoding.ids for item, encoding in zip(paired, others, strict=True)}
     for document, encoding in zip(documents, tokenizer.encode([item.text for item in documents]), strict=True):
+        target = targets.get(document.uid, none)
         if len(encoding.ids) == 0:
-            yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0)
+            yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0, none)
             continue
         starts = splitter.starts(document.text, document.language)
         tokens = sentence_starts(document.text, starts, encoding.starts)
-        yield TokenDocument(document, encoding.ids, tokens, len(starts))
+        yield TokenDocument(document, encoding.ids, tokens, len(starts), target)
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class Tokenise(Pass):
                     add_counts(counts, _counted(item))
                     if len(item.ids):
                         order = order_key(item.document.uid, "order", self.seed)
-                        writer.add(item.document, order, item.ids, item.sentence_starts)
+                        writer.add(item.document, order, item.ids, item.sentence_starts, item.target_ids)
             index = writer.close()
         with output.file(f"tmp/runs/{unit:06d}.npy") as file, file.open("wb") as sink:
             np.save(sink, index)
@@ -85,8 +94,12 @@ class Tokenise(Pass):
 def _counted(item: TokenDocument) -> Counts:
     if len(item.ids) == 0:
         return {"documents_in": 1, "rejected": {"no_tokens": 1}}
-    tokens = len(item.ids)
+    tokens, other = len(item.ids), len(item.target_ids)
+    pair = (
+        {"target_tokens": other, "target_languages": {item.document.target_language or "und": other}} if other else {}
+    )
     return {
+        **pair,
         "documents_in": 1,
         "documents_out": 1,
         "tokens": tokens,

@@ -32,6 +32,7 @@ class Record:
         url: address it was captured from.
         date: capture time in seconds since 1970, UTC.
         flags: `FLAG_...` of pipeline/document.py.
+        target_text: the other side of a pair of aligned texts.
         extra: fields of the source that have no column of their own.
     """
 
@@ -43,6 +44,7 @@ class Record:
     url: str | None = None
     date: int | None = None
     flags: int = 0
+    target_text: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -86,6 +88,7 @@ _SUFFIXES: Final = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".tsv": "tsv",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",

@@ -21,6 +21,7 @@ __all__ = ["SAMPLE_VERSION", "Sample", "choose_sample"]
 SAMPLE_VERSION: Final = 1
 _BUCKET_BYTES: Final = 1 << 26
 _MOST_BUCKETS: Final = 256
+_COLUMNS: Final = ("uid", "text", "target_text")
 _HEAD: Final = struct.Struct("<16sI")
 
 
@@ -35,7 +36,7 @@ class Sample:
     files: list[Path] = field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """The texts, by uid. Holds one file in memory, at most a few times 64 MiB."""
+        """The texts, by uid; both sides of a pair. Holds one file in memory, at most a few times 64 MiB."""
         for path in self.files:
             yield from (text for _, text in sorted(_read(path)))
 
@@ -72,26 +73,29 @@ def temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
 
 
 def _sizes(part: Path, heldout: float, seed: int) -> Iterator[int]:
-    for batch in read_batches(part, ("uid", "text")):
+    for batch in read_batches(part, _COLUMNS):
         sizes = pc.binary_length(batch.column("text")).to_pylist()
         uids = batch.column("uid").to_pylist()
-        yield from (size for uid, size in zip(uids, sizes, strict=True) if not is_heldout(uid, heldout, seed))
+        others = pc.fill_null(pc.binary_length(batch.column("target_text")), 0).to_pylist()
+        sides = zip(uids, sizes, others, strict=True)
+        yield from (size + other for uid, size, other in sides if not is_heldout(uid, heldout, seed))
 
 
 def _spread(
     part: Path, probability: float, heldout: float, seed: int, sample: Sample, buckets: Sequence[BinaryIO]
 ) -> None:
-    for batch in read_batches(part, ("uid", "text")):
-        for uid, text in zip(batch.column("uid").to_pylist(), batch.column("text").to_pylist(), strict=True):
+    for batch in read_batches(part, _COLUMNS):
+        for uid, text, other in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
             if is_heldout(uid, heldout, seed):
                 sample.held_out += 1
             elif fraction(uid, "tokenizer", seed) >= probability:
                 sample.over_budget += 1
             else:
-                raw = text.encode()
-                buckets[uid[0] * len(buckets) >> 8].write(_HEAD.pack(uid, len(raw)) + raw)
                 sample.documents += 1
-                sample.bytes += len(raw)
+                for side in (text,) if other is None else (text, other):
+                    raw = side.encode()
+                    buckets[uid[0] * len(buckets) >> 8].write(_HEAD.pack(uid, len(raw)) + raw)
+                    sample.bytes += len(raw)
 
 
 def _read(path: Path) -> Iterator[tuple[bytes, str]]:

@@ -1,0 +1,44 @@
+"""Pairs of aligned texts through the stage `clean`: both sides, and no filter that was not meant for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import xxhash
+
+from tests.pipeline.clean.cleaning import run_clean
+
+FILTERED = {"language": {"name": "py3langid", "keep": ["fr"]}, "filters": ["gopher_quality"]}
+LINES = ["It is\u00a0raining. \tEs  regnet. ", "I need an umbrella.\t \u0007", "Whales.\tWale.", "\tnichts"]
+
+
+def pairs(tmp_path: Path, **entry: str) -> dict[str, object]:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return {"path": str(path), "source": "pairs", **entry}
+
+
+def test_both_sides_are_normalised_and_no_filter_looks_at_them(tmp_path: Path) -> None:
+    found = run_clean([pairs(tmp_path, language="en", target_language="de")], tmp_path / "out", FILTERED)
+    first, second = found.documents
+    assert (first.text, first.target_text) == ("It is\u00a0raining.", "Es  regnet.")
+    assert (first.language, first.target_language, second.target_text) == ("en", "de", "Wale.")
+    assert second.content_hash == xxhash.xxh3_128_digest(b"Whales.\0Wale.")
+    assert found.nonzero("rejected") == {"empty_side": 1}
+    assert found.nonzero("malformed") == {"empty": 1}
+    assert [reject.reason for reject in found.rejects] == ["empty_side"]
+    counts = found.counts
+    assert counts["characters_in"] == sum(len(side) for line in LINES[:3] for side in line.split("\t"))
+    assert counts["characters_out"] == sum(len(one.text) + len(one.target_text or "") for one in found.documents)
+
+
+def test_languages_that_nobody_named_are_undecided(tmp_path: Path) -> None:
+    found = run_clean([pairs(tmp_path)], tmp_path / "out", FILTERED)
+    assert {(one.language, one.target_language) for one in found.documents} == {("und", "und")}
+
+
+def test_filters_named_for_the_source_are_applied(tmp_path: Path) -> None:
+    named = {**FILTERED, "sources": {"pairs": {"filters": ["gopher_quality"]}}}
+    found = run_clean([pairs(tmp_path, language="en")], tmp_path / "out", named)
+    assert found.documents == []
+    assert sum(found.nonzero("rejected").values()) == 3

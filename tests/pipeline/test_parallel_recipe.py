@@ -1,0 +1,161 @@
+"""A recipe over pairs of aligned texts, from tab-separated lines to examples, beside plain documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.example import Rows
+from pipeline.objectives import build_objective
+from pipeline.shard_format import vocabulary_of
+from pipeline.shards import ShardSet, open_shards
+from pipeline.tokenizers import load_tokenizer
+from tests.pipeline.miniature import sentence, text
+from tests.pipeline.toy_stage import tree
+from tools.validate_shards import validate
+
+PAIRS = 300
+RECIPE = """
+corpus: pairs
+seed: 7
+heldout: {fraction: 0.1}
+plan: {unit_bytes: 20000, shard_bytes: 60000}
+input:
+  - {path: PAIRS, source: pairs, language: en, target_language: de}
+  - {path: NAMES, source: names, language: en, target_language: en}
+  - {path: PLAIN, source: plain, language: fr}
+clean: {language: null, filters: []}
+dedup: {exact: {key: text}, near: null}
+train_tokenizer: {name: byte_bpe, size: 700}
+encode: {sentences: regex}
+group: {}
+corrupt:
+  - {name: translation_lm, max_length: 48, variants: 2}
+  - name: text_to_text
+    input_length: 40
+    target_length: 60
+    tasks:
+      - {source: pairs, template: "Translate from English to German: {source}"}
+      - {source: names, template: "Name {source}:"}
+  - {name: next_sentence_prediction, max_length: 64}
+  - {name: sentence_order_prediction, max_length: 64}
+  - {name: sentence_comparison, max_length: 32}
+  - name: mixture
+    parts:
+      - {name: span_corruption, label: R, input_length: 40, mode: R}
+      - {name: span_corruption, label: X, input_length: 40, mode: X, rate: 0.5, target_length: 40, weight: 2}
+"""
+
+
+def german(number: int) -> str:
+    return sentence(number, 1).upper()
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    lines = [f"{sentence(number, 0)}\t{german(number)}" for number in range(PAIRS)]
+    (folder / "pairs.tsv").write_text("\n".join([*lines, lines[0], "half a pair"]) + "\n", encoding="utf-8")
+    (folder / "names.tsv").write_text("".join(f"thing {n}\tname {n}\n" for n in range(80)), encoding="utf-8")
+    (folder / "plain.jsonl").write_text(
+        "".join(f'{{"text": "{text(number, 9)}"}}\n'.replace("\n\n", " ") for number in range(80)), encoding="utf-8"
+    )
+    plain = RECIPE
+    for name, path in (("PAIRS", "pairs.tsv"), ("NAMES", "names.tsv"), ("PLAIN", "plain.jsonl")):
+        plain = plain.replace(name, str(folder / path))
+    (folder / "recipe.yaml").write_text(plain, encoding="utf-8")
+    return folder / "recipe.yaml"
+
+
+@pytest.fixture(scope="module")
+def out(recipe: Path) -> Path:
+    assert main(["--config", str(recipe), f"output={recipe.parent / 'out'}"]) == 0
+    return recipe.parent / "out"
+
+
+def rows_of(shards: ShardSet) -> Rows:
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+
+
+def objective_of(out: Path, label: str) -> tuple[Any, Rows]:
+    shards = open_shards(out / "corrupt" / label / "train")
+    facts = shards.manifest.objective
+    assert facts is not None
+    vocabulary = vocabulary_of(shards.path, shards.manifest.tokenizer.fingerprint)
+    return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label), rows_of(shards)
+
+
+def test_both_sides_are_in_the_token_set(out: Path) -> None:
+    tokens, tokenizer = open_shards(out / "encode"), load_tokenizer(out / "train_tokenizer" / "tokenizer")
+    names = tokens.manifest.languages
+    found = {}
+    for row in rows_of(tokens):
+        language = [names[code] for code in row["target_language"].tolist()]
+        found[tokenizer.decode(row["token_ids"])] = (tokenizer.decode(row["target_ids"]), language)
+    wanted = {sentence(number, 0): (german(number), ["de"]) for number in range(PAIRS)}
+    wanted |= {f"thing {number}": (f"name {number}", ["en"]) for number in range(80)}
+    assert {text: found[text] for text in wanted} == wanted
+    assert sum(pair == ("", []) for pair in found.values()) == len(found) - len(wanted) > 50
+
+
+def test_translation_lm_reads_every_pair(out: Path) -> None:
+    objective, examples = objective_of(out, "translation_lm")
+    assert len(examples) > 2 * 0.8 * (PAIRS + 80)
+    names = open_shards(out / "encode").manifest.languages
+    tokenizer = load_tokenizer(out / "train_tokenizer" / "tokenizer")
+    languages = set()
+    for example in list(examples)[:60]:
+        first, _ = objective.segments_of(objective.uncorrupt(example), example)
+        languages.add(names[int(example["languages"][0])])
+        shown = tokenizer.decode(first)
+        assert names[int(example["languages"][0])] == ("de" if shown.isupper() else "en")
+    assert languages == {"en", "de"}
+
+
+def test_templates_stand_around_the_sources(out: Path) -> None:
+    _, examples = objective_of(out, "text_to_text")
+    tokenizer = load_tokenizer(out / "train_tokenizer" / "tokenizer")
+    sources = {number: sentence(number, 0) for number in range(PAIRS)}
+    assert set(examples.columns["task"].values.tolist()) == {0, 1}
+    whole = 0
+    for example in examples:
+        shown, target = tokenizer.decode(example["input_ids"]), tokenizer.decode(example["target_ids"])
+        if example["task"][0]:
+            number = target.removeprefix("name ").removesuffix("</s>")
+            assert shown == f"Name thing {number}:</s>"
+        else:
+            number = next(number for number in range(PAIRS) if target == german(number) + "</s>")
+            assert f"Translate from English to German: {sources[number]}</s>".startswith(shown.removesuffix("</s>"))
+            whole += shown.endswith(f"{sources[number]}</s>")
+        assert len(example["input_ids"]) <= 40
+    assert whole > 50
+
+
+@pytest.mark.parametrize("label", ["translation_lm", "text_to_text", "next_sentence_prediction",
+                                   "sentence_order_prediction", "sentence_comparison", "mixture"])  # fmt: skip
+def test_every_example_is_restored_to_its_sample(out: Path, label: str) -> None:
+    objective, _ = objective_of(out, label)
+    for split in ("train", "heldout"):
+        line = validate(out / "corrupt" / label / split, out / "group" / objective.grouping.label / split)
+        assert "examples restored" in line
+
+
+def test_three_tasks_give_the_same_bytes(recipe: Path, out: Path, tmp_path: Path) -> None:
+    assert (
+        main(["--config", str(recipe), f"output={tmp_path / 'again'}", "executor.tasks=3", "executor.workers=1"]) == 0
+    )
+    for stage in ("encode", "group", "corrupt"):
+        mine, theirs = tree(tmp_path / "again" / stage), tree(out / stage)
+        assert sorted(mine) == sorted(theirs)
+        assert [name for name in mine if mine[name] != theirs[name]] == []
+
+
+def test_mixed_rows_fill_their_input(out: Path) -> None:
+    objective, examples = objective_of(out, "mixture")
+    ids, lengths = examples.columns["input_ids"], examples.columns["input_ids"].lengths
+    assert set(examples.fixed["part"].tolist()) == {0, 1}
+    assert (lengths == 40).sum() >= len(lengths) - len(open_shards(out / "corrupt/mixture/train").manifest.shards)
+    assert set(ids.values[ids.offsets[:-1]].tolist()) == {objective.vocabulary.modes[mode] for mode in "RX"}
