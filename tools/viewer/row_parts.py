@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.example import Row
 from tools.viewer.masked_parts import prediction_parts, prefix_of, sheets_beside_labels
 from tools.viewer.pieces import PLAIN, Mark, Pieces
-from tools.viewer.traces import Trace, sentinel_spans, trace_noise
+from tools.viewer.traces import Trace, has_noise, sentinel_spans, trace_noise
 from tools.viewer.view import Cell, Passage, Role, Sheet, Token
 
 __all__ = ["RowReader"]
@@ -45,11 +45,15 @@ class RowReader:
             return self._labels(row)
         if "prediction_order" in columns:
             return prediction_parts(self, row, self._markers(row))
+        if "target_start" in columns:
+            return self._labels(_fragment_as_labels(row))
         split = self._input_and_target(row)
         if split is not None and np.isin(split[0], self.pieces.vocabulary.sentinels).any():
             return self._sentinels(*split)
-        if "target_ids" in columns:
+        if "target_ids" in columns and has_noise(columns):
             return self._noise(row)
+        if "target_ids" in columns:
+            return [self.passage(title, columns[f"{title}_ids"]) for title in ("input", "target")]
         return self._plain(row)
 
     def _input_and_target(self, row: Row) -> tuple[Ints, Ints] | None:
@@ -193,7 +197,7 @@ class RowReader:
             return Mark("infilled", -1 - place, f"stands for {span} tokens")
         if trace.order:
             return Mark("sentence", int(trace.sentence[place]), f"place {place} in the original")
-        if place < trace.rotation:
+        if place < trace.rotation or place in trace.shuffled:
             return Mark("moved", 0, f"place {place} in the original")
         return Mark("plain", 0, f"place {place} in the original")
 
@@ -236,3 +240,10 @@ class RowReader:
             rows.append((self.cell(ids[place : place + 1], Mark("infilled", number)), self.cell(around[0]), taken,
                          self.cell(around[1])))  # fmt: skip
         return rows
+
+
+def _fragment_as_labels(row: Row) -> Row:
+    """A fragment that stands from `target_start` on, as labels at their places."""
+    target = row.columns["target_ids"]
+    places = int(row.columns["target_start"][0]) + np.arange(len(target))
+    return Row(row.fixed, {"input_ids": row.columns["input_ids"], "label_positions": places, "label_ids": target})

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Trace", "sentinel_spans", "trace_noise"]
+__all__ = ["Trace", "has_noise", "sentinel_spans", "trace_noise"]
 
 Ints = NDArray[np.int64]
+_NOISE: Final = ("sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts")
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Trace:
         order: original numbers of the sentences in the order of the input; empty where they were not reordered.
         sentence: number of the original sentence of each original token; empty where unknown.
         rotation: original tokens that were moved from the front to the end.
+        shuffled: places in the original of the tokens that a shuffle moved.
     """
 
     origin: Ints
@@ -31,6 +33,12 @@ class Trace:
     order: list[int] = field(default_factory=list)
     sentence: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     rotation: int = 0
+    shuffled: frozenset[int] = frozenset()
+
+
+def has_noise(columns: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether the columns record noise that leads from a target back to its input."""
+    return any(name.endswith(_NOISE) for name in columns)
 
 
 def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
@@ -50,7 +58,10 @@ def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
         elif name.endswith("rotation"):
             trace.rotation = int(noise[0])
             trace.origin = np.roll(trace.origin, -trace.rotation)
-        elif name.endswith(("token_order", "kept_positions")):
+        elif name.endswith("token_order"):
+            trace.shuffled = frozenset(trace.origin[noise][noise != np.arange(len(noise))].tolist())
+            trace.origin = trace.origin[noise]
+        elif name.endswith("kept_positions"):
             trace.origin = trace.origin[noise]
         elif name.endswith("span_starts") and "target_ids" in columns:
             _cut(trace, noise, columns[name.removesuffix("starts") + "lengths"].astype(np.int64))

@@ -33,7 +33,8 @@ def test_noise_by_hand():
     trace = trace_noise(columns, 4)
     assert trace.origin.tolist() == [1, -1, -2, 0]
     assert [span.tolist() for span in trace.spans] == [[2, 3], []]
-    assert trace_noise({"token_order": np.array([2, 0, 1])}, 3).origin.tolist() == [2, 0, 1]
+    shuffled = trace_noise({"token_order": np.array([2, 1, 0])}, 3)
+    assert (shuffled.origin.tolist(), shuffled.shuffled) == ([2, 1, 0], {0, 2})
     assert trace_noise({"kept_positions": np.array([0, 2])}, 3).origin.tolist() == [0, 2]
 
 
