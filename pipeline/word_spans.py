@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.discrete_laws import inverse_cdf
 from pipeline.example import Ragged
 from pipeline.kernels import draw, offsets_of, permute, running, skip_words, within
 from pipeline.seeding import LENGTHS, POSITIONS
-from pipeline.span_lengths import lengths_of
 from pipeline.weaving import IdSet, span_places
 
 __all__ = ["Words", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
@@ -61,10 +61,8 @@ def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
     if special.meets(ids.values):
         marks = special.mask(ids.values)
         breaks[1:] |= marks
-        opens &= ~marks
-        text = ~marks
         bounds = np.flatnonzero(opens | breaks[:-1] | marks)
-        is_word = text[bounds]
+        is_word = ~marks[bounds]
     else:
         bounds = np.flatnonzero(opens | breaks[:-1])
         is_word = np.ones(len(bounds), dtype=np.bool_)
@@ -87,7 +85,7 @@ def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | 
         keys: one key a row.
         words: the words.
         budgets: tokens to take in each row, at most as many as its words have.
-        thresholds: table of `pipeline.span_lengths` for the words of a span; None: one.
+        thresholds: table of `pipeline.discrete_laws` for the words of a span; None: one.
 
     Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
     """
@@ -142,7 +140,7 @@ def _next_fitting(words: Words, queue: Int64, taken: Bool, left: Int64, places: 
 
 def _drawn(keys: UInt64, tries: Int64, thresholds: UInt64) -> Int64:
     """The number of words that the try of that number draws."""
-    return lengths_of(draw(skip_words(keys, tries), LENGTHS, np.ones_like(tries)), thresholds)
+    return inverse_cdf(draw(skip_words(keys, tries), LENGTHS, np.ones_like(tries)), thresholds)
 
 
 def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, left: Int64) -> Int64:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.discrete_laws import frequency_thresholds, inverse_cdf
 from pipeline.example import Ragged
 from pipeline.kernels import draw, reorder, roles
 from pipeline.masked_block import MaskedBlock, MaskedOptions
@@ -19,7 +19,7 @@ from pipeline.rates import MILLION, Rate
 from pipeline.seeding import ORDERS, ROLES, below
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["ReplacedTokenDetection", "unigram_thresholds"]
+__all__ = ["ReplacedTokenDetection"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
@@ -88,8 +88,7 @@ class ReplacedTokenDetection(MaskedBlock):
         return roles(keys, original, mask=self.mask, replaceable=replaceable, mask_ppm=0, random_ppm=MILLION)
 
     def _by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        word = draw(keys, ROLES, original.lengths) >> np.uint64(32)
-        index = np.searchsorted(self._thresholds, word, side="right")
+        index = inverse_cdf(draw(keys, ROLES, original.lengths), self._thresholds)
         return self.vocabulary.replaceable[index].astype(original.values.dtype)
 
     def _shuffled(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
@@ -110,16 +109,4 @@ class ReplacedTokenDetection(MaskedBlock):
             raise self.refuse_options(
                 "replacement: unigram needs encode/token_counts.arrow above the samples; run the stage encode first"
             )
-        return unigram_thresholds(counts[self.vocabulary.replaceable])
-
-
-def unigram_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
-    """Frequencies as 32-bit thresholds: a 32-bit word u means the entry at the number of thresholds <= u.
-
-    The thresholds are floor(2**32 x cumulative count / total) in exact integers, without the last one; a count of 0
-    counts as 1.
-
-    Example: counts 3, 0, 4 have the cumulative counts 3, 4, 8: thresholds 3 x 2**29 and 2**31.
-    """
-    cumulative = list(accumulate(max(1, count) for count in counts.tolist()))
-    return np.array([(count << 32) // cumulative[-1] for count in cumulative[:-1]], dtype=np.uint64)
+        return frequency_thresholds(counts[self.vocabulary.replaceable])

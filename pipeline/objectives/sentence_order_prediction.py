@@ -10,12 +10,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.discrete_laws import reciprocal_thresholds
 from pipeline.example import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
 from pipeline.masked_pair import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
 from pipeline.rates import Rate
 from pipeline.seeding import LABELS, below, words
-from pipeline.span_lengths import reciprocal_thresholds
 from pipeline.vocabulary import Vocabulary
 from pipeline.weaving import scalars
 from pipeline.word_spans import find_words, take_words, taken_tokens

@@ -11,10 +11,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.discrete_laws import geometric_thresholds
 from pipeline.example import Feature, Ragged, SampleBatch
 from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, RoleOptions, Separator
 from pipeline.rates import Rate, parts_per_million
-from pipeline.span_lengths import geometric_thresholds
 from pipeline.vocabulary import Vocabulary
 from pipeline.word_spans import deciders, find_words, openings, take_words, taken_tokens
 

@@ -11,12 +11,13 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.discrete_laws import poisson_thresholds
 from pipeline.example import Feature, Ragged
 from pipeline.kernels import choose, offsets_of, permute, roles, rows_of, running
 from pipeline.objectives import Draws
 from pipeline.rates import MeanLength, Rate, count, parts_per_million, thousandths
 from pipeline.seeding import ORDERS, SLOTS
-from pipeline.span_lengths import lengths_until, merged, poisson_thresholds
+from pipeline.span_lengths import lengths_until, merged
 from pipeline.vocabulary import Vocabulary
 from pipeline.weaving import span_mask, starts_in_rows, weave
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.discrete_laws import geometric_thresholds
 from pipeline.example import Ragged
 from pipeline.seeding import mix
-from pipeline.span_lengths import geometric_thresholds, lengths_of, lengths_until, merged
+from pipeline.span_lengths import lengths_until, merged
 from pipeline.weaving import IdSet, span_places
 from pipeline.word_spans import Words, deciders, find_words, openings, take_words, taken_tokens
 from tests.pipeline.corruption_cases import SEP, vocabulary
@@ -94,16 +94,6 @@ def test_lengths_do_not_depend_on_how_many_are_drawn_at_first() -> None:
     assert first.offsets.tolist() == second.offsets.tolist()
     assert [int(first[row].sum()) for row in range(200)] == totals.tolist()
     assert (first.values >= 1).all()
-
-
-@pytest.mark.parametrize(("success", "longest"), [(1_000_000, 10), (200_000, 1), (50_000, 40)])
-def test_tables_at_their_ends(success: int, longest: int) -> None:
-    """Certain success means single words; a table longer than is compared one by one gives the same as a search."""
-    table = geometric_thresholds(success, longest)
-    words = mix(np.arange(5000, dtype=np.uint64))
-    expected = [sum(bound <= word >> 32 for bound in table.tolist()) for word in words.tolist()]
-    assert lengths_of(words, table).tolist() == expected
-    assert max(expected) <= (1 if success == 1_000_000 else longest)
 
 
 def test_merging_keeps_the_sum() -> None:

@@ -8,10 +8,10 @@ from math import floor, sqrt
 import numpy as np
 import pytest
 
+from pipeline.discrete_laws import geometric_thresholds, inverse_cdf
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.seeding import kernel_keys
-from pipeline.span_lengths import geometric_thresholds, lengths_of, reciprocal_thresholds
 from pipeline.weaving import IdSet
 from pipeline.word_spans import find_words, take_words
 from tests.pipeline.corruption_cases import (
@@ -79,21 +79,12 @@ def test_law_of_lengths() -> None:
     assert thresholds.tolist() == slow_thresholds(Fraction(1, 5), 10)
     shares = np.array([0.2 * 0.8 ** (length - 1) for length in range(1, 11)])
     shares /= shares.sum()
-    lengths = lengths_of(np.array(drawn(np.uint64(7), 2, 200_000), np.uint64), thresholds)
+    lengths = inverse_cdf(np.array(drawn(np.uint64(7), 2, 200_000), np.uint64), thresholds)
     mean = float(shares @ np.arange(1, 11))
     spread = sqrt(float(shares @ (np.arange(1, 11) - mean) ** 2))
     assert abs(mean - 3.797) < 0.001
     assert abs(lengths.mean() - mean) < 5 * spread / sqrt(200_000)
     assert chi_square_is_plausible(np.bincount(lengths, minlength=11)[1:], 200_000 * shares, 9)
-
-
-def test_law_of_reciprocal_weights() -> None:
-    thresholds = reciprocal_thresholds(5)
-    shares = np.array([1 / length for length in range(1, 6)])
-    shares /= shares.sum()
-    assert abs(float(shares @ np.arange(1, 6)) - 2.190) < 0.001
-    lengths = lengths_of(np.array(drawn(np.uint64(8), 2, 100_000), np.uint64), thresholds)
-    assert chi_square_is_plausible(np.bincount(lengths, minlength=6)[1:], 100_000 * shares, 4)
 
 
 def test_the_first_span_starts_anywhere() -> None:

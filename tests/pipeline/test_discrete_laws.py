@@ -1,0 +1,50 @@
+"""Integer tables of discrete laws: exact thresholds, and what words mean at them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from pipeline.discrete_laws import frequency_thresholds, geometric_thresholds, inverse_cdf, reciprocal_thresholds
+from pipeline.seeding import mix
+from tests.pipeline.corruption_cases import chi_square_is_plausible
+
+WORDS = mix(np.arange(100_000, dtype=np.uint64))
+
+
+@pytest.mark.parametrize(("success", "longest"), [(1_000_000, 10), (200_000, 1), (50_000, 40)])
+def test_tables_at_their_ends(success: int, longest: int) -> None:
+    """Certain success means single words; a table longer than is compared one by one gives the same as a search."""
+    table = geometric_thresholds(success, longest)
+    words = mix(np.arange(5000, dtype=np.uint64))
+    expected = [sum(bound <= word >> 32 for bound in table.tolist()) for word in words.tolist()]
+    assert inverse_cdf(words, table).tolist() == expected
+    assert max(expected) <= (1 if success == 1_000_000 else longest)
+
+
+@pytest.mark.parametrize("entries", [3, 40])
+def test_a_word_at_a_threshold_reaches_it(entries: int) -> None:
+    """One below does not; both ways of looking up agree."""
+    table = frequency_thresholds(np.arange(1, entries + 1))
+    at = table << np.uint64(32)
+    assert inverse_cdf(at, table).tolist() == list(range(1, entries))
+    assert inverse_cdf(at - np.uint64(1), table).tolist() == list(range(entries - 1))
+
+
+def test_law_of_reciprocal_weights() -> None:
+    thresholds = reciprocal_thresholds(5)
+    shares = np.array([1 / length for length in range(1, 6)])
+    shares /= shares.sum()
+    assert abs(float(shares @ np.arange(1, 6)) - 2.190) < 0.001
+    lengths = inverse_cdf(WORDS, thresholds)
+    assert chi_square_is_plausible(np.bincount(lengths, minlength=6)[1:], 100_000 * shares, 4)
+
+
+def test_thresholds_of_frequencies_are_exact() -> None:
+    assert frequency_thresholds(np.array([3, 0, 4], np.uint64)).tolist() == [3 * 2**29, 2**31]
+    counts, total = np.array([2**50, 1, 2**50], np.uint64), 2**51 + 1
+    expected = [floor(Fraction(2**50, total) * 2**32), floor(Fraction(2**50 + 1, total) * 2**32)]
+    assert frequency_thresholds(counts).tolist() == expected
