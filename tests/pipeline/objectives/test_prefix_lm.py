@@ -96,12 +96,15 @@ def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], 
 
 
 def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
-    mode = WORDS.modes["S"]
-    text = list(range(200, 208))
-    (sides,) = variants_of(wide("prefix_lm", WORDS, mode="S", **TWO_SIDES), text, count=1)
-    (whole,) = variants_of(wide("prefix_lm", WORDS, mode="S"), text, count=1)
-    assert sides["input_ids"][0] == whole["input_ids"][0] == mode
-    assert len(sides["input_ids"]) - 1 == int(whole["prefix_length"][0])
+    mode, text = WORDS.modes["S"], list(range(200, 208))
+    for options in ({}, TWO_SIDES):
+        (plain,) = variants_of(wide("prefix_lm", WORDS, **options), text, count=1)
+        (moded,) = variants_of(wide("prefix_lm", WORDS, mode="S", **options), text, count=1)
+        assert moded["input_ids"].tolist() == [mode, *plain["input_ids"].tolist()]
+        if options:
+            assert moded["target_ids"].tolist() == plain["target_ids"].tolist()
+        else:
+            assert moded["prefix_length"].tolist() == [plain["prefix_length"][0] + 1]
 
 
 def test_document_starts_in_the_row() -> None:
