@@ -26,7 +26,11 @@ Int64: TypeAlias = NDArray[np.int64]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
           "prefix_length")  # fmt: skip
-_DECISIVE = {"attention": "which places a place may read", "prediction_order": "which places are predicted, and when"}
+_DECISIVE = {
+    "attention": "which places a place may read",
+    "prediction_order": "which places are predicted, and when",
+    "target_start": "at which position the decoder begins",
+}
 """Columns without a rule that a model may not overlook: it would learn another objective."""
 
 

@@ -183,6 +183,7 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
         (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
         (("encoder", ["input_ids", "label_positions", "label_ids", "attention"], SPECIAL), {}, "column attention"),
         (("encoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
+        (("encoder", ["input_ids", "target_ids", "target_start"], SPECIAL), {}, "column target_start"),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
         (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
     ],
