@@ -33,6 +33,7 @@ __all__ = [
     "SingleRow",
     "choose_tokens",
     "hide",
+    "labels_put_back",
     "maskable_tokens",
 ]
 
@@ -214,9 +215,27 @@ class MaskedBlock(SingleRow):
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
         """Put the labels back."""
-        original = example["input_ids"].copy()
-        original[example["label_positions"]] = example["label_ids"]
-        return original
+        try:
+            return labels_put_back(example)
+        except ValueError as error:
+            raise ValueError(f"objective '{self.label}': {error}") from error
+
+
+def labels_put_back(example: Example) -> NDArray[Any]:
+    """`input_ids` of one row with `label_ids` at `label_positions`, a fresh array.
+
+    Raises:
+        ValueError: the columns contradict each other.
+    """
+    original, positions, labels = (example[feature.name] for feature in MASKED_FEATURES)
+    places = positions.astype(np.int64)
+    if len(places) != len(labels) or len(places) == 0:
+        raise ValueError(f"{len(places)} label_positions and {len(labels)} label_ids; expected as many, at least one")
+    if places[-1] >= len(original) or (np.diff(places) < 1).any():
+        raise ValueError(f"label_positions {places.tolist()} do not rise inside a row of {len(original)} tokens")
+    original = original.copy()
+    original[places] = labels
+    return original
 
 
 def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Callable[[Int64], Int64]) -> Ragged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Feature, Ragged, SampleBatch
+from pipeline.example import Example, Feature, Ragged, SampleBatch
 from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, MaskedOptions
 from pipeline.rates import Rate, count, parts_per_million
 from pipeline.seeding import CROPS, below, words
@@ -68,3 +68,11 @@ class CorrectiveLM(MaskedBlock):
         left_out = count(lengths, self._crop, lengths - 1)
         start = below(words(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
         return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - left_out, np.uint16)}
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; a crop that does not lie inside the content is an error."""
+        original = super().uncorrupt(example)
+        start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2
+        if not 1 <= length <= content - start:
+            raise ValueError(f"objective '{self.label}': a crop of {length} tokens from {start} of {content}")
+        return original

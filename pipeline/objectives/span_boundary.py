@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,11 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.discrete_laws import geometric_thresholds
-from pipeline.example import Feature, Ragged, SampleBatch
+from pipeline.example import Example, Feature, Ragged, SampleBatch
 from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, RoleOptions, Separator
 from pipeline.rates import Rate, parts_per_million
 from pipeline.vocabulary import Vocabulary
+from pipeline.weaving import span_places
 from pipeline.word_spans import deciders, find_words, openings, take_words, taken_tokens
 
 __all__ = ["SpanBoundary"]
@@ -87,3 +88,15 @@ class SpanBoundary(MaskedBlock):
         lengths = np.diff(first, append=len(places)).astype(np.uint16)
         offsets = np.searchsorted(first, positions.offsets)
         return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; spans that are not their runs are an error."""
+        starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
+        original = super().uncorrupt(example)
+        fits = len(starts) == len(lengths)
+        if not fits or not np.array_equal(span_places(starts, lengths), example["label_positions"]):
+            raise ValueError(
+                f"objective '{self.label}': spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the "
+                f"labels {example['label_positions'].tolist()}"
+            )
+        return original

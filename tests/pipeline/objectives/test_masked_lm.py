@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
+from pipeline.example import Example
 from pipeline.objectives import Skip, build_objective
 from pipeline.seeding import LABELS, POSITIONS, ROLES, kernel_keys, words
 from tests.pipeline.corruption_cases import (
@@ -191,3 +192,19 @@ def test_prefixes_end_anywhere_with_content_on_both_sides() -> None:
 def test_other_modes_have_no_prefix(attention: str) -> None:
     examples = corrupt(wide("masked_lm", WORDS, attention=attention), samples([1, 9], WORDS))
     assert [example["prefix_length"].tolist() for example in examples] == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("positions", "labels", "message"),
+    [
+        ([1, 5], [300, 301], "do not rise inside"),
+        ([2, 2], [300, 301], "do not rise inside"),
+        ([2, 1], [300, 301], "do not rise inside"),
+        ([1], [300, 301], "1 label_positions and 2"),
+        ([], [], "at least one"),
+    ],
+)
+def test_labels_that_contradict_the_row_are_refused(positions: list[int], labels: list[int], message: str) -> None:
+    columns = {"input_ids": np.array([1, 3, 3, 302, 2]), "label_positions": np.array(positions, np.uint16)}
+    with pytest.raises(ValueError, match=f"'masked_lm'.*{message}"):
+        wide("masked_lm", WORDS).uncorrupt(Example({}, {**columns, "label_ids": np.array(labels)}))

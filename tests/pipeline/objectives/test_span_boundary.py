@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.discrete_laws import geometric_thresholds, inverse_cdf
 from pipeline.errors import ConfigurationError
+from pipeline.example import Example
 from pipeline.objectives import build_objective
 from pipeline.seeding import kernel_keys
 from pipeline.weaving import IdSet
@@ -143,3 +144,12 @@ def test_worked_example() -> None:
 def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         build_objective({"name": "span_boundary", **options}, WORDS)
+
+
+@pytest.mark.parametrize(("starts", "lengths"), [([1], [2]), ([1, 4], [2, 1]), ([1, 3], [2]), ([], [])])
+def test_spans_that_are_not_the_labels_are_refused(starts: list[int], lengths: list[int]) -> None:
+    columns = {"input_ids": [1, 3, 3, 300, 301, 3, 2], "label_positions": [1, 2, 5], "label_ids": [302, 303, 304],
+               "span_starts": starts, "span_lengths": lengths}  # fmt: skip
+    example = Example({}, {name: np.array(values, np.uint16) for name, values in columns.items()})
+    with pytest.raises(ValueError, match="do not cover the labels"):
+        wide("span_boundary", WORDS).uncorrupt(example)
