@@ -100,9 +100,10 @@ def _features(name: str) -> str:
     """Features of the defaults, then those that other options of the examples add."""
     words = Words(EVERY_WORD)
     shown = [_default(name), *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name))]
-    found = {feature.name: feature for objective in reversed(shown) for feature in reversed(objective.features)}
+    found = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
+    order = dict.fromkeys(feature.name for objective in shown for feature in objective.features)
     rows = ["| feature | type | meaning |", "|---|---|---|"]
-    for feature in sorted(found.values(), key=lambda one: one.name not in {f.name for f in shown[0].features}):
+    for feature in (found[name] for name in order):
         shape = "one value" if feature.rank == 0 else "list"
         meaning = feature.description.replace("<", "&lt;").replace("|", "\\|")
         rows.append(f"| `{feature.name}` | {feature.dtype}, {shape} | {meaning} |")
