@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from pipeline.errors import IntegrityError, StorageError
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
+from pipeline.shards.shard_table import (
+    ShardFacts,
+    ShardTable,
+    numbers_of,
+    paths_of,
+    plain_shards,
+    relative_path,
+    to_shards,
+)
 
 __all__ = [
     "BLOCK_LIMIT",
@@ -117,13 +135,6 @@ class Totals(_Strict):
     skipped: dict[str, int] = Field(default_factory=dict)
 
 
-def _relative(path: str) -> str:
-    """A relative POSIX path that stays inside its folder."""
-    if not re.fullmatch(r"[^\\:\x00-\x1f]+", path) or any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError(f"path {path!r} must be relative, without '..', scheme or backslash")
-    return path
-
-
 class IndexFacts(_Strict):
     """The index file."""
 
@@ -131,19 +142,7 @@ class IndexFacts(_Strict):
     sha256: str
     bytes: int = _Count
 
-    _path = field_validator("path")(_relative)
-
-
-class ShardFacts(_Strict):
-    """One shard file."""
-
-    path: str
-    bytes: int = _Count
-    sha256: str
-    blocks: int = _Count
-    rows: int = _Count
-
-    _path = field_validator("path")(_relative)
+    _path = field_validator("path")(relative_path)
 
 
 class Parent(_Strict):
@@ -183,7 +182,8 @@ class Manifest(_Strict):
     compression: Compression
     totals: Totals
     index: IndexFacts
-    shards: tuple[ShardFacts, ...]
+    shards: Annotated[Sequence[ShardFacts], PlainValidator(to_shards), PlainSerializer(plain_shards)]
+    """In order; from 10^5 shards on they stand in a file of their own."""
     parents: tuple[Parent, ...] = ()
     code: Code
     config: dict[str, Any] = Field(default_factory=dict)
@@ -199,13 +199,20 @@ class Manifest(_Strict):
 
     @model_validator(mode="after")
     def _sums(self) -> Manifest:
+        if len(self.shards) != self.totals.shards:
+            raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed")
+        if not isinstance(self.shards, ShardTable):
+            self._add_up()
+        return self
+
+    def _add_up(self) -> None:
+        """Compare the sums over the shards with the totals."""
         for key, total in (("rows", self.totals.samples), ("blocks", self.totals.blocks), ("bytes", self.totals.bytes)):
-            found = sum(getattr(shard, key) for shard in self.shards)
+            found = int(numbers_of(self.shards, key).sum(dtype=object))
             if found != total:
                 raise ValueError(f"the shards have {found} {key}, totals say {total}")
-        if len(self.shards) != self.totals.shards or len({shard.path for shard in self.shards}) != len(self.shards):
-            raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed, or one twice")
-        return self
+        if len(set(paths_of(self.shards))) != len(self.shards):
+            raise ValueError(f"{len(self.shards)} shards are listed, one twice")
 
     @cached_property
     def specs(self) -> tuple[ColumnSpec, ...]:
@@ -219,7 +226,8 @@ class Manifest(_Strict):
         keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
         parts: dict[str, Any] = {key: facts[key] for key in keys}
         parts["counts"] = [facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")]
-        parts["shards"] = [shard.sha256 for shard in self.shards]
+        table = isinstance(self.shards, ShardTable)
+        parts["shards"] = facts["shards"]["sha256"] if table else [shard.sha256 for shard in self.shards]
         parts["index"] = self.index.sha256
         return canonical_sha256(parts)
 
@@ -247,6 +255,12 @@ class Manifest(_Strict):
         checksum = plain.pop("checksum", "")
         if checksum != canonical_sha256(plain):
             raise ManifestError(f"{path}: checksum differs: the manifest was changed after it was written; rebuild it")
+        if isinstance(manifest.shards, ShardTable):
+            manifest = manifest.model_copy(update={"shards": manifest.shards.loaded(path.parent)})
+            try:
+                manifest._add_up()
+            except ValueError as error:
+                raise ManifestError(f"{path}: {error}") from error
         return manifest
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pydantic import ValidationError
 
@@ -17,8 +17,12 @@ from pipeline.shards.errors import ManifestError
 from pipeline.shards.index import write_index
 from pipeline.shards.manifest import FORMAT, Manifest, canonical_sha256, first_problem
 from pipeline.shards.shard import ShardInfo
+from pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
 __all__ = ["Outputs", "manifest_text", "write_manifest"]
+
+_MOST_LISTED: Final = 100_000
+"""From so many shards on their list is a file beside the manifest."""
 
 
 class Outputs(Protocol):
@@ -71,6 +75,10 @@ def write_manifest(
     with output.file(str(prefix / "index.arrow")) as path:
         write_index(path, shards)
         raw = path.read_bytes()
+    listed: Any = [_shard_facts(shard) for shard in shards]
+    if len(listed) >= _MOST_LISTED:
+        with output.file(str(prefix / SHARDS_FILE)) as path:
+            listed = plain_shards(write_shards_file(path, listed))
     facts = {
         **fields,
         "format": FORMAT,
@@ -88,7 +96,7 @@ def write_manifest(
         "compression": {"codec": codec, "level": level if codec == "zstd" else None},
         "totals": {**(totals or {}), **_totals(shards)},
         "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
-        "shards": [_shard_facts(shard) for shard in shards],
+        "shards": listed,
         "code": {"package_version": version("clozeline")},
     }
     manifest = _validated(facts, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ from pipeline.shards.index import BlockIndex, read_index
 from pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from pipeline.shards.reader import ShardSet
+from pipeline.shards.shard_table import SHARDS_FILE, numbers_of, paths_of
 from pipeline.shards.store import ObjectMissingError, RemoteStore, StoreOptions, as_url
 
 __all__ = ["open_shards"]
@@ -48,7 +50,7 @@ def open_shards(
     quarantine = Quarantine()
     if overlay.exists():
         quarantine = read_quarantine(str(overlay), overlay.read_bytes(), manifest, index)
-    folders = {shard.path.rpartition("/")[0] for shard in manifest.shards}
+    folders = _folders(manifest)
     sizes = {folder: _listing(path.parent / folder) for folder in folders}
     _check_files(str(path.parent), manifest, sizes, _unneeded(manifest, index, quarantine))
     shards = ShardSet(path, manifest, index, quarantine)
@@ -108,6 +110,8 @@ def _with_copies(store: RemoteStore, folder: Path, options: StoreOptions) -> Sha
         raise ManifestError(f"{store.url('manifest.json')}: {len(raw)} bytes, a manifest has at most {SIZE_LIMIT}")
     path = folder / "manifest.json"
     path.write_bytes(raw)
+    if isinstance(json.loads(raw).get("shards"), dict):
+        (folder / SHARDS_FILE).write_bytes(store.read(SHARDS_FILE))
     manifest = Manifest.load(path)
     index_path = folder / "index.arrow"
     index_path.write_bytes(store.read(manifest.index.path))
@@ -117,7 +121,7 @@ def _with_copies(store: RemoteStore, folder: Path, options: StoreOptions) -> Sha
     with contextlib.suppress(ObjectMissingError):
         overlay = store.read(QUARANTINE)
         quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest, index)
-    sizes = {parent: store.sizes(parent) for parent in {shard.path.rpartition("/")[0] for shard in manifest.shards}}
+    sizes = {parent: store.sizes(parent) for parent in _folders(manifest)}
     known = {parent: found for parent, found in sizes.items() if found is not None}
     if len(known) == len(sizes):
         _check_files(store.base, manifest, known, _unneeded(manifest, index, quarantine))
@@ -138,9 +142,7 @@ def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
     shards = manifest.shards
     if len(index) != manifest.totals.blocks or (len(index) and int(index.shard.max()) >= len(shards)):
         raise ManifestError(f"{path}: expected {manifest.totals.blocks} blocks in {len(shards)} shards, index differs")
-    counts = np.array([shard.blocks for shard in shards], np.int64)
-    rows = np.array([shard.rows for shard in shards], np.int64)
-    sizes = np.array([shard.bytes for shard in shards], np.int64)
+    counts, rows, sizes = (numbers_of(shards, name) for name in ("blocks", "rows", "bytes"))
     ordered = np.repeat(np.arange(len(shards)), counts)
     numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
     if (index.shard != ordered).any() or (index.block != numbers).any():
@@ -161,15 +163,20 @@ def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
 
 def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, int]], unneeded: set[int]) -> None:
     """Every shard must be there with its size; one listing a folder, whatever the number of files."""
-    for number, shard in enumerate(manifest.shards):
+    sizes = numbers_of(manifest.shards, "bytes").tolist()
+    for number, (path, size) in enumerate(zip(paths_of(manifest.shards), sizes, strict=True)):
         if number in unneeded:
             continue
-        parent, _, name = shard.path.rpartition("/")
+        parent, _, name = path.rpartition("/")
         found = listings[parent].get(name)
         if found is None:
-            raise ManifestError(f"{base}/{shard.path}: the manifest names this shard, but there is no such file")
-        if found != shard.bytes:
-            raise ManifestError(f"{base}/{shard.path}: expected {shard.bytes} bytes, got {found}; copy it again")
+            raise ManifestError(f"{base}/{path}: the manifest names this shard, but there is no such file")
+        if found != size:
+            raise ManifestError(f"{base}/{path}: expected {size} bytes, got {found}; copy it again")
+
+
+def _folders(manifest: Manifest) -> set[str]:
+    return {path.rpartition("/")[0] for path in paths_of(manifest.shards)}
 
 
 def _listing(folder: Path) -> dict[str, int]:
