@@ -1,19 +1,54 @@
-"""A file that is one document: decompressed within bounds, and decoded."""
+"""Files that are one document each: decompressed within bounds, decoded, never cut."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
+
+from pydantic.dataclasses import dataclass
 
 from pipeline.charset import decode
+from pipeline.config import STRICT
 from pipeline.document import FLAG_TRUNCATED_SOURCE
-from pipeline.readers import Counted
+from pipeline.readers import Counted, Item, Record
 from pipeline.recipe import Limits
 from pipeline.streams import REASONS, Damage, decompress, detect_codec
 
-__all__ = ["WHOLE_FILE_REASONS", "read_whole"]
+__all__ = ["WholeFile", "read_whole"]
 
-WHOLE_FILE_REASONS: Final = (*REASONS, "charset", "too_large")
+_REASONS: Final = (*REASONS, "charset", "too_large")
+
+
+class WholeFile:
+    """A reader whose one record is the file. A subclass says what the file holds."""
+
+    kind: ClassVar[str]
+    """kind of the locator, part of the document uid"""
+    markup: ClassVar[bool]
+    """whether it is HTML, whose `<meta>` may name the encoding"""
+    reasons: ClassVar[tuple[str, ...]] = _REASONS
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """None."""
+
+    def __init__(self, options: Options, limits: Limits) -> None:
+        self._limits = limits
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Never: a document is not cut."""
+        return False
+
+    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+        """The one record, or why there is none."""
+        found = read_whole(path, self._limits, meta=self.markup)
+        if isinstance(found, Counted):
+            yield found
+        else:
+            text, flags, size = found
+            yield Record(0, self.kind, size, text, markup=self.markup, flags=flags)
 
 
 def read_whole(path: Path, limits: Limits, *, meta: bool) -> tuple[str, int, int] | Counted:

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final
 
-import pyarrow as pa
 import pyarrow.parquet
-from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
-from pipeline.readers import Counted, Item
-from pipeline.recipe import Limits
-from pipeline.record_fields import FIELD_REASONS, FieldOptions, record_of
+from pipeline.table_file import Table, TableFile
 
 __all__ = ["Parquet"]
 
 _BATCH_ROWS: Final = 256
 
 
-class Parquet:
-    """Reads row by row, in batches; the locator is the row number."""
+class Parquet(TableFile):
+    """Reads row by row, in batches."""
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*FIELD_REASONS, "parquet_error", "schema")
+    kind: ClassVar[str] = "parquet"
+    reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("parquet")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(FieldOptions):
-        """Names of the columns."""
-
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._options = options
-
-    @staticmethod
-    def splittable(head: bytes) -> bool:
-        """Not by bytes."""
-        return False
-
-    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """All rows; a file that breaks in the middle gives the rows before."""
-        row = 0
-        try:
-            with pyarrow.parquet.ParquetFile(path) as file:
-                if self._options.text_key not in file.schema_arrow.names:
-                    yield Counted("malformed", "schema", path.stat().st_size)
-                    return
-                for batch in file.iter_batches(_BATCH_ROWS):
-                    for fields in batch.to_pylist():
-                        yield record_of(fields, self._options, "parquet", row, 1)
-                        row += 1
-        except (pa.ArrowException, OSError, ValueError):
-            yield Counted("malformed", "parquet_error", path.stat().st_size if row == 0 else 0)
+    @contextmanager
+    def table(self, path: Path) -> Iterator[Table]:
+        """Open a Parquet file."""
+        with pyarrow.parquet.ParquetFile(path) as file:
+            yield file.schema_arrow.names, file.iter_batches(_BATCH_ROWS)
