@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-__all__ = ["MILLION", "MeanLength", "Rate", "count", "kept_shares", "parts_per_million", "proportional_shares",
-           "shares", "spans", "thousandths"]  # fmt: skip
+__all__ = ["MILLION", "MeanLength", "Rate", "count", "kept_shares", "parts_per_million", "shares", "spans",
+           "task_weights", "thousandths"]  # fmt: skip
 
 Int64: TypeAlias = NDArray[np.int64]
 MILLION: Final = 1_000_000
@@ -59,28 +59,30 @@ def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
     return tuple(int(part) + (index in first) for index, part in enumerate(parts))
 
 
-def proportional_shares(
+def task_weights(
     examples: Sequence[int], cap: int, temperature: float, weights: Sequence[float] = ()
-) -> tuple[int, ...]:
-    """Rates of tasks (arXiv 1910.10683 §3.5.2): min(examples, cap) ** (1 / temperature), or the weights where given.
+) -> tuple[Fraction, ...]:
+    """Rates of tasks up to a factor: the weights, or min(examples, cap) ** (1 / temperature) (arXiv 1910.10683 §3.5.2).
 
-    Example: `proportional_shares([100, 300, 10**6], cap=400, temperature=1)` is (125000, 375000, 500000).
+    Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000, 500000).
     """
     if weights:
-        return shares(weights)
+        return tuple(Fraction(repr(weight)) for weight in weights)
     with localcontext() as context:
         context.prec = 50
         power = 1 / Decimal(repr(temperature))
-        return shares([Fraction(Decimal(min(number, cap)) ** power) for number in examples])
+        return tuple(Fraction(Decimal(min(number, cap)) ** power) for number in examples)
 
 
-def kept_shares(rates: Sequence[int], examples: Sequence[int]) -> tuple[int, ...]:
-    """Share of each task's examples to keep, so that what is kept has the rates and one task keeps all of its own.
+def kept_shares(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:
+    """Share of each task's examples to keep, in parts per million, so that what is kept has the tasks' rates.
 
-    Example: `kept_shares([500000, 500000], [100, 400])` is (1000000, 250000).
+    The task with the highest rate for its number keeps all of its own.
+
+    Example: `kept_shares([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
     """
-    wanted = [Fraction(rate, number) for rate, number in zip(rates, examples, strict=True)]
-    return tuple(int(share * MILLION / max(wanted) + Fraction(1, 2)) for share in wanted)
+    wanted = [weight / number for weight, number in zip(weights, examples, strict=True)]
+    return tuple(max(1, int(share * MILLION / max(wanted) + Fraction(1, 2))) for share in wanted)
 
 
 def _exact_rate(rate: float) -> float:

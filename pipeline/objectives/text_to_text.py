@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from pipeline.groupings import GroupingSpec, Least
 from pipeline.kernels import offsets_of
 from pipeline.mixture_parts import MOST_PARTS
 from pipeline.objectives import Draws, Frame, Objective, Skip
-from pipeline.rates import kept_shares, proportional_shares
+from pipeline.rates import kept_shares, shares, task_weights
 from pipeline.tokenizers import load_tokenizer
 from pipeline.vocabulary import Vocabulary
 from pipeline.weaving import framed, scalars, segments
@@ -124,19 +125,19 @@ class TextToText(Objective):
             Feature("task", "uint16", 0, "number of the task in the configuration"),
         )
 
+    def _weights(self) -> tuple[Fraction, ...]:
+        tasks = self.options.tasks
+        given = [task.weight for task in tasks if task.weight is not None]
+        counts = [task.examples or 1 for task in tasks]
+        return task_weights(counts, self.options.cap, self.options.temperature, given)
+
     def rates(self) -> tuple[int, ...]:
         """Share of each task among the examples in parts per million; equal ones where no numbers are given."""
-        tasks = self.options.tasks
-        examples = [task.examples or 1 for task in tasks]
-        weights = [task.weight for task in tasks if task.weight is not None]
-        return proportional_shares(examples, self.options.cap, self.options.temperature, weights)
+        return shares(self._weights())
 
     def kept(self) -> tuple[int, ...]:
         """Share of each task's pairs that are taken, in parts per million."""
-        tasks = self.options.tasks
-        if tasks[0].examples is None:
-            return kept_shares([1] * len(tasks), [1] * len(tasks))
-        return kept_shares(self.rates(), [task.examples or 1 for task in tasks])
+        return kept_shares(self._weights(), [task.examples or 1 for task in self.options.tasks])
 
     def _encoded(self, texts: list[str]) -> Ragged:
         ids: list[Any] = [[] for _ in texts]

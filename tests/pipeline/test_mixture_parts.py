@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
 from pipeline.mixture_parts import PartDraws
-from pipeline.rates import MILLION, kept_shares, proportional_shares, shares
+from pipeline.rates import MILLION, kept_shares, shares, task_weights
 from pipeline.seeding import MIXTURE, kernel_base, kernel_keys, sample_uid, word_of, words
 from tests.pipeline.corruption_cases import vocabulary, within_sigmas
 from tests.pipeline.token_rows import random_documents
@@ -128,7 +129,8 @@ def test_shares_sum_to_a_million() -> None:
 
 def test_rates_of_tasks() -> None:
     """min(examples, cap) over their sum; at temperature 2 the square roots: 10, 20, 30 of 60."""
-    assert proportional_shares([100, 300, 10**6], 400, 1.0) == (125_000, 375_000, 500_000)
-    assert proportional_shares([100, 400, 10**9], 900, 2.0) == (166_667, 333_333, 500_000)
-    assert proportional_shares([5, 5], 10, 1.0, [3.0, 1.0]) == (750_000, 250_000)
-    assert kept_shares([500_000, 500_000], [100, 400]) == (MILLION, 250_000)
+    assert shares(task_weights([100, 300, 10**6], 400, 1.0)) == (125_000, 375_000, 500_000)
+    assert shares(task_weights([100, 400, 10**9], 900, 2.0)) == (166_667, 333_333, 500_000)
+    assert shares(task_weights([5, 5], 10, 1.0, [3.0, 1.0])) == (750_000, 250_000)
+    assert kept_shares([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
+    assert kept_shares([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), "no task is left out as a whole"

@@ -1,0 +1,163 @@
+"""Mixture: each row is what its own part makes of it, and UL2's parts have their table's lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.config import to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.example import Rows
+from pipeline.objectives import Objective, Skip, build_objective
+from tests.pipeline.corruption_cases import corrupt, samples, vocabulary
+
+WORDS = vocabulary(1000)
+SPANS = {"name": "span_corruption", "input_length": 100}
+
+
+def mixture(*parts: Any, words: Any = WORDS) -> Objective:
+    return build_objective({"name": "mixture", **({"parts": list(parts)} if parts else {})}, words, "mix")
+
+
+def with_parts(rows: Rows, parts: Any) -> Rows:
+    return Rows({**rows.fixed, "part": np.asarray(parts, np.uint8)}, rows.columns)
+
+
+def test_rows_are_what_their_parts_make_of_them() -> None:
+    parts = [{**SPANS, "label": "a"}, {**SPANS, "label": "b", "mode": "X", "rate": 0.5},
+             {"name": "prefix_lm", "architecture": "encoder_decoder", "label": "c"}]  # fmt: skip
+    objective = mixture(*parts)
+    rows = samples([0, 1, 2, 5, 64, 30] * 40, WORDS)
+    rows = with_parts(rows, np.random.RandomState(3).randint(0, 3, len(rows)))
+    variants = (np.arange(len(rows)) % 3).astype(np.uint16)
+    examples, skips = objective.corrupt(rows, variants, 4)
+    for number, part in enumerate(parts):
+        alone = {key: value for key, value in part.items() if key != "label"}
+        own = build_objective(alone, WORDS, part["label"])
+        chosen = np.flatnonzero(rows.fixed["part"] == number)
+        wanted, wanted_skips = own.corrupt(rows.take(chosen), variants[chosen], 4)
+        assert skips[chosen].tolist() == wanted_skips.tolist()
+        for name, column in wanted.columns.items():
+            found = examples.columns[name].take(chosen)
+            assert found.values.tolist() == column.values.tolist()
+            assert found.offsets.tolist() == column.offsets.tolist()
+
+
+BARE = {"R1": (568, 512, 114, 28), "R2": (588, 512, 100, 11), "X1": (766, 512, 512, 128), "X2": (908, 512, 512, 57),
+        "X3": (600, 512, 92, 1), "X4": (1006, 512, 512, 8)}  # fmt: skip
+
+
+def test_the_seven_parts_of_ul2() -> None:
+    objective = mixture()
+    parts = {part.label: part for part in objective.parts}  # type: ignore[attr-defined]
+    assert list(parts) == [*BARE, "S"]
+    assert dict(objective.grouping.options)["parts"] == tuple(
+        (part.raw_length, 142_858 if label == "R1" else 142_857) for label, part in parts.items()
+    )
+    assert objective.raw_length == max(part.raw_length for part in parts.values())
+    assert [feature.name for feature in objective.features] == ["input_ids", "target_ids"]
+    for label, (raw, inputs, targets, marks) in BARE.items():
+        options = {**to_plain(parts[label].options), "mode": "none"}
+        bare = build_objective({"name": "span_corruption", **options}, WORDS)
+        example = corrupt(bare, samples([raw], WORDS)).row(0)
+        assert bare.raw_length == raw
+        assert (len(example["input_ids"]), len(example["target_ids"])) == (inputs, targets)
+        assert int(np.isin(example["input_ids"], WORDS.sentinels).sum()) == marks
+
+
+def test_rows_cut_for_their_part_fill_the_input_behind_the_mode_token() -> None:
+    objective = mixture()
+    parts = objective.parts  # type: ignore[attr-defined]
+    rows = samples([part.raw_length for part in parts for _ in range(5)], WORDS)
+    rows = with_parts(rows, np.repeat(np.arange(7), 5))
+    for example in corrupt(objective, rows):
+        label = parts[int(example.fixed["part"])].label
+        assert example["input_ids"][0] == WORDS.modes[label[0]]
+        assert max(len(example["input_ids"]), len(example["target_ids"])) <= 512
+        if label != "S":
+            assert 512 in (len(example["input_ids"]), len(example["target_ids"]))
+
+
+def test_suffixes_of_the_s_part_have_a_mean_of_a_quarter() -> None:
+    objective = mixture()
+    rows = with_parts(samples([400] * 3000, WORDS), np.full(3000, 6))
+    sizes = corrupt(objective, rows).columns["target_ids"].lengths - 1
+    assert sizes.min() >= 1
+    assert sizes.max() <= 199
+    assert abs(sizes.mean() - 100) < 5 * (199**2 / 12 / 3000) ** 0.5
+
+
+def test_the_four_modes_of_unilm() -> None:
+    modes = {"bidirectional": 2, "prefix": 2, "left_to_right": 1, "right_to_left": 1}
+    parts = [
+        {"name": "masked_lm", "label": mode, "attention": mode, "weight": weight} for mode, weight in modes.items()
+    ]
+    objective = mixture(*parts)
+    assert [share for _, share in dict(objective.grouping.options)["parts"]] == [333_333, 333_333, 166_667, 166_667]
+    assert objective.architecture == "encoder"
+    assert objective.heads == ("masked_lm",)
+    assert {"attention", "prefix_length"} <= {feature.name for feature in objective.features}
+    rows = with_parts(samples([60] * 40, WORDS), np.arange(40) % 4)
+    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+
+
+def test_features_that_a_part_lacks_are_empty() -> None:
+    objective = mixture({"name": "text_infilling", "max_length": 50}, {"name": "token_deletion", "max_length": 50})
+    rows = with_parts(samples([20] * 6, WORDS), [0, 1] * 3)
+    columns = corrupt(objective, rows).columns
+    assert (columns["span_starts"].lengths > 0).tolist() == [True, False] * 3
+    assert (columns["kept_positions"].lengths > 0).tolist() == [False, True] * 3
+    assert columns["kept_positions"].values.dtype == np.uint16
+
+
+def test_a_part_refuses_its_own_rows() -> None:
+    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "rate": 0.5})
+    lengths = [part.raw_length for part in objective.parts]  # type: ignore[attr-defined]
+    rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]], WORDS), [0, 0, 0, 1])
+    _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
+    assert [Skip(skip).reason for skip in skips] == ["too_short", "none", "too_long", "none"]
+
+
+def test_tally_counts_parts() -> None:
+    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b"})
+    rows = with_parts(samples([20] * 5, WORDS), [0, 1, 1, 0, 1])
+    assert objective.tally(corrupt(objective, rows)) == {"parts": {"a": 2, "b": 3}}
+
+
+def test_samples_of_another_mixture_are_an_error() -> None:
+    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b"})
+    with pytest.raises(ValueError, match="part 2, but there are 2"):
+        objective.corrupt(with_parts(samples([20], WORDS), [2]), np.zeros(1, np.uint16), 1)
+
+
+def test_one_part_is_the_objective_alone() -> None:
+    objective = mixture(SPANS)
+    assert objective.grouping == build_objective(SPANS, WORDS).grouping
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([SPANS, SPANS], "each needs a `label` of its own"),
+        ([SPANS, {"name": "masked_lm"}], "parts must share one architecture"),
+        ([SPANS, {**SPANS, "label": "b", "grouping": "document"}], "parts must share one grouping"),
+        ([SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}], "parts must share one frame"),
+        ([{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}], "parts must share one grouping"),
+        ([{"name": "masked_lm"}, {"name": "span_boundary", "separator": "sep"}], "parts must share one heads"),
+        ([{"name": "mixture"}], "no part of a mixture"),
+        ([{"name": "masked_lm", "cross_documents": False}], "cross_documents"),
+        ([{**SPANS, "weight": 0}], "weight"),
+        ([], "at least 1"),
+    ],
+)
+def test_wrong_parts(parts: list[Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        build_objective({"name": "mixture", "parts": parts}, WORDS)
+
+
+def test_the_default_needs_128_sentinels() -> None:
+    with pytest.raises(ConfigurationError, match=r"'X1'.*needs 128 sentinels, the tokenizer has 100"):
+        mixture(words=vocabulary(sentinels=100))

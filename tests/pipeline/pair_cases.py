@@ -1,0 +1,60 @@
+"""Masked pairs by plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from pipeline.example import Example, Ragged, Rows
+from pipeline.seeding import POSITIONS, words
+from pipeline.vocabulary import Vocabulary
+from tests.pipeline.corruption_cases import SEP, fixed_columns
+from tests.pipeline.word_cases import slow_roles
+
+CLS = 1
+
+
+def frame(first: Sequence[int], second: Sequence[int]) -> list[int]:
+    return [CLS, *first, SEP, *second, SEP]
+
+
+def slow_masks(row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary) -> tuple[list[int], list[int]]:
+    """The row with masks, and the places of its labels."""
+    places = [place for place, token in enumerate(row) if not vocabulary.special[token]]
+    k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
+    drawn = words(np.array([key]), POSITIONS, len(places))[0]
+    order = sorted(range(len(places)), key=lambda index: (int(drawn[index]) >> 16, index))
+    positions = sorted(places[index] for index in order[:k])
+    found = list(row)
+    ids = [row[place] for place in positions]
+    for place, token in zip(positions, slow_roles(key, ids, range(k), vocabulary), strict=True):
+        found[place] = token
+    return found, positions
+
+
+def unmasked(example: Example) -> list[int]:
+    row = example["input_ids"].copy()
+    row[example["label_positions"]] = example["label_ids"]
+    found: list[int] = row.tolist()
+    return found
+
+
+def window(
+    sentences: Sequence[Sequence[int]], vocabulary: Vocabulary, copies: int = 1, *, partner: Sequence[int] = (),
+    target: Sequence[int] = (), **fixed: int
+) -> Rows:  # fmt: skip
+    """The same window `copies` times, with all columns that pairs read."""
+    ids = [token for sentence in sentences for token in sentence]
+    starts = np.cumsum([0, *(len(sentence) for sentence in sentences[:-1])])
+    columns: dict[str, Any] = {
+        "ids": (ids, vocabulary.id_dtype), "sentence_starts": (starts, np.uint16),
+        "partner_ids": (partner, vocabulary.id_dtype), "target_ids": (target, vocabulary.id_dtype),
+        "target_language": ([1], np.uint8),
+    }  # fmt: skip
+    found = {name: Ragged.from_lists([values] * copies, dtype) for name, (values, dtype) in columns.items()}
+    base = fixed_columns(np.full(copies, 12345, np.uint64))
+    return Rows({**base, **{name: np.full(copies, value, np.uint8) for name, value in fixed.items()}}, found)
