@@ -42,6 +42,12 @@ class MaskedEncoderDecoder(MaskedBlock):
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
         """Special token that opens the decoder's input; added when batches are built, never stored."""
 
+        def __post_init__(self) -> None:
+            """An encoder-decoder has no rows of several documents kept apart."""
+            super().__post_init__()
+            if not self.cross_documents:
+                raise ValueError("cross_documents: false is not for encoder-decoders; group by document instead")
+
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.seeding import POSITIONS, ROLES, kernel_keys, words
 from tests.pipeline.corruption_cases import (
@@ -75,3 +76,9 @@ def test_a_row_of_separators_has_nothing_to_mask() -> None:
     objective = wide("masked_encoder_decoder", WORDS)
     _, skips = objective.corrupt(one_sample([SEP, SEP], [0], WORDS), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "no_maskable"
+
+
+@pytest.mark.parametrize("options", [{"cross_documents": False, "grouping": "packed"}, {"rate": 0}])
+def test_wrong_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"group by document instead|no label"):
+        build_objective({"name": "masked_encoder_decoder", **options}, WORDS)
