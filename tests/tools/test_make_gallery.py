@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
+import pipeline.objectives
 from pipeline import registry
 from pipeline.config import validate
 from pipeline.corrupt.stage import CorruptConfig
@@ -78,3 +80,40 @@ def test_labels_stand_below_their_places() -> None:
         ("input   [CLS] It is [MASK]  .  [SEP]", "labels  __    __ __ raining __ __"),
         ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
     }
+
+
+NEW_FILE = '''
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.masked_block import MaskedBlock, RoleOptions
+
+
+class SecretWord(MaskedBlock):
+    """An objective that nobody has heard of (arXiv 2999.12345).
+
+    Example:
+        x       a b
+    """
+
+    name: ClassVar[str] = "secret_word"
+    VERSION: ClassVar[int] = 1
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RoleOptions):
+        """Its parameters."""
+'''
+
+
+def test_a_new_file_appears_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret_word.py").write_text(NEW_FILE, encoding="utf-8")
+    monkeypatch.setattr(pipeline.objectives, "__path__", [*pipeline.objectives.__path__, str(tmp_path)])
+    page = gallery()
+    monkeypatch.delitem(sys.modules, "pipeline.objectives.secret_word")
+    assert "| [secret_word](#secret_word) | encoder | masked_lm | packed (sep) |" in page
+    section = page.split("## secret_word\n")[1].split("\n## ")[0]
+    assert "An objective that nobody has heard of" in section
+    assert "[MASK]" in section.split("```text")[1]
+    assert "- name: secret_word" in section
