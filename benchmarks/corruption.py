@@ -32,6 +32,7 @@ from pipeline import registry
 from pipeline.config import validate
 from pipeline.example import Ragged, Rows
 from pipeline.objectives import Objective, build_objective
+from pipeline.objectives.mixture import Mixture
 from pipeline.recipe import Recipe
 from pipeline.runner import stage_of
 from pipeline.shards import ColumnSpec, write_manifest, write_shard
@@ -51,18 +52,28 @@ _TARGETS = {
     "masked_encoder_decoder": 150.0,
     "masked_lm": 150.0,
     "mass": 80.0,
+    "next_sentence_prediction": 20.0,
+    "permuted_lm": 100.0,
     "prefix_lm": 1000.0,
     "replaced_token_detection": 150.0,
+    "sentence_order_prediction": 20.0,
     "sentence_reordering": 200.0,
     "span_boundary": 10.0,
     "span_corruption": 80.0,
     "text_infilling": 30.0,
+    "text_to_text": 1000.0,
     "token_deletion": 150.0,
     "token_reordering": 100.0,
+    "translation_lm": 150.0,
+    "whole_word_masking": 20.0,
 }
 _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 80.0),
+    ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 150.0),
+    ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 100.0),
     ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
+    ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 150.0),
+    ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 150.0),
     ("token_reordering, distance 3", {"name": "token_reordering", "distance": 3}, 100.0),
 )
 """Objectives in another form than their default: name, entry, target."""
@@ -87,16 +98,20 @@ def vocabulary() -> Vocabulary:
 
 
 def samples(rows: int, length: int, words: Vocabulary) -> Rows:
-    """Random rows of equal length with 20 sentences each."""
+    """Random rows of equal length with 20 sentences each, beside a partner and another side as long."""
     random = np.random.RandomState(1)
     starts = np.stack([random.permutation(length - 1)[: _SENTENCES - 1] for _ in range(rows)])
     starts = np.concatenate((np.zeros((rows, 1), np.int64), np.sort(starts, axis=1) + 1), axis=1)
     ids = random.randint(_FIRST, _SIZE, (rows, length)).astype(words.id_dtype)
     fixed = {"uid": random.randint(0, 1 << 62, rows).astype(np.uint64), "variant": np.zeros(rows, np.uint16)}
+    fixed |= {"part": (np.arange(rows) % 7).astype(np.uint8), "language": np.zeros(rows, np.uint8)}
     columns = {
         "ids": ids,
         "sentence_starts": starts.astype(np.uint16),
         "document_starts": np.zeros((rows, 1), np.uint16),
+        "partner_ids": ids[::-1, : length - 1],
+        "target_ids": ids[::-1, : length // 2],
+        "target_language": np.ones((rows, 1), np.uint8),
     }
     return Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in columns.items()})
 
@@ -114,9 +129,18 @@ def speed(work: Callable[[], Any], tokens: int) -> float:
 
 def kernel(objective: Objective, rows: int) -> float:
     """Speed of `corrupt` on full rows."""
-    batch = samples(rows, objective.raw_length if objective.name != "causal_lm" else 512, objective.vocabulary)
+    parts = objective.parts if isinstance(objective, Mixture) else [objective]
+    length = min(part.raw_length for part in parts) if objective.name != "causal_lm" else 512
+    parallel = objective.grouping.name == "parallel"
+    if parallel:  # both sides fill a row together
+        length = length * 2 // 3
+    batch = samples(rows, length, objective.vocabulary)
     variants = np.zeros(rows, np.uint16)
-    return speed(lambda: objective.corrupt(batch, variants, 1), len(batch.columns["ids"].values))
+    skipped = int(np.count_nonzero(objective.corrupt(batch, variants, 1)[1]))
+    if skipped:
+        raise SystemExit(f"{objective.label} skips {skipped} of {rows} rows: they measure nothing")
+    tokens = len(batch.columns["ids"].values) + parallel * len(batch.columns["target_ids"].values)
+    return speed(lambda: objective.corrupt(batch, variants, 1), tokens)
 
 
 def tokenizer() -> Any:
