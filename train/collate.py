@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from pipeline.errors import ConfigurationError
@@ -63,6 +63,7 @@ class Collate:
         padding_side: of the frame.
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label stands across a boundary.
+        token_dtype: type of `input_ids`; labels are int64 always.
 
     Raises:
         ConfigurationError: a needed id or column is absent.
@@ -77,9 +78,11 @@ class Collate:
         decoder_start: int | None = None,
         padding_side: str = "right",
         cross_documents: bool = True,
+        token_dtype: str = "int64",
     ) -> None:
         have = set(columns)
         self.architecture = architecture
+        self.token_dtype = token_dtype
         self.columns = tuple(name for name in _KNOWN if name in have)
         self._decoder_start = -1 if decoder_start is None else decoder_start
         self._mask = special_ids.get("mask", -1)
@@ -100,7 +103,7 @@ class Collate:
             self._check_decoder(have)
 
     @staticmethod
-    def from_manifests(manifests: Sequence[Manifest]) -> Collate:
+    def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
         """The rules that example sets of one stream share.
 
         Raises:
@@ -119,6 +122,7 @@ class Collate:
                 raise ConfigurationError(
                     f"shard sets '{manifests[0].name}' and '{manifest.name}' were made with two tokenizers"
                 )
+        first.token_dtype = token_dtype
         return first
 
     @staticmethod
@@ -146,7 +150,7 @@ class Collate:
         kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened batch and `max_seqlen`.
         """
         column = columns["input_ids"]
-        ids, lengths = _padded(column, self._pad)
+        ids, lengths = _padded(column, self._pad, self.token_dtype)
         tensors = {
             "input_ids": torch.from_numpy(ids),
             "position_ids": _positions(*ids.shape),
@@ -253,13 +257,13 @@ def _ones(rows: int) -> Tensor:
     return torch.ones(rows)
 
 
-def _padded(column: Column, pad: int) -> tuple[Int64, Int64]:
+def _padded(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
     """Rows as a matrix [B, longest], and their lengths; a batch without any token still has one place a row."""
     if not isinstance(column, Ragged):
         return column, _equal(*column.shape)
     lengths = column.lengths
     width = max(1, int(lengths.max()))
-    matrix = np.full((len(column), width), pad, np.int64)
+    matrix = np.full((len(column), width), pad, dtype)
     matrix.reshape(-1)[_places(column, lengths, width)] = column.values
     return matrix, lengths
 
@@ -298,14 +302,20 @@ def _next_tokens(
     """Token i is a label, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
     rows, width = ids.shape
     if prefix is None and starts is None and int(lengths.min()) == width:
-        return {"label_index": _shifted(rows, width), "label_ids": torch.from_numpy(ids[:, 1:].reshape(-1))}
+        return {
+            "label_index": _shifted(rows, width),
+            "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
+        }
     place = np.arange(width)
     first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
     valid = (place >= first[:, None]) & (place < lengths[:, None])
     if starts is not None:
         valid &= starts == 0
     index = np.flatnonzero(valid)
-    return {"label_index": torch.from_numpy(index - 1), "label_ids": torch.from_numpy(ids.reshape(-1)[index])}
+    return {
+        "label_index": torch.from_numpy(index - 1),
+        "label_ids": torch.from_numpy(ids.reshape(-1)[index].astype(np.int64, copy=False)),
+    }
 
 
 def _marks(column: Column, rows: int, width: int) -> Int64:

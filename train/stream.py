@@ -59,8 +59,7 @@ class Stream:
         io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
             the same order.
         prefetch_blocks: blocks a lane loads ahead.
-        token_dtype: type of delivered `input_ids` where rows are equally long; a narrow one is for a consumer that
-            widens them on its device.
+        token_dtype: type of delivered `input_ids`; a narrow one is for a consumer that widens them on its device.
         by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
         on_corrupt: `raise`, or `mask`: rows of a corrupt block come as filler rows.
         max_corrupt_fraction: share of a set's blocks that may be masked.
@@ -100,7 +99,8 @@ class Stream:
         phases = as_phases(data)
         sets = distinct_sets(phases)
         self._digest = data_digest(phases)
-        self._collate = Collate.from_manifests([shards.manifest for shards in sets]) if collate is None else collate
+        manifests = [shards.manifest for shards in sets]
+        self._collate = Collate.from_manifests(manifests, token_dtype) if collate is None else collate
         own = self.lanes // world_size
         self._own = (rank * own, (rank + 1) * own)
         self._stats = StreamStats()

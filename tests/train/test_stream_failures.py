@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,27 @@ def test_sets_smaller_than_lanes_and_block(tmp_path: Path, size: int) -> None:
         (batch,) = stream.next_step()  # several epochs in one step
         found = np.unique(batch.origin[batch.origin[:, 0] >= 0][:, 2]).tolist()
         assert found == list(range(size))
+
+
+def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
+    begun, never = threading.Event(), threading.Event()
+
+    def stalled(*arguments: Any) -> Any:
+        begun.set()
+        never.wait(30)
+        raise AssertionError("released")
+
+    monkeypatch.setattr(ShardSet, "read_block", stalled)
+    stream = open_stream(toy_set(tmp_path, [100]))
+
+    def interrupt() -> None:
+        begun.wait(20)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        stream.next_step()
+    stream.close()
+    assert not never.is_set(), "closed while the read was still waiting"
+    never.set()
