@@ -56,21 +56,20 @@ def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
         special: ids that belong to no word.
     """
     opens = word_start.take(ids.values)
+    opens[ids.offsets[:-1]] = True
+    if not special.meets(ids.values):
+        starts = np.flatnonzero(opens)
+        offsets = np.searchsorted(starts, ids.offsets)
+        return Words(starts, np.diff(starts, append=len(opens)), offsets, np.repeat(offsets[1:], np.diff(offsets)))
+    marks = special.mask(ids.values)
     breaks = np.zeros(len(opens) + 1, dtype=np.bool_)
     breaks[ids.offsets] = True
-    if special.meets(ids.values):
-        marks = special.mask(ids.values)
-        breaks[1:] |= marks
-        bounds = np.flatnonzero(opens | breaks[:-1] | marks)
-        is_word = ~marks[bounds]
-    else:
-        bounds = np.flatnonzero(opens | breaks[:-1])
-        is_word = np.ones(len(bounds), dtype=np.bool_)
-    lengths = np.diff(bounds, append=len(opens))[is_word]
-    starts = bounds[is_word]
-    first_of_run = np.flatnonzero(breaks[starts])
-    runs = np.cumsum(breaks[starts]) - 1
-    return Words(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs + 1])
+    breaks[1:] |= marks
+    bounds = np.flatnonzero(opens | breaks[:-1] | marks)
+    is_word = ~marks[bounds]
+    starts, lengths = bounds[is_word], np.diff(bounds, append=len(opens))[is_word]
+    first_of_run, runs = np.flatnonzero(breaks[starts]), np.cumsum(breaks[starts])
+    return Words(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs])
 
 
 def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
@@ -96,7 +95,7 @@ def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | 
     if thresholds is None:
         _take_prefix(words, queue, taken, left, places)
     rows = np.flatnonzero((left > 0) & (counts > 0))
-    passed = np.ones(len(rows), dtype=np.bool_)
+    passed = np.full(len(rows), thresholds is None)
     while len(rows):
         again = rows[passed]
         places[again] = _next_fitting(words, queue, taken, left[again], places[again], words.offsets[1:][again])
