@@ -87,6 +87,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, {tokenizer.FILE} has "
             f"{tokenizer.vocabulary.fingerprint}; restore both files from one training"
         )
+    tokenizer.vocabulary = stored  # the same, and it knows its folder
     return tokenizer
 
 

@@ -22,7 +22,7 @@ def _predictions(place: Place, manifest: Manifest) -> Iterator[Problem]:
     if "prediction_order" not in columns:
         return
     order, rows = columns["prediction_order"], columns["input_ids"]
-    if (row := first_row(order.lengths == 0)) is not None:
+    if "label_positions" not in columns and (row := first_row(order.lengths == 0)) is not None:
         yield row, "prediction_order is empty"
     if (row := first_outside(order, rows.lengths)) is not None:
         yield row, f"expected prediction_order below the {rows.lengths[row]} tokens of the row, got {order[row].max()}"
@@ -44,12 +44,13 @@ def _attention(place: Place, manifest: Manifest) -> Iterator[Problem]:
     mode, prefix = columns["attention"], columns["prefix_length"]
     if (row := first_of_values(mode, mode.values > _PREFIX)) is not None:
         yield row, f"expected an attention of 0 to {_PREFIX}, got {mode[row].tolist()}"
-    if (mode.lengths == 1).all() and (prefix.lengths == 1).all():
-        wrong = (mode.values == _PREFIX) != (prefix.values > 0)
-        wrong |= prefix.values > columns["input_ids"].lengths
-        if (row := first_row(wrong)) is not None:
-            found = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
-            yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {found}"
+    stored = np.flatnonzero((mode.lengths == 1) & (prefix.lengths == 1))  # other parts of a mixture have neither
+    modes, prefixes = mode.values[mode.offsets[stored]], prefix.values[prefix.offsets[stored]]
+    wrong = np.zeros(len(mode), dtype=np.bool_)
+    wrong[stored] = ((modes == _PREFIX) != (prefixes > 0)) | (prefixes > columns["input_ids"].lengths[stored])
+    if (row := first_row(wrong)) is not None:
+        found = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
+        yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {found}"
 
 
 def _label_spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
@@ -59,14 +60,17 @@ def _label_spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
     starts, lengths, labels = columns["span_starts"], columns["span_lengths"], columns["label_positions"]
     if not (starts.lengths == lengths.lengths).all():
         return  # said by the check of all spans
+    stored = np.flatnonzero(starts.lengths)  # other parts of a mixture have none
+    starts, lengths, labels = starts.take(stored), lengths.take(stored), labels.take(stored)
     sizes = lengths.values.astype(np.int64)
     ends = np.cumsum(sizes)
     covered = np.repeat(starts.values.astype(np.int64) - ends + sizes, sizes) + np.arange(int(sizes.sum()))
     per_row = np.bincount(row_of_values(starts), sizes, minlength=len(starts)).astype(np.int64)
     if (row := first_row(per_row != labels.lengths)) is not None:
-        yield row, f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans"
+        yield int(stored[row]), f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans"
     elif (row := first_of_values(labels, covered != labels.values)) is not None:
-        yield row, f"expected spans that cover the labels {labels[row].tolist()}, got starts {starts[row].tolist()}"
+        found = f"starts {starts[row].tolist()}"
+        yield int(stored[row]), f"expected spans that cover the labels {labels[row].tolist()}, got {found}"
 
 
 def _crops(place: Place, manifest: Manifest) -> Iterator[Problem]:
@@ -74,11 +78,13 @@ def _crops(place: Place, manifest: Manifest) -> Iterator[Problem]:
     if "crop_start" not in columns:
         return
     starts, lengths, rows = columns["crop_start"], columns["crop_length"], columns["input_ids"]
-    if (starts.lengths == 1).all() and (lengths.lengths == 1).all():
-        wrong = (lengths.values == 0) | (starts.values.astype(np.int64) + lengths.values > rows.lengths - _FRAME)
-        if (row := first_row(wrong)) is not None:
-            found = f"{lengths[row].tolist()} from {starts[row].tolist()}"
-            yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {found}"
+    stored = np.flatnonzero((starts.lengths == 1) & (lengths.lengths == 1))
+    first, size = (column.values[column.offsets[stored]].astype(np.int64) for column in (starts, lengths))
+    wrong = np.zeros(len(rows), dtype=np.bool_)
+    wrong[stored] = (size == 0) | (first + size > rows.lengths[stored] - _FRAME)
+    if (row := first_row(wrong)) is not None:
+        found = f"{lengths[row].tolist()} from {starts[row].tolist()}"
+        yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {found}"
 
 
 _FRAME: Final = 2

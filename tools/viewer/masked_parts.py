@@ -32,7 +32,12 @@ _READS: Final[Mapping[int, str]] = {
 
 def prefix_of(row: Row) -> int:
     """Tokens of the row that every place reads, 0 where the row has none."""
-    return int(row.columns["prefix_length"][0]) if "prefix_length" in row.columns else 0
+    return int(row.columns["prefix_length"][0]) if _has(row, "prefix_length") else 0
+
+
+def _has(row: Row, name: str) -> bool:
+    """Whether the row has something in that column: rows of other parts of a mixture are empty there."""
+    return name in row.columns and len(row.columns[name]) > 0
 
 
 def sheets_beside_labels(reader: RowReader, row: Row, original: Ints) -> list[Passage | Sheet]:
@@ -45,14 +50,14 @@ def sheets_beside_labels(reader: RowReader, row: Row, original: Ints) -> list[Pa
     """
     parts: list[Passage | Sheet] = []
     columns = row.columns
-    if "attention" in columns:
+    if _has(row, "attention"):
         facts = [("a place reads", _READS.get(int(columns["attention"][0]), "?"))]
         if prefix := prefix_of(row):
             facts.append(("the prefix ends behind", f"place {prefix - 1}"))
         parts.append(Sheet("attention", (), tuple(facts)))
-    if "span_starts" in columns:
+    if _has(row, "span_starts"):
         parts.append(_spans(reader, columns, original))
-    if "crop_start" in columns:
+    if _has(row, "crop_start"):
         first, length = int(columns["crop_start"][0]), int(columns["crop_length"][0])
         view = np.concatenate((original[:1], original[1 + first : 1 + first + length], original[-1:]))
         parts.append(reader.passage(f"second view, from content token {first}", view))

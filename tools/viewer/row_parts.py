@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.example import Row
 from tools.viewer.masked_parts import prediction_parts, prefix_of, sheets_beside_labels
+from tools.viewer.pair_parts import number_sheets, two_texts
 from tools.viewer.pieces import PLAIN, Mark, Pieces
 from tools.viewer.traces import Trace, has_noise, sentinel_spans, trace_noise
 from tools.viewer.view import Cell, Passage, Role, Sheet, Token
@@ -40,6 +41,10 @@ class RowReader:
 
     def parts(self, row: Row) -> Parts:
         """Everything to show of a row."""
+        both = two_texts(self, row, self._markers(row, pair=True))
+        return [*(both or self._texts(row)), *number_sheets(row)]
+
+    def _texts(self, row: Row) -> Parts:
         columns = row.columns
         if "label_positions" in columns and "label_ids" in columns:
             return self._labels(row)
@@ -91,12 +96,12 @@ class RowReader:
         text = shown.text.replace("\n", "")
         return (replace(shown, text=text if text.strip() else "␣" * len(text)),)
 
-    def _markers(self, row: Row) -> dict[int, str]:
+    def _markers(self, row: Row, *, pair: bool = False) -> dict[int, str]:
         """Boundaries that the columns name, for the base column."""
         markers: dict[int, str] = {}
         found = {"sentence_starts": "|", "segment_starts": "‖", "document_starts": "▌"}
         for name, sign in found.items():
-            if name in row.columns and "target_ids" not in row.columns:
+            if name in row.columns and (pair or "target_ids" not in row.columns):
                 markers |= {int(place): sign for place in row.columns[name]}
         return markers
 

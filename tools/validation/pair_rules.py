@@ -1,0 +1,78 @@
+"""What the columns of rows of two texts must obey: segments, labels, languages, partners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from pipeline.shards import Manifest
+from tools.validation.lists import first_of_values, first_row
+from tools.validation.place import Place
+
+__all__ = ["PAIR_CHECKS"]
+
+Problem = tuple[int, str]
+
+_PAIR_FRAME: Final = 3
+
+
+def _segments(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    """Two segments, both with text, parted by [SEP]."""
+    columns = place.rows.columns
+    if "segment_starts" not in columns or "input_ids" not in columns:
+        return
+    starts, rows = columns["segment_starts"], columns["input_ids"]
+    if (row := first_row(starts.lengths != 2)) is not None:
+        yield row, f"expected two segment_starts, got {starts[row].tolist()}"
+        return
+    second = starts.values[1::2].astype(np.int64)
+    if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= rows.lengths))) is not None:
+        yield row, f"expected text on both sides of the second segment's start {second[row]} of {rows.lengths[row]}"
+        return
+    sep = manifest.tokenizer.special_ids.get("sep", -1)
+    if (row := first_row(rows.values[rows.offsets[:-1] + second - 1] != sep)) is not None:
+        yield row, f"expected [SEP] before the second segment, which starts at {second[row]}"
+
+
+def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    columns = place.rows.columns
+    if "sentence_label" in columns:
+        labels = columns["sentence_label"]
+        if (row := first_row(labels.lengths != 1)) is not None:
+            yield row, f"expected one sentence_label, got {labels[row].tolist()}"
+        if (row := first_of_values(labels, labels.values > 1)) is not None:
+            yield row, f"expected a sentence_label of 0 or 1, got {labels[row].tolist()}"
+
+
+def _languages(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    for name in ("languages", "target_language"):
+        if name in place.rows.columns:
+            codes = place.rows.columns[name]
+            if (row := first_of_values(codes, codes.values >= len(manifest.languages))) is not None:
+                yield row, f"{name}: expected codes below {len(manifest.languages)}, got {codes[row].tolist()}"
+
+
+def _partners(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    """A partner is another document's, and shorter than the window."""
+    columns = place.rows.columns
+    if "partner_ids" not in columns:
+        return
+    partners, windows, uids = columns["partner_ids"], columns["ids"], columns["partner_document_uid"]
+    if (row := first_row((partners.lengths == 0) | (partners.lengths >= windows.lengths))) is not None:
+        yield row, f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got {partners.lengths[row]}"
+    if (row := first_row(uids.lengths != 16)) is not None:
+        yield row, f"expected the 16 bytes of the partner's document, got {uids.lengths[row]}"
+        return
+    same = (uids.values.reshape(-1, 16) == place.rows.fixed["document_uid"]).all(axis=1)
+    if (row := first_row(same)) is not None:
+        yield row, "expected a partner from another document, got one from the window's own"
+
+
+PAIR_CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
+    _segments,
+    _labels,
+    _languages,
+    _partners,
+)

@@ -1,0 +1,54 @@
+"""Rows of two texts: windows with their partners, aligned texts, texts to compare; and what single numbers say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pipeline.example import Row
+from tools.viewer.view import Passage, Sheet
+
+if TYPE_CHECKING:
+    from tools.viewer.row_parts import RowReader
+
+__all__ = ["number_sheets", "two_texts"]
+
+_TEXTS: Final = {
+    ("ids", "partner_ids"): ("window", "partner, from another document"),
+    ("ids", "target_ids"): ("text", "other side"),
+    ("input_ids", "input_ids_b"): ("one text", "the text it belongs to"),
+    ("token_ids", "target_ids"): ("text", "other side"),
+}
+"""Columns that hold two texts, and what to call them."""
+
+_LABELS: Final = {0: "0: the second segment follows the first", 1: "1: it does not (from elsewhere, or swapped)"}
+
+
+def two_texts(reader: RowReader, row: Row, markers: dict[int, str]) -> list[Passage | Sheet] | None:
+    """Both texts of a row that has two; None where it has one, or an input and a target.
+
+    Args:
+        reader: shows tokens.
+        row: the row.
+        markers: boundaries in the first text.
+    """
+    for (first, second), (title, other) in _TEXTS.items():
+        if {first, second} <= row.columns.keys() and len(row[second]):
+            return [reader.passage(title, row[first], None, markers), reader.passage(other, row[second])]
+    return None
+
+
+def number_sheets(row: Row) -> list[Passage | Sheet]:
+    """A list of what the single numbers of a row say; nothing where it has none."""
+    facts: list[tuple[str, str]] = []
+    if "sentence_label" in row.columns and len(row["sentence_label"]):
+        facts.append(("sentence label", _LABELS[int(row["sentence_label"][0])]))
+    if "languages" in row.columns:
+        facts.append(("language codes of the segments", ", ".join(str(code) for code in row["languages"].tolist())))
+    if "task" in row.columns:
+        facts.append(("task", f"number {int(row['task'][0])} of the configuration"))
+    if "partner_document_uid" in row.columns:
+        uid = row["partner_document_uid"].tobytes().hex()
+        facts.append(("partner", f"document {uid}, from token {int(row['partner_offset'][0])}"))
+    if "target_language" in row.columns and len(row["target_language"]):
+        facts.append(("language code of the other side", str(int(row["target_language"][0]))))
+    return [Sheet("what the row says", (), tuple(facts))] if facts else []
