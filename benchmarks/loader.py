@@ -209,7 +209,8 @@ def run_case(name: str, folder: Path, samples: int) -> None:
     if not done.exists():
         case.write(folder, token_rows(samples))
         done.touch()
-    print(json.dumps(measure(case, folder, samples)))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(json.dumps({**measure(case, folder, samples), "bytes_per_token": size / samples / LENGTH}))
 
 
 _CLAIMS = (
@@ -248,9 +249,20 @@ def comparisons(found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 def show(found: dict[str, dict[str, float]], rows: list[dict[str, Any]]) -> None:
     """Both tables, in Markdown, as they stand in the documentation."""
-    print("\n| loader | CPU us/sample, best window (mean) | samples/s, best window (mean) | first batch s | resume s | "
-          "epoch: repeated / missing | resumed: repeated / missing | state bytes | RSS MiB |")  # fmt: skip
-    print("|" + "---|" * 9)
+    titles = (
+        "loader",
+        "CPU us/sample, best window (mean)",
+        "samples/s, best window (mean)",
+        "first batch s",
+        "resume s",
+        "epoch: repeated / missing",
+        "resumed: repeated / missing",
+        "state bytes",
+        "RSS MiB",
+        "bytes/token",
+    )
+    print(f"\n| {' | '.join(titles)} |")
+    print("|" + "---|" * 10)
     for case, facts in found.items():
         cells = [
             f"{facts['least_cpu']:.2f} ({facts['cpu']:.2f})",
@@ -261,6 +273,7 @@ def show(found: dict[str, dict[str, float]], rows: list[dict[str, Any]]) -> None
             f"{facts['resume_repeated']:.0f} / {facts['resume_missing']:.0f}",
             f"{facts['state_bytes']:.0f}",
             f"{facts['rss']:.0f}",
+            f"{facts['bytes_per_token']:.2f}",
         ]
         print(f"| {case} | {' | '.join(cells)} |")
     print("\n| case | against | unit | ours | peer or limit | ratio | target | holds |\n|" + "---|" * 8)

@@ -171,6 +171,7 @@ class LitData:
             num_workers=1,
             item_loader=litdata.TokensLoader(),
         )
+        (folder / "all.npy").unlink()
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         for batch in self.loader:

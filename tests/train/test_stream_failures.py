@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import CorruptBlock, ShardSet
@@ -165,3 +166,18 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkey
     stream.close()
     assert not never.is_set(), "closed while the read was still waiting"
     never.set()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_pinned_memory_is_not_used_again_before_its_copy_is_done(tmp_path: Path) -> None:
+    """Copies queue up behind slow work on the device while the stream goes on; each must still find its own batch."""
+    shards = toy_set(tmp_path, [4000], block_rows=100, row_length=256)
+    options: Any = {"global_batch": 64, "micro_batch": 64}
+    with open_stream(shards, pin=True, **options) as stream, open_stream(shards, **options) as plain:
+        for _ in range(5):
+            stalling = torch.ones(4096, 4096, device="cuda")
+            for _ in range(20):
+                stalling = stalling @ stalling * 0
+            moved = [stream.next_step()[0].tensors["input_ids"].to("cuda", non_blocking=True) for _ in range(10)]
+            for found in moved:
+                assert (found.cpu() == plain.next_step()[0].tensors["input_ids"]).all()
