@@ -31,6 +31,12 @@ corrupt:
   - {name: document_rotation, max_length: 48, block_rows: 16, container: tar}
   - {name: text_infilling, max_length: 48, block_rows: 16}
   - {name: masked_lm, label: unilm, max_length: 48, block_rows: 16, attention: prefix}
+  - name: mixture
+    label: unilm_mixture
+    block_rows: 16
+    parts:
+      - {name: masked_lm, label: plain, weight: 1, max_length: 48}
+      - {name: masked_lm, label: prefix, weight: 1, max_length: 48, attention: prefix}
   - {name: whole_word_masking, max_length: 48, block_rows: 16, role_unit: word}
   - {name: span_boundary, max_length: 48, block_rows: 16, separator: sep}
   - {name: permuted_lm, max_length: 48, block_rows: 16}

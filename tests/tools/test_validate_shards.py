@@ -18,7 +18,8 @@ from tools.validate_shards import main, validate
 
 LABELS = [
     "bart", "causal_lm", "corrective_lm", "document_rotation", "masked_lm", "permuted_lm", "replaced_token_detection",
-    "span_boundary", "span_corruption", "text_infilling", "unilm", "whole_word_masking", "xlnet",
+    "span_boundary", "span_corruption", "text_infilling", "unilm", "unilm_mixture", "whole_word_masking",
+    "xlnet",
 ]  # fmt: skip
 
 

@@ -68,3 +68,12 @@ def test_the_second_view_is_the_crop_in_its_frame(shard_sets):
         tokens = [token.text for token in shown.tokens]
         assert (tokens[0], tokens[-1]) == ("<cls>", "<sep>")
         assert "<mask>" not in tokens
+
+
+def test_rows_of_a_mixture_show_what_their_own_part_has(shard_sets):
+    found = set()
+    for row, view in rows_and_views(shard_sets, "unilm_mixture"):
+        restricted = len(row["attention"]) == 1
+        assert any(part.title == "attention" for part in view.parts) == restricted
+        found.add(restricted)
+    assert found == {True, False}
