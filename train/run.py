@@ -23,6 +23,7 @@ from train.errors import STOPPED
 from train.evaluate import HeldoutSet
 from train.loop import Run, train
 from train.metrics import Journal
+from train.phases import distinct_sets
 from train.plan import make_plan, operations_per_second
 from train.progress import Display
 from train.record import Recorder, announcer, memory_by_rank
@@ -110,6 +111,10 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
     if config.steps > (horizon := config.schedule.options.steps):
         display.say(f"the schedule ended at step {horizon}: up to step {config.steps} the rate keeps its last value")
+    for shards in distinct_sets(datasets.phases):
+        if blocks := len(shards.quarantined):
+            journal.event("quarantine", shards=str(shards.path), blocks=blocks, sha256=shards.quarantine.sha256)
+            display.say(f"{shards.path}: {blocks} blocks in quarantine come as filler rows")
     stream = parts.enter_context(open_stream(config.data, datasets.phases, datasets.corruption, world.rank, world.size))
     stream.set_position(state.samples)
     heldout = [
