@@ -129,6 +129,48 @@ def test_a_second_objective_changes_no_row_of_the_first(tmp_path: Path) -> None:
     assert uids[0] == uids[1]
 
 
+PAIRED = [
+    *({"name": name, "max_length": 34} for name in ("next_sentence_prediction", "sentence_order_prediction")),
+    {"name": "translation_lm", "max_length": 34},
+    {"name": "text_to_text", "input_length": 34, "target_length": 60},
+    {"name": "mixture", "parts": [{"name": "span_corruption", "label": str(length), "input_length": length}
+                                  for length in (20, 40)]},
+]  # fmt: skip
+
+
+def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path: Path) -> None:
+    found = []
+    for number, entries in enumerate((PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])):
+        folder = tmp_path / str(number)
+        write_token_set(folder, LENGTHS, shards=3)
+        run_stage(recipe(folder, entries, heldout=0.3), "group", backwards=bool(number))
+        found.append({name: data for name, data in files_of(folder / "group").items() if "/" in name})
+    assert len({name.split("/")[0] for name in found[0]}) == 5
+    assert found[0].items() <= found[1].items()
+
+
+def test_every_token_of_pairs_is_accounted_for(tmp_path: Path) -> None:
+    tokens = write_token_set(tmp_path, LENGTHS, shards=3)
+    counts = run_stage(recipe(tmp_path, PAIRED, heldout=0.3), "group")
+    both = len(tokens.columns["token_ids"].values) + len(tokens.columns["target_ids"].values)
+    for label, splits in counts["sets"].items():
+        total = both if label.startswith("parallel") else sum(LENGTHS)
+        assert sum(found["tokens_in"] for found in splits.values()) == total
+    assert counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_dropped"]["empty"] > 0
+
+
+def test_a_partner_is_of_the_same_split_and_shard(tmp_path: Path) -> None:
+    write_token_set(tmp_path, LENGTHS, shards=3)
+    run_stage(recipe(tmp_path, PAIRED[:1], heldout=0.3), "group")
+    for split in ("train", "heldout"):
+        shards = open_shards(tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split)
+        for shard in range(len(shards.manifest.shards)):
+            for row in rows_of_shard(shards, shard):
+                partner = row["partner_document_uid"].tobytes()
+                assert is_heldout(partner, 0.3, 1) == (split == "heldout")
+                assert (order_key(partner, "order", 1) * len(shards.manifest.shards)) >> 64 == shard
+
+
 def test_named_groupings(tmp_path: Path) -> None:
     write_token_set(tmp_path, LENGTHS)
     group = {"groupings": [{"name": "packed", "length": 50}, {"name": "document", "length": 20}], "block_rows": 7}
