@@ -54,7 +54,7 @@ def train(run: Run, state: TrainState) -> TrainState:
         last = stopped or step == config.steps
         record = recorder.measure(state, turn, result, rate, seconds, log=last or _due(step, config.log.every))
         if record is not None and (stats := getattr(run.stream, "stats", None)):
-            record["stream"] = stats()
+            record["stream"] = {**stats(), "waited_share": seconds[0] / max(sum(seconds), 1e-9)}
         if _due(step, config.evaluate.every) or (step == config.steps and not stopped):
             found = {heldout.name: evaluate(engine, heldout, run.watchdog) for heldout in run.heldout}
             state = replace(state, heldout_loss=next((result.loss for result in found.values()), None))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -207,3 +209,36 @@ def test_a_full_disk_ends_the_caching_only(
     assert uids(shards) == uids(local)
     assert capsys.readouterr().err.count("no longer cached") == 1
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+READER = """
+import os, sys
+from pathlib import Path
+from pipeline.shards.block_cache import BlockCache
+folder, die_after = Path(sys.argv[1]), int(sys.argv[2])
+real, calls = Path.replace, 0
+def replace(self, target):
+    global calls
+    calls += 1
+    if calls == die_after:
+        os._exit(9)
+    return real(self, target)
+Path.replace = replace
+cache = BlockCache(folder, "set", 300)
+for number in range(60):
+    found = cache.get(0, number % 7)
+    assert found is None or found == bytes([number % 7]) * 100, found
+    cache.put(0, number % 7, bytes([number % 7]) * 100)
+"""
+
+
+def test_processes_share_a_cache_and_may_be_killed_in_it(tmp_path: Path) -> None:
+    """Three blocks of room, two processes at once, kills between writing and renaming: never a wrong byte."""
+    for die_after in (1, 5, 0):
+        command = [sys.executable, "-c", READER, str(tmp_path)]
+        both = [subprocess.Popen([*command, str(n)], stderr=subprocess.PIPE) for n in (die_after, 0)]
+        errors = [process.communicate()[1].decode() for process in both]
+        assert [process.returncode for process in both] == [9 if die_after else 0, 0], errors
+    whole = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".tmp"]
+    assert {path.stat().st_size for path in whole} == {100}
+    assert len(whole) <= 4, "the bound, and at most what both wrote at the same moment"
