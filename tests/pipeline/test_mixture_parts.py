@@ -44,6 +44,15 @@ def test_parts_have_their_shares() -> None:
         assert within_sigmas(int((parts == part).sum()), 100_000, share / MILLION)
 
 
+def test_a_part_ends_where_the_next_begins() -> None:
+    """A row whose draw equals a bound is of the part behind it."""
+    uids = np.array([12345], np.uint64)
+    number = ((word_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
+    for bound, part in ((number, 1), (number + 1, 0)):
+        draws = PartDraws(((9, bound), (14, MILLION - bound)), 14, "label", 7)
+        assert draws.of_rows(uids)[0].tolist() == [draws.of_row(12345)[0]] == [part]
+
+
 def drawn(row_uid: int, label: str) -> int:
     key = kernel_keys(5, label, np.array([row_uid], np.uint64), np.zeros(1, np.uint16))
     number = ((int(words(key, MIXTURE, 1)[0, 0]) >> 32) * MILLION) >> 32

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipeline.__main__ import main
+from pipeline.encode.token_set import find_token_counts
 from pipeline.example import Rows
+from pipeline.heldout import is_heldout
 from pipeline.objectives import build_objective
 from pipeline.shard_format import vocabulary_of
 from pipeline.shards import ShardSet, open_shards
@@ -99,6 +102,15 @@ def test_both_sides_are_in_the_token_set(out: Path) -> None:
     wanted |= {f"thing {number}": (f"name {number}", ["en"]) for number in range(80)}
     assert {text: found[text] for text in wanted} == wanted
     assert sum(pair == ("", []) for pair in found.values()) == len(found) - len(wanted) > 50
+
+
+def test_token_counts_are_of_both_sides(out: Path) -> None:
+    rows = rows_of(open_shards(out / "encode"))
+    train = np.array([not is_heldout(uid.tobytes(), 0.1, 7) for uid in rows.fixed["document_uid"]])
+    sides = [rows.columns[name].take(np.flatnonzero(train)).values for name in ("token_ids", "target_ids")]
+    counts = find_token_counts(out / "encode" / "manifest.json")
+    assert counts is not None
+    assert counts.tolist() == np.bincount(np.concatenate(sides), minlength=len(counts)).tolist()
 
 
 def test_translation_lm_reads_every_pair(out: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from pipeline.errors import ConfigurationError
 from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.seeding import POSITIONS, kernel_keys, sample_uid, words
 from tests.pipeline.corruption_cases import vocabulary, within_sigmas
 from tests.pipeline.token_rows import documents
 
@@ -84,6 +86,14 @@ def test_inputs_are_tasks_with_their_own_length_and_share() -> None:
     assert set(zip(part.tolist(), lengths.tolist(), strict=True)) == {(0, 12), (1, 8)}
     assert int((part == 0).sum()) == 3000
     assert within_sigmas(int((part == 1).sum()), 3000, 0.25)
+    label = GroupingSpec.of("parallel", {"length": 12, "cut": "source", "target_length": 10, "sources": sources}).label
+    uids = [
+        sample_uid(row.fixed["document_uid"].tobytes(), 0, 0, label) for row in rows if not row.fixed["source_group"]
+    ]
+    keys = kernel_keys(1, label, np.array(uids, np.uint64), np.zeros(3000, np.uint16))
+    drawn = [((int(word) >> 32) * 10**6) >> 32 for word in words(keys, POSITIONS, 1)[:, 0]]
+    wanted = [uid for uid, number in zip(uids, drawn, strict=True) if number < 250_000]
+    assert found.fixed["uid"][part == 1].tolist() == wanted
     assert counts["tokens_dropped"]["other_source"] == 3000 * 25
     assert counts["tokens_in"] == 9000 * 25 == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
 
