@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FIXED_COLUMNS", "Example", "ExampleBatch", "Feature", "Ragged", "Rows", "Sample", "SampleBatch"]
+__all__ = ["FIXED_COLUMNS", "Example", "ExampleBatch", "Feature", "Ragged", "Rows", "Sample", "SampleBatch",
+           "segments"]  # fmt: skip
 
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64",
@@ -26,6 +28,9 @@ FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "language": "uint8",
 }
 """Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of uint8."""
+
+_CACHED_INDEX: Final = 1 << 16
+"""Index entries handled at once: 512 KiB stay in a core's second-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,10 @@ class Ragged:
         return Ragged(matrix.reshape(-1), np.arange(rows + 1, dtype=np.int64) * length)
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
-        """The lists at `rows`, in that order, with one vectorised gather."""
+        """The lists at `rows`, in that order, gathered without a loop over them."""
         lengths = self.lengths[rows]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
-        index = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Ragged(self.values[index], offsets)
+        return Ragged(segments(self.values, self.offsets[rows], lengths), offsets)
 
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:
@@ -89,6 +93,20 @@ class Ragged:
         offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
         values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
         return Ragged(np.concatenate(values), np.concatenate([np.zeros(1, np.int64), *offsets]))
+
+
+def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """The segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    shift = starts - offsets[:-1]
+    out = np.empty(offsets[-1], dtype=values.dtype)
+    bounds = np.searchsorted(offsets, np.arange(0, offsets[-1] + _CACHED_INDEX, _CACHED_INDEX)).clip(max=len(lengths))
+    for first, last in pairwise(bounds.tolist()):
+        index = np.repeat(shift[first:last], lengths[first:last])
+        index += np.arange(offsets[first], offsets[last])
+        out[offsets[first] : offsets[last]] = values.take(index)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

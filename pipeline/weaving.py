@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Ragged
+from pipeline.example import Ragged, segments
 from pipeline.kernels import offsets_of
 
 __all__ = [
@@ -26,9 +25,6 @@ __all__ = [
 ]
 
 Int64: TypeAlias = NDArray[np.int64]
-
-_CACHED_INDEX: Final = 1 << 16
-"""Index entries handled at once: 512 KiB stay in a core's second-level cache."""
 
 
 class IdSet:
@@ -119,19 +115,6 @@ def span_places(starts: Int64, lengths: Int64) -> Int64:
     places: Int64 = np.repeat(starts - ends + lengths, lengths)
     places += np.arange(len(places))
     return places
-
-
-def segments(values: NDArray[Any], starts: Int64, lengths: Int64) -> NDArray[Any]:
-    """The segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end."""
-    offsets = offsets_of(lengths)
-    shift = starts - offsets[:-1]
-    out = np.empty(offsets[-1], dtype=values.dtype)
-    bounds = np.searchsorted(offsets, np.arange(0, offsets[-1] + _CACHED_INDEX, _CACHED_INDEX)).clip(max=len(lengths))
-    for first, last in pairwise(bounds.tolist()):
-        index = np.repeat(shift[first:last], lengths[first:last])
-        index += np.arange(offsets[first], offsets[last])
-        out[offsets[first] : offsets[last]] = values.take(index)
-    return out
 
 
 def scalars(values: NDArray[Any], dtype: Any) -> Ragged:
