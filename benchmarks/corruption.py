@@ -52,10 +52,12 @@ _TARGETS = {
     "masked_encoder_decoder": 150.0,
     "masked_lm": 150.0,
     "mass": 80.0,
+    "mixture": 40.0,
     "next_sentence_prediction": 20.0,
     "permuted_lm": 100.0,
     "prefix_lm": 1000.0,
     "replaced_token_detection": 150.0,
+    "sentence_comparison": 200.0,
     "sentence_order_prediction": 20.0,
     "sentence_reordering": 200.0,
     "span_boundary": 10.0,
@@ -74,6 +76,7 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
     ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 150.0),
     ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 150.0),
+    ("sentence order, single tokens", {"name": "sentence_order_prediction", "longest": 0}, 20.0),
     ("token_reordering, distance 3", {"name": "token_reordering", "distance": 3}, 100.0),
 )
 """Objectives in another form than their default: name, entry, target."""

@@ -94,6 +94,20 @@ def test_samples_in_are_examples_and_skipped(tmp_path: Path) -> None:
     assert sum(made.totals.tokens_by_language.values()) == made.totals.tokens
 
 
+def test_what_an_example_leaves_unused_is_counted(tmp_path: Path) -> None:
+    """Next sentence prediction takes a part of the window or of its partner; three tokens of a row are its frame."""
+    _, counts = run(tmp_path, [entry("next_sentence_prediction", variants=2)])
+    given = used = 0
+    for split, variants in (("train", 2), ("heldout", 1)):
+        samples = open_shards(tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split)
+        examples = open_shards(tmp_path / "corrupt/next_sentence_prediction" / split)
+        for shard in range(len(samples.manifest.shards)):
+            rows = shard_rows(samples, shard)
+            given += variants * sum(len(rows.columns[name].values) for name in ("ids", "partner_ids"))
+        used += examples.manifest.totals.tokens - 3 * examples.manifest.totals.samples
+    assert counts["unused_tokens"] == given - used > 0
+
+
 def test_containers_hold_the_same_rows(tmp_path: Path) -> None:
     sets = []
     for container, compression in (("arrow", {"level": 9}), ("tar", {"codec": "none"})):
