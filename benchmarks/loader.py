@@ -216,7 +216,7 @@ def run_case(name: str, folder: Path, samples: int) -> None:
 _CLAIMS = (
     ("ours, uncompressed", "litdata", 10.0),
     ("ours, uncompressed", "datasets, map-style", 12.0),
-    ("ours, uncompressed", "datasets, streaming", 50.0),
+    ("ours, uncompressed", "datasets, streaming + DataLoader", 50.0),
     ("ours, uncompressed", "webdataset, per-sample tar", 70.0),
     ("ours, uncompressed", "mosaicml-streaming", 80.0),
     ("ours, uncompressed", "memmap + DataLoader", 5.0),

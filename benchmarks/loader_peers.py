@@ -260,6 +260,21 @@ class DatasetsStreaming:
         return self.data.state_dict()
 
 
+class DatasetsDataLoader(DatasetsStreaming):
+    """The same stream under a DataLoader, which asks for one sample at a time: the usual way."""
+
+    def __init__(self, folder: Path, state: Any) -> None:
+        import datasets
+
+        data = datasets.load_from_disk(str(folder / "hf")).to_iterable_dataset(num_shards=8)
+        self.data = data.shuffle(seed=1, buffer_size=10_000).with_format("numpy")
+        if state is not None:
+            self.data.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from torch.utils.data.DataLoader(self.data, batch_size=BATCH, collate_fn=_stacked)
+
+
 class Mosaic:
     """MDS shards."""
 
@@ -302,7 +317,8 @@ PEERS: dict[str, type[Loader]] = {
     "memmap + DataLoader": MappedDataLoader,
     "litdata": LitData,
     "datasets, map-style": DatasetsMap,
-    "datasets, streaming": DatasetsStreaming,
+    "datasets, streaming whole batches": DatasetsStreaming,
+    "datasets, streaming + DataLoader": DatasetsDataLoader,
     "webdataset, per-sample tar": WebDataset,
     "mosaicml-streaming": Mosaic,
 }
