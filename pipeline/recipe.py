@@ -45,6 +45,8 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
+    target_path: str | None = None
+    """file with the other sides of pairs, line by line (moses)"""
     columns: list[str] | None = None
     """names of the columns in their order (tsv); default: text, target_text"""
     text_key: str = "text"

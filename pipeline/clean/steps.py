@@ -74,7 +74,7 @@ class Steps:
         self._ledger.removed("normalise", len(raw) - len(text))
         document = document.having(text=text)
         if not text:
-            self._ledger.reject(document, "normalise", "empty")
+            self._ledger.reject(document, "normalise", "empty" if document.target_text is None else "empty_side")
             return None
         return document
 

@@ -136,7 +136,7 @@ def _present(planned: PlannedUnit) -> Path:
 def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
     """The reader with those of the entry's keys that it has as options."""
     known = {option.name for option in fields(find("pipeline.readers", name).Options)}
-    given = {key: getattr(entry, key) for key in ("text_key", "url_key", "columns") if key in known}
+    given = {key: getattr(entry, key) for key in ("text_key", "url_key", "columns", "target_path") if key in known}
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     reader: Reader = choose("pipeline.readers", {"name": name, **options}).build(limits)
     return reader

@@ -79,5 +79,7 @@ class Tsv:
             return Counted("malformed", "fields", len(line))
         row = dict(zip(self._columns, fields, strict=True))
         target = row.pop(_TARGET, None)
+        if target is not None and not row[_TEXT].strip():
+            return Record(offset, "tsv", len(line), "", target_text=target)
         item = record_of(row, FieldOptions(), "tsv", offset, len(line))
         return replace(item, target_text=target) if isinstance(item, Record) else item

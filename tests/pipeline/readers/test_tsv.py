@@ -42,14 +42,15 @@ def test_pairs_and_what_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.tsv")
     items = read(path)
     data = path.read_bytes()
-    places = [data.index(line.encode()) for line in (LINES[0], "left only", "Whales")]
+    places = [data.index(line.encode()) for line in (LINES[0], "\tnur", "left only", "Whales")]
     assert records(items) == [
         (places[0], "It is raining.", "Es regnet."),
-        (places[1], "left only", ""),
-        (places[2], "Whales are mammals.", "鲸鱼是哺乳动物。"),
+        (places[1], "", "nur rechts"),
+        (places[2], "left only", ""),
+        (places[3], "Whales are mammals.", "鲸鱼是哺乳动物。"),
     ]
     reasons = Counter(item.reason for item in items if isinstance(item, Counted))
-    assert reasons == {"blank_line": 1, "fields": 2, "empty": 1}
+    assert reasons == {"blank_line": 1, "fields": 2}
     assert len(items) == len(LINES)
     assert {item.kind for item in items if isinstance(item, Record)} == {"tsv"}
 
