@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import fields
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.example import ExampleBatch, SampleBatch
+from pipeline.named_objective import NamedObjective, side_by_side
 from pipeline.objectives import Objective
-from pipeline.registry import Chosen, OneOf
 from pipeline.shard_format import vocabulary_of
 from pipeline.shards import Manifest, ShardSet, feature_columns
 from pipeline.shards.manifest import ColumnFacts, Frame, ObjectiveFacts
@@ -25,30 +24,14 @@ __all__ = ["Corruption", "OnlineCorruption", "OnlineEntry", "corruption_of"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class OnlineCorruption:
+class OnlineCorruption(NamedObjective):
     """What becomes of samples. The objective's own options stand beside these keys."""
 
-    objective: Annotated[Chosen, OneOf("pipeline.objectives")]
-    """`name` and options of the objective"""
-    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
-    """key of its draws; default: the objective's name"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     """seed of corruption; default: that of the sample set"""
 
 
-def _separate(value: Any) -> Any:
-    """`name: masked_lm` with the keys of an entry and of the objective side by side, or a bare name."""
-    if isinstance(value, str):
-        return {"objective": {"name": value}}
-    if not isinstance(value, Mapping) or "objective" in value:
-        return value
-    own = {key: value[key] for key in _OWN if key in value}
-    return {**own, "objective": {key: item for key, item in value.items() if key not in own}}
-
-
-_OWN = tuple(one.name for one in fields(OnlineCorruption) if one.name != "objective")
-
-OnlineEntry: TypeAlias = Annotated[OnlineCorruption, BeforeValidator(_separate)]
+OnlineEntry: TypeAlias = Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]
 """The configuration's key `data.corrupt`."""
 
 
@@ -93,7 +76,7 @@ def corruption_of(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
     """
     manifest = shards.manifest
     vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
-    objective: Objective = entry.objective.build(vocabulary, entry.label or entry.objective.name)
+    objective = entry.build(vocabulary)
     wanted = objective.grouping.entry()
     found = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
     different = {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value}

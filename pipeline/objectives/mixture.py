@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.example import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
 from pipeline.mixture_parts import MOST_PARTS
+from pipeline.named_objective import NamedObjective, side_by_side
 from pipeline.objectives import Draws, Objective, Skip
 from pipeline.rates import shares
-from pipeline.registry import Chosen, OneOf, choose
+from pipeline.registry import choose
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Mixture", "PartEntry"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class PartEntry:
+class PartEntry(NamedObjective):
     """One part. The objective's own options stand beside these keys."""
 
-    objective: Annotated[Chosen, OneOf("pipeline.objectives")]
-    """`name` and options of the objective"""
-    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
-    """key of the part's draws, unique in the mixture; default: the objective's name"""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """share of the samples, relative to the other parts"""
-
-
-def _separate(value: Any) -> Any:
-    """`name: masked_lm` with the keys of a part and of the objective side by side, or a bare name."""
-    if isinstance(value, str):
-        return {"objective": {"name": value}}
-    if not isinstance(value, Mapping) or "objective" in value:
-        return value
-    own = {key: value[key] for key in _OWN if key in value}
-    return {**own, "objective": {key: item for key, item in value.items() if key not in own}}
-
-
-_OWN = tuple(one.name for one in fields(PartEntry) if one.name != "objective")
 
 
 def _ul2() -> list[PartEntry]:
@@ -84,7 +68,7 @@ class Mixture(Objective):
         """Parameters of a mixture."""
 
         parts: Annotated[
-            list[Annotated[PartEntry, BeforeValidator(_separate)]], Field(min_length=1, max_length=MOST_PARTS)
+            list[Annotated[PartEntry, side_by_side(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)
         ] = field(default_factory=_ul2)  # fmt: skip
         """Objectives with their options, `label` and `weight`"""
 
@@ -113,7 +97,7 @@ class Mixture(Objective):
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:
             raise self.refuse_options("a mixture is no part of a mixture; list its parts")
-        part: Objective = entry.objective.build(vocabulary, entry.label)
+        part: Objective = entry.build(vocabulary)
         if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
             raise self.refuse_options(f"part '{part.label}' has parts of its own; list them")
         if any(feature.name == "document_starts" for feature in part.features):
