@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["AttentionPlan", "document_mask", "padding_mask", "plan_attention"]
+__all__ = ["AttentionPlan", "document_mask", "padding_mask", "plan_attention", "prefix_mask"]
 
 # The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
 BLOCKED = torch.finfo(torch.bfloat16).min
@@ -40,12 +40,19 @@ def document_mask(document_ids: Tensor) -> Tensor:
     return (document_ids[:, :, None] == document_ids[:, None, :])[:, None]
 
 
+def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
+    """[B, 1, 1, columns] bool, True for the first `prefix_length` [B] places, which all places of a row may see."""
+    places = torch.arange(columns, device=prefix_length.device)
+    return (places < prefix_length[:, None])[:, None, None, :]
+
+
 def plan_attention(
     bias: Tensor | None,
     padding: Tensor | None,
     causal: bool,
     rotation: tuple[Tensor, Tensor] | None = None,
     documents: Tensor | None = None,
+    prefix: Tensor | None = None,
 ) -> AttentionPlan:
     """Merge score bias, padding and causality into the least that the attention kernel needs.
 
@@ -56,11 +63,10 @@ def plan_attention(
             from every token.
         rotation: passed on.
         documents: from `document_mask`, where packed documents must not see each other.
+        prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
     """
-    if documents is not None:
-        visible = documents if padding is None else documents & padding
-        if causal:
-            visible = visible.tril()
+    if documents is not None or prefix is not None:
+        visible = _visible(documents, prefix, padding, causal)
         return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation)
     if bias is None:
         return AttentionPlan(None if causal else padding, causal, rotation)
@@ -68,3 +74,17 @@ def plan_attention(
         visible = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).tril()
         return AttentionPlan(bias.masked_fill(~visible, BLOCKED), False, rotation)
     return AttentionPlan(bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation)
+
+
+def _visible(documents: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:
+    """[B, 1, T, T] bool: later places only inside the prefix, nothing of other documents, no padding."""
+    given = next(mask for mask in (documents, prefix) if mask is not None)
+    columns = given.shape[-1]
+    visible = torch.ones(columns, columns, dtype=torch.bool, device=given.device)
+    if causal:
+        visible = visible.tril()
+    if prefix is not None:
+        visible = visible | prefix
+    for mask in (documents, padding):
+        visible = visible if mask is None else visible & mask
+    return visible.expand(len(given), -1, -1, -1)

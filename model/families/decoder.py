@@ -11,7 +11,7 @@ from model.config import ModelConfig
 from model.families import Family
 from model.flops import layer_flops
 from model.layers.stack import Stack
-from model.masks import document_mask
+from model.masks import document_mask, prefix_mask
 
 __all__ = ["Decoder"]
 
@@ -19,7 +19,8 @@ __all__ = ["Decoder"]
 class Decoder(Family):
     """Every token sees itself and what stands before it; rows are padded on the right, where nobody looks.
 
-    With `document_ids`, packed documents of a row do not see each other.
+    With `document_ids`, packed documents of a row do not see each other; the first `prefix_length` places of a row
+    see each other in both directions (prefix LM, arXiv 1910.10683).
     """
 
     needs: ClassVar = frozenset({"input_ids", "position_ids"})
@@ -34,8 +35,11 @@ class Decoder(Family):
         """Hidden states [B, T, dim]."""
         vectors = self.tokens(tensors["input_ids"])
         documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
+        prefix = tensors.get("prefix_length")
+        if prefix is not None:
+            prefix = prefix_mask(prefix.to(vectors.device), vectors.shape[1])
         types = tensors.get("type_ids")
-        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, None, documents=documents)
+        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, None, documents=documents, prefix=prefix)
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:

@@ -35,6 +35,7 @@ class Stack(nn.Module):
         source: Tensor | None = None,
         source_padding: Tensor | None = None,
         documents: Tensor | None = None,
+        prefix: Tensor | None = None,
     ) -> Tensor:
         """Hidden states [B, T, dim].
 
@@ -46,11 +47,11 @@ class Stack(nn.Module):
             source: the encoder's states [B, S, dim].
             source_padding: of the encoder's rows.
             documents: from `document_mask`, where packed documents must not see each other.
+            prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
         """
         x = self.embeddings(vectors, self.position, positions, types)
-        plan = plan_attention(
-            self.position.bias(positions), padding, self.causal, self.position.rotation(positions), documents
-        )
+        bias, rotation = self.position.bias(positions), self.position.rotation(positions)
+        plan = plan_attention(bias, padding, self.causal, rotation, documents, prefix)
         source_plan = AttentionPlan(source_padding)
         for layer in self.layers:
             x = layer(x, plan, source, source_plan)
