@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["AttentionPlan", "document_mask", "padding_mask", "plan_attention", "prefix_mask"]
+__all__ = ["AttentionPlan", "document_mask", "mode_mask", "padding_mask", "plan_attention", "prefix_mask"]
 
 # The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
 BLOCKED = torch.finfo(torch.bfloat16).min
@@ -40,6 +40,22 @@ def document_mask(document_ids: Tensor) -> Tensor:
     return (document_ids[:, :, None] == document_ids[:, None, :])[:, None]
 
 
+def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
+    """[B, 1, T, T] bool: what each place of a row may read in the modes of UniLM (arXiv 1905.03197), one for each row.
+
+    Args:
+        attention: [B]; place i reads 0 every place j, 1 those with j <= i, 2 with j >= i, 3 with j <= i or j < prefix.
+        prefix_length: [B], places of the prefix; read in mode 3 only.
+        columns: T.
+    """
+    places = torch.arange(columns, device=attention.device)
+    earlier = places <= places[:, None]
+    mode = attention[:, None, None]
+    prefix = (mode == 3) & (places < prefix_length[:, None, None])
+    forward, backward = ((mode == 1) | (mode == 3)) & earlier, (mode == 2) & earlier.T
+    return ((mode == 0) | forward | backward | prefix)[:, None]
+
+
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
     """[B, 1, 1, columns] bool, True for the first `prefix_length` [B] places, which all places of a row may see."""
     places = torch.arange(columns, device=prefix_length.device)
@@ -51,7 +67,7 @@ def plan_attention(
     padding: Tensor | None,
     causal: bool,
     rotation: tuple[Tensor, Tensor] | None = None,
-    documents: Tensor | None = None,
+    pairs: Tensor | None = None,
     prefix: Tensor | None = None,
 ) -> AttentionPlan:
     """Merge score bias, padding and causality into the least that the attention kernel needs.
@@ -62,11 +78,11 @@ def plan_attention(
         causal: no place sees a later one. Rows are padded on the right, so that causality alone hides the padding
             from every token.
         rotation: passed on.
-        documents: from `document_mask`, where packed documents must not see each other.
+        pairs: [B, 1, T, T] bool from `document_mask`, `mode_mask` or both, where rows restrict who sees whom.
         prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
     """
-    if documents is not None or prefix is not None:
-        visible = _visible(documents, prefix, padding, causal)
+    if pairs is not None or prefix is not None:
+        visible = _visible(pairs, prefix, padding, causal)
         return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation)
     if bias is None:
         return AttentionPlan(None if causal else padding, causal, rotation)
@@ -76,15 +92,20 @@ def plan_attention(
     return AttentionPlan(bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation)
 
 
-def _visible(documents: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:
-    """[B, 1, T, T] bool: later places only inside the prefix, nothing of other documents, no padding."""
-    given = next(mask for mask in (documents, prefix) if mask is not None)
+def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:
+    """[B, 1, T, T] bool: later places only inside the prefix, no other pairs than given, no padding.
+
+    A place sees itself always: one that saw nothing, as padding does when reading backwards, would become NaN.
+    """
+    given = next(mask for mask in (pairs, prefix) if mask is not None)
     columns = given.shape[-1]
     visible = torch.ones(columns, columns, dtype=torch.bool, device=given.device)
     if causal:
         visible = visible.tril()
     if prefix is not None:
         visible = visible | prefix
-    for mask in (documents, padding):
+    for mask in (pairs, padding):
         visible = visible if mask is None else visible & mask
+    if padding is not None:
+        visible = visible | torch.eye(columns, dtype=torch.bool, device=given.device)
     return visible.expand(len(given), -1, -1, -1)

@@ -25,13 +25,15 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Int64: TypeAlias = NDArray[np.int64]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
-          "prefix_length")  # fmt: skip
+          "prefix_length", "attention", "target_start")  # fmt: skip
 _DECISIVE = {
-    "attention": "which places a place may read",
-    "prediction_order": "which places are predicted, and when",
-    "target_start": "at which position the decoder begins",
+    "attention": ("which places a place may read", "encoder"),
+    "prediction_order": ("which places are predicted, and when", None),
+    "target_start": ("at which position the decoder begins", "encoder_decoder"),
 }
-"""Columns without a rule that a model may not overlook: it would learn another objective."""
+"""Columns that a model may not overlook, for it would learn another objective: their meaning, and who reads them."""
+_TYPES_OF_MODE = np.array([0, 2, 3, 4])
+_PREFIX_MODE = 3
 
 
 class Batch(NamedTuple):
@@ -95,10 +97,14 @@ class Collate:
         if padding_side != "right":
             raise ConfigurationError(f"padding_side '{padding_side}': batches are padded on the right only")
         for name in sorted(have & _DECISIVE.keys()):
-            raise ConfigurationError(
-                f"the column {name} says {_DECISIVE[name]}; no model family reads it, so training would learn another "
-                "objective"
-            )
+            meaning, reader = _DECISIVE[name]
+            if architecture != reader:
+                raise ConfigurationError(
+                    f"the column {name} says {meaning}; no {architecture} reads it, so training would learn another "
+                    "objective"
+                )
+        if "attention" in have and "prefix_length" not in have:
+            raise ConfigurationError("the column attention needs prefix_length beside it, 0 where a row has no prefix")
         if architecture == "encoder_decoder":
             self._check_decoder(have)
 
@@ -171,6 +177,12 @@ class Collate:
             tensors["type_ids"] = torch.from_numpy(_types(columns["segment_starts"], lengths, ids.shape[1]))
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(_scalars(columns["prefix_length"]))
+        if "attention" in columns:
+            mode = _scalars(columns["attention"])
+            types = _types_of_modes(
+                mode, tensors["prefix_length"].numpy(), tensors.get("type_ids"), lengths, ids.shape[1]
+            )
+            tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
         tensors.update(self._labels(columns, ids, lengths, starts))
         return tensors
 
@@ -179,7 +191,8 @@ class Collate:
     ) -> dict[str, Tensor]:
         if self.architecture == "encoder_decoder":
             if "target_ids" in columns:
-                return self._targets(columns["target_ids"])
+                start = _scalars(columns["target_start"]) if "target_start" in columns else None
+                return self._targets(columns["target_ids"], ids, start)
             return self._masked_targets(columns, ids.shape, lengths)
         if "label_positions" in columns:
             return _stored_labels(columns, ids.shape[1])
@@ -188,15 +201,26 @@ class Collate:
         prefix = _scalars(columns["prefix_length"]) if "prefix_length" in columns else None
         return _next_tokens(ids, lengths, prefix, starts)
 
-    def _targets(self, column: Column) -> dict[str, Tensor]:
-        """Decoder rows: the target shifted right behind `decoder_start`; every target place is a label."""
+    def _targets(self, column: Column, source: Int64, start: Int64 | None) -> dict[str, Tensor]:
+        """Decoder rows: the target shifted right behind `decoder_start`; every target place is a label.
+
+        A target that stands at place `start` of its source (MASS) keeps its places, and the source token before it
+        opens the row. No such target stands at place 0, which says that a row has none.
+        """
         targets, lengths = _padded(column, self._pad)
         inputs = np.empty_like(targets)
         inputs[:, 0], inputs[:, 1:] = self._decoder_start, targets[:, :-1]
-        valid = np.arange(targets.shape[1]) < lengths[:, None]
+        place = np.arange(targets.shape[1])
+        valid = place < lengths[:, None]
+        positions = None
+        if start is not None:
+            inside = np.flatnonzero(start)
+            inputs[inside, 0] = source[inside, start[inside] - 1]
+            positions = np.where(valid, start[:, None] + place, 0)
         inputs[~valid] = self._pad
         index = np.flatnonzero(valid)
-        return self._decoder(inputs, lengths, index, targets.reshape(-1)[index])
+        tensors = self._decoder(inputs, lengths, index, targets.reshape(-1)[index])
+        return tensors if positions is None else tensors | {"decoder_position_ids": torch.from_numpy(positions)}
 
     def _masked_targets(
         self, columns: Mapping[str, Column], shape: tuple[int, ...], lengths: Int64
@@ -316,6 +340,18 @@ def _next_tokens(
         "label_index": torch.from_numpy(index - 1),
         "label_ids": torch.from_numpy(ids.reshape(-1)[index].astype(np.int64, copy=False)),
     }
+
+
+def _types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
+    """Segment types by which UniLM tells the modes of attention apart (arXiv 1905.03197 §2.1).
+
+    The number of the segment in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 behind it; 0
+    on padding.
+    """
+    place = np.arange(width)
+    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (place >= prefix[:, None]))
+    types[place >= lengths[:, None]] = 0
+    return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
 
 
 def _marks(column: Column, rows: int, width: int) -> Int64:

@@ -39,7 +39,7 @@ class Decoder(Family):
         if prefix is not None:
             prefix = prefix_mask(prefix.to(vectors.device), vectors.shape[1])
         types = tensors.get("type_ids")
-        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, None, documents=documents, prefix=prefix)
+        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, None, pairs=documents, prefix=prefix)
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:

@@ -8,16 +8,23 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.errors import BatchError
 from model.families import Family
 from model.flops import layer_flops
 from model.layers.stack import Stack
-from model.masks import document_mask, padding_mask
+from model.masks import document_mask, mode_mask, padding_mask
 
 __all__ = ["Encoder"]
 
+_MODE_TYPES = 6
+"""Segment types that tell UniLM's modes apart."""
+
 
 class Encoder(Family):
-    """Every token sees every token of its row; with `document_ids`, of its document."""
+    """Every token sees every token of its row; with `document_ids`, of its document.
+
+    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197).
+    """
 
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
 
@@ -31,10 +38,24 @@ class Encoder(Family):
         """Hidden states [B, T, dim]."""
         ids = tensors["input_ids"]
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
-        documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         vectors, types = self.tokens(ids), tensors.get("type_ids")
-        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, padding, documents=documents)
+        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, padding, pairs=self._pairs(tensors))
         return hidden
+
+    def _pairs(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
+        """[B, 1, T, T]: who may see whom, or None where nothing but padding is hidden."""
+        pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
+        if "attention" not in tensors:
+            return pairs
+        if 0 < self.config.types < _MODE_TYPES:
+            raise BatchError(
+                f"batch: rows of several modes of attention have segment types up to {_MODE_TYPES - 1}, the model has "
+                f"a table of {self.config.types}; expected model.types {_MODE_TYPES} or more, or 0 for none"
+            )
+        ids = tensors["input_ids"]
+        mode, prefix = (tensors[name].to(ids.device) for name in ("attention", "prefix_length"))
+        modes = mode_mask(mode, prefix, ids.shape[1])
+        return modes if pairs is None else modes & pairs
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Floating-point operations of one row's forward; there is no second row."""

@@ -34,7 +34,7 @@ class Stack(nn.Module):
         padding: Tensor | None,
         source: Tensor | None = None,
         source_padding: Tensor | None = None,
-        documents: Tensor | None = None,
+        pairs: Tensor | None = None,
         prefix: Tensor | None = None,
     ) -> Tensor:
         """Hidden states [B, T, dim].
@@ -46,12 +46,12 @@ class Stack(nn.Module):
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
             source_padding: of the encoder's rows.
-            documents: from `document_mask`, where packed documents must not see each other.
+            pairs: from `document_mask`, `mode_mask` or both, where rows restrict who sees whom.
             prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
         """
         x = self.embeddings(vectors, self.position, positions, types)
         bias, rotation = self.position.bias(positions), self.position.rotation(positions)
-        plan = plan_attention(bias, padding, self.causal, rotation, documents, prefix)
+        plan = plan_attention(bias, padding, self.causal, rotation, pairs, prefix)
         source_plan = AttentionPlan(source_padding)
         for layer in self.layers:
             x = layer(x, plan, source, source_plan)

@@ -120,6 +120,115 @@ def test_encoder_decoder_shifts_the_target() -> None:
     assert found["input_ids"] == [[7, 8], [7, PAD], [PAD, PAD]]
 
 
+def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> None:
+    """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment behind [CLS], a row without one, and filler."""
+    found = collated(
+        "encoder_decoder",
+        {
+            "input_ids": [[1, 20, 21, MASK, MASK, MASK, 25, 2], [1, MASK, 31, 2], [7, 8], []],
+            "target_ids": [[22, 23, 24], [30], [10, 11], []],
+            "target_start": [[3], [1], [], []],
+        },
+        [1, 1, 1, 0],
+        decoder_start=START,
+    )
+    assert found["decoder_input_ids"] == [[21, 22, 23], [1, PAD, PAD], [START, 10, PAD], [PAD] * 3]
+    assert found["decoder_position_ids"] == [[3, 4, 5], [1, 0, 0], [0, 1, 0], [0, 0, 0]]
+    assert found["decoder_lengths"] == [3, 1, 2, 1]
+    assert found["label_index"] == [0, 1, 2, 3, 6, 7]
+    assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(2, 12), min_size=1, max_size=5), st.data())
+def test_fragments_equal_a_slow_loop(lengths: list[int], data: st.DataObject) -> None:
+    """Decoder token j of a fragment at s reads source token s + j - 1, predicts s + j, and stands at place s + j."""
+    originals = [data.draw(st.lists(st.integers(5, 60000), min_size=n, max_size=n)) for n in lengths]
+    starts = [data.draw(st.integers(1, n - 1)) for n in lengths]
+    sizes = [data.draw(st.integers(1, n - s)) for n, s in zip(lengths, starts, strict=True)]
+    bounds = [(s, s + k) for s, k in zip(starts, sizes, strict=True)]
+    masked = [
+        [MASK if s <= i < e else t for i, t in enumerate(row)] for row, (s, e) in zip(originals, bounds, strict=True)
+    ]
+    targets = [row[s:e] for row, (s, e) in zip(originals, bounds, strict=True)]
+    lists = {"input_ids": masked, "target_ids": targets, "target_start": [[s] for s in starts]}
+    found = collated("encoder_decoder", lists, decoder_start=START)
+    for b, (row, (s, e)) in enumerate(zip(originals, bounds, strict=True)):
+        for j in range(max(sizes)):
+            inside = s + j < e
+            assert found["decoder_input_ids"][b][j] == (row[s + j - 1] if inside else PAD)
+            assert found["decoder_position_ids"][b][j] == (s + j if inside else 0)
+    width = max(sizes)
+    assert found["label_index"] == [b * width + j for b, k in enumerate(sizes) for j in range(k)]
+    assert found["label_ids"] == [token for target in targets for token in target]
+
+
+MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3}
+
+
+def may_read(mode: int, prefix: int, length: int, i: int, j: int) -> bool:
+    """Whether place i reads place j."""
+    if i == j:
+        return True
+    if j >= length:
+        return False
+    return [True, j <= i, j >= i, j <= i or j < prefix][mode]
+
+
+def attention_of(tensors: Any) -> Any:
+    """[B][T][T]: what an encoder lets each place read."""
+    from model.masks import mode_mask, padding_mask, plan_attention
+
+    width = tensors["input_ids"].shape[1]
+    padding = padding_mask(tensors["lengths"], width, torch.device("cpu"))
+    pairs = mode_mask(tensors["attention"], tensors["prefix_length"], width)
+    mask = plan_attention(None, padding, causal=False, pairs=pairs).mask
+    assert mask is not None
+    return mask[:, 0].tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(range(4)), st.integers(1, 9)), min_size=1, max_size=6), st.data())
+def test_masks_of_attention_modes_equal_a_slow_loop(rows: list[tuple[int, int]], data: st.DataObject) -> None:
+    prefixes = [data.draw(st.integers(1, length)) if mode == MODES["prefix"] else 0 for mode, length in rows]
+    lists = {"input_ids": [[7] * length for _, length in rows], "prefix_length": [[p] for p in prefixes]}
+    lists |= {"attention": [[mode] if mode else [] for mode, _ in rows]}  # a part of a mixture may leave it out
+    columns = {name: column(values) for name, values in lists.items()}
+    tensors = Collate("encoder", columns, SPECIAL)(columns, None)
+    width = max(length for _, length in rows)
+    for (mode, length), prefix, found, types in zip(
+        rows, prefixes, attention_of(tensors), tensors["type_ids"].tolist(), strict=True
+    ):
+        assert found == [[may_read(mode, prefix, length, i, j) for j in range(width)] for i in range(width)]
+        told = [{0: 0, 1: 2, 2: 3, 3: 4 + (i >= prefix)}[mode] if i < length else 0 for i in range(width)]
+        assert types == told
+
+
+def test_segments_are_told_apart_in_bidirectional_rows_only() -> None:
+    lists = {"input_ids": [[1, 5, 2, 6], [1, 5, 2, 6]], "segment_starts": [[0, 3], []], "attention": [[], [1]]}
+    found = collated("encoder", lists | {"prefix_length": [[], [0]]})
+    assert found["type_ids"] == [[0, 0, 0, 1], [2, 2, 2, 2]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_mask_of_what_the_objective_stored(mode: str) -> None:
+    """From corrupted rows to the mask; labels and masked rows are those of bidirectional rows."""
+    from tests.pipeline.corruption_cases import corrupt, samples, vocabulary, wide
+
+    rows = samples([9, 4, 2], vocabulary())
+    plain = corrupt(wide("masked_lm", vocabulary()), rows)
+    examples = corrupt(wide("masked_lm", vocabulary(), attention=mode), rows)
+    for name, ragged in plain.columns.items():
+        assert examples.columns[name].values.tolist() == ragged.values.tolist()
+    if mode == "bidirectional":
+        assert examples.columns.keys() == plain.columns.keys()
+        return
+    tensors = Collate("encoder", examples.columns, SPECIAL)(dict(examples.columns), None)
+    for found, length, prefix in zip(attention_of(tensors), (11, 6, 4), tensors["prefix_length"].tolist(), strict=True):
+        assert (prefix > 0) == (mode == "prefix")
+        assert found == [[may_read(MODES[mode], prefix, length, i, j) for j in range(11)] for i in range(11)]
+
+
 def test_masked_encoder_decoder_reads_the_label_before() -> None:
     """`The puppies are [MASK] outside [MASK] house .` between [CLS] and [SEP]: places 5 and 7 read a label."""
     found = collated(
@@ -181,9 +290,10 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
         (("encoder", ["input_ids"], {}), {}, "pad"),
         (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
-        (("encoder", ["input_ids", "label_positions", "label_ids", "attention"], SPECIAL), {}, "column attention"),
+        (("encoder", ["input_ids", "label_positions", "label_ids", "attention"], SPECIAL), {}, "needs prefix_length"),
+        (("decoder", ["input_ids", "attention", "prefix_length"], SPECIAL), {}, "attention .* no decoder reads it"),
         (("encoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
-        (("encoder", ["input_ids", "target_ids", "target_start"], SPECIAL), {}, "column target_start"),
+        (("encoder", ["input_ids", "target_ids", "target_start"], SPECIAL), {}, "target_start .* no encoder reads it"),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
         (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
     ],
