@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -138,40 +137,3 @@ def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> No
             stream.next_step()
         assert caught.value.block == block
         assert stream.samples == 80
-
-
-def test_reads_in_flight_are_bounded_by_threads_and_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that blocks until released: as many reads wait as there are threads, no thread sits idle."""
-    shards = toy_set(tmp_path, [400], block_rows=10)
-    released, begun = threading.Event(), threading.Semaphore(0)
-    real = ShardSet.read_block
-
-    def slow(self: ShardSet, *arguments: Any) -> Any:
-        begun.release()
-        assert released.wait(20)
-        return real(self, *arguments)
-
-    monkeypatch.setattr(ShardSet, "read_block", slow)
-    with open_stream(shards, io_threads=6) as stream:
-        done = threading.Thread(target=stream.next_step)
-        done.start()
-        for _ in range(6):
-            assert begun.acquire(timeout=20)
-        assert stream.stats()["in_flight"] == 6
-        released.set()
-        done.join(20)
-        assert not done.is_alive()
-        assert stream.stats()["wait_seconds"] > 0
-
-
-def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
-    """Back-pressure: with nobody taking batches, loading stops after the rounds ahead."""
-    shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
-    with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
-        stream.next_step()
-        ahead = stream._ahead
-        assert ahead is not None
-        while ahead._ready.qsize() < 2:
-            pass
-        rounds = stream.stats()["blocks"] / 4
-        assert rounds <= 874 * 3 / 40 + 3, "three portions of at most 2**19 values, and the round ahead"

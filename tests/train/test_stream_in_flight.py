@@ -1,0 +1,105 @@
+"""Reading ahead: no thread sits idle while a store is slow, nothing runs away while nobody takes batches."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.shards import ShardSet
+from tests.shard_sets import toy_set
+from train.stream import Stream
+
+LANES = 4
+WAIT_S = 20.0
+
+
+def open_stream(shards: ShardSet, **options: Any) -> Stream:
+    settings = {"lanes": LANES, "seed": 3, "global_batch": 8, "micro_batch": 8, **options}
+    return Stream(shards, rank=0, world_size=1, **settings)
+
+
+class Gate:
+    """A store in which every read waits until it is let through; the oldest read goes first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[threading.Event] = []
+        self._real = ShardSet.read_block
+        gate = self
+
+        def read(shards: ShardSet, *arguments: Any) -> Any:
+            through = threading.Event()
+            with gate._changed:
+                gate._waiting.append(through)
+                gate._changed.notify_all()
+            assert through.wait(WAIT_S)
+            return gate._real(shards, *arguments)
+
+        monkeypatch.setattr(ShardSet, "read_block", read)
+
+    def wait_for(self, reads: int) -> None:
+        """Until so many reads are in flight."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._waiting) >= reads, WAIT_S), len(self._waiting)
+
+    def release(self) -> None:
+        with self._changed:
+            self._waiting.pop(0).set()
+
+    @property
+    def in_flight(self) -> int:
+        with self._changed:
+            return len(self._waiting)
+
+
+@pytest.mark.parametrize(("threads", "ahead"), [(4, 1), (8, 2), (2, 1)])
+def test_a_slow_store_always_has_as_many_reads_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, ahead: int
+) -> None:
+    """By Little's law blocks a second = reads in flight / latency: whenever one read ends, another one begins.
+
+    At most `threads` reads can be in flight; `ahead` rounds of one block a lane are what keeps them busy.
+    """
+    gate = Gate(monkeypatch)
+    with open_stream(toy_set(tmp_path, [800], block_rows=10), io_threads=threads, prefetch_blocks=ahead) as stream:
+        taking, steps = True, 0
+
+        def take() -> None:
+            nonlocal steps
+            while taking:
+                stream.next_step()
+                steps += 1
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        for _ in range(60):
+            gate.wait_for(threads)
+            assert gate.in_flight == threads, "more reads than threads"
+            assert stream.stats()["in_flight"] >= threads
+            gate.release()
+        assert steps > 0, "batches came meanwhile"
+        taking = False
+        while taker.is_alive():
+            if gate.in_flight:
+                gate.release()
+            taker.join(0.001)
+        assert stream.stats()["wait_seconds"] > 0, "starvation is told"
+        monkeypatch.undo()
+        while gate.in_flight:
+            gate.release()
+
+
+def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
+    """Back-pressure: with nobody taking batches, loading stops after the rounds ahead."""
+    shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
+    with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
+        stream.next_step()
+        ahead = stream._ahead
+        assert ahead is not None
+        while ahead._ready.qsize() < 2:
+            pass
+        rounds = stream.stats()["blocks"] / LANES
+        assert rounds <= 874 * 3 / 40 + 3, "three portions of at most 2**19 values, and the round ahead"
