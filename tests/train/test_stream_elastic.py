@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.shards import ShardSet
+from pipeline.shards import ShardSet, open_shards
+from tests.distributed import RankPool
 from tests.shard_sets import rows, write_set
 from train.collate import Batch
+from train.distributed import World
 from train.stream import Stream
 
 LANES, GLOBAL = 8, 16
@@ -92,6 +96,60 @@ def test_elastic(sets: Any, expected: Any, kind: tuple[str, str], plan: Any, mic
 @given(kinds, runs, st.sampled_from([1, 2, 4]))
 def test_elastic_at_length(sets: Any, expected: Any, kind: tuple[str, str], plan: Any, micro: int) -> None:
     check(sets, expected, kind, plan, micro)
+
+
+epochs = st.lists(st.tuples(kinds, worlds, st.sampled_from([0, 1, 3]), st.integers(0, 2), st.integers(1, 25)),
+                  max_size=4)  # fmt: skip
+
+
+def check_epochs(sets: Any, plan: list[tuple[tuple[str, str], int, int, int, int]]) -> None:
+    """Three epochs in pieces, each at a world size, number of threads and container of its own."""
+    shards = sets["arrow", "none"]
+    uids = [shards.read_block(block).fixed["uid"] for block in range(len(shards.index))]
+    seen: Counter[int] = Counter()
+    state = opened(shards, 0, 1, 1, 0, 0).state_dict()
+    left = 3 * -(-len(shards) // LANES)
+    for kind, world, threads, ahead, count in [*plan, (("tar", "zstd"), 2, 1, 1, left)]:
+        streams = [opened(sets[kind], rank, world, 1, threads, ahead) for rank in range(world)]
+        for stream in streams:
+            stream.load_state_dict(state, allow_changed=["data"])
+            for _ in range(min(count, left)):
+                for batch in stream.next_step(LANES):
+                    seen.update(uids[block][row] for _, block, row in batch.origin.tolist() if block >= 0)
+        left -= min(count, left)
+        (state,) = {tuple(stream.state_dict().items()) for stream in streams}
+        state = dict(state)
+        for stream in streams:
+            stream.close()
+    assert state["samples"] == 3 * 13 * LANES
+    assert seen == Counter(dict.fromkeys(range(1, 101), 3))
+
+
+@settings(max_examples=15, **quiet)
+@given(epochs)
+def test_three_epochs_hold_every_uid_three_times(sets: Any, plan: Any) -> None:
+    check_epochs(sets, plan)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, **quiet)
+@given(epochs)
+def test_three_epochs_at_length(sets: Any, plan: Any) -> None:
+    check_epochs(sets, plan)
+
+
+def rows_of_rank(world: World, folder: Path) -> tuple[list[list[list[int]]], str]:
+    """What a rank of a real process group reads from the middle of an epoch on, and its state."""
+    with opened(open_shards(folder), world.rank, world.size, 2, 1, 1) as stream:
+        stream.set_position(5 * GLOBAL)
+        found = [contents(stream.next_step()) for _ in range(12)]
+        return found, json.dumps(stream.state_dict())
+
+
+def test_two_processes_read_the_same_global_batches(sets: Any, expected: Any, two_ranks: RankPool) -> None:
+    (first, state), (second, other) = two_ranks.run(rows_of_rank, sets["tar", "none"].path.parent)
+    assert [left + right for left, right in zip(first, second, strict=True)] == expected[5:17]
+    assert state == other
 
 
 def test_batches_in_order_of_length_hold_the_same_rows(sets: Any, expected: Any) -> None:
