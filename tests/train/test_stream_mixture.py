@@ -95,13 +95,35 @@ def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threa
             expected.append(contents(stream.next_step()))
     for world in (2, 8) if threads else (1, 4):
         streams = [open_stream(data, rank, world, io_threads=threads) for rank in range(world)]
-        for number in (5, 9):
+        for number in range(11):  # in phases, and at their ends
             for stream in streams:
                 stream.load_state_dict(states[number])
             found = [[row for stream in streams for row in contents(stream.next_step())] for _ in range(3)]
             assert found == expected[number : number + 3]
         for stream in streams:
             stream.close()
+
+
+def test_two_phases_of_two_lengths(tmp_path: Path) -> None:
+    """Short rows first, long ones later: the length changes at the very sample, and no row is lost."""
+    short, long = (toy_set(tmp_path / name, [60], row_length=size, name=name) for name, size in (("s", 4), ("l", 9)))
+    data = [DataPhase((short,), (), 96, 32), DataPhase((long,), (), 128, 16), DataPhase((short,), (), None, 32)]
+    with open_stream(data, micro_batch=16) as stream:
+        found = []
+        while stream.samples < 224:
+            batches = stream.next_step()
+            found.append((stream.samples, sum(len(batch.origin) for batch in batches), batches))
+        assert [(samples, size) for samples, size, _ in found] == [
+            (32, 32), (64, 32), (96, 32), (112, 16), (128, 16), (160, 32), (192, 32), (224, 32)
+        ]  # fmt: skip
+        for samples, _, batches in found:
+            for batch in batches:
+                real = batch.row_weight > 0
+                assert set(batch.tensors["lengths"][real].tolist()) == {9 if 96 < samples <= 128 else 4}
+    alone = open_stream(short, global_batch=32)
+    wanted = [[origin for origin, _ in contents(alone.next_step())] for _ in range(6)]
+    parts = [[origin for origin, _ in contents(batches)] for samples, _, batches in found if not 96 < samples <= 128]
+    assert parts == wanted, "a set that comes back goes on where it stopped"
 
 
 def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
