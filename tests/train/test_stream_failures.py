@@ -3,11 +3,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -122,6 +125,38 @@ def test_a_forked_process_is_told(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         assert f"belongs to process {os.getpid()}" in message
         stream.next_step()
+
+
+STREAMING = """
+import sys
+from pathlib import Path
+from pipeline.shards import open_shards
+from train.stream import Stream
+options = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, "io_threads": 3}
+stream = Stream(open_shards(Path(sys.argv[1])), rank=0, world_size=1, **options)
+stream.next_step()
+print("reading", flush=True)
+while True:
+    stream.next_step()
+"""
+
+
+def test_a_killed_process_leaves_nothing_behind(tmp_path: Path) -> None:
+    """No process of its own, nothing in shared memory and no file that would outlive a SIGKILL."""
+    toy_set(tmp_path, [400])
+    before = sorted(tmp_path.iterdir())
+    command = [sys.executable, "-c", STREAMING, str(tmp_path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "reading\n"
+        process = psutil.Process(child.pid)
+        held = [part.path for part in process.memory_maps(grouped=True)] + [file.path for file in process.open_files()]
+        assert not process.children(recursive=True)
+        assert not [path for path in held if path.startswith(("/dev/shm", "/memfd"))]
+        child.kill()
+    assert child.returncode == -signal.SIGKILL
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_sample_set_needs_a_transform(tmp_path: Path) -> None:
