@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -90,6 +91,18 @@ def test_plain_arrow_reads_the_file(tmp_path: Path) -> None:
         "list<item: uint16 not null>",
     ]
     assert table["input_ids"].to_pylist() == [ids_of(uid, 8).tolist() for uid in range(1, 11)]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("streaming", [True, False])
+def test_plain_datasets_reads_the_files(tmp_path: Path, codec: str, streaming: bool) -> None:
+    shards = toy_set(tmp_path / "set", [10, 0, 7], codec=codec)
+    files = [str(shards.shard_path(number)) for number in range(3)]
+    options: Any = {"split": "train", "streaming": streaming, "cache_dir": str(tmp_path / "cache")}
+    datasets.disable_progress_bars()
+    rows = list(datasets.load_dataset("arrow", data_files=files, **options))
+    assert [row["uid"] for row in rows] == list(range(1, 18))
+    assert [row["input_ids"] for row in rows] == [ids_of(uid, 8).tolist() for uid in range(1, 18)]
 
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves closing to the interpreter
