@@ -73,8 +73,9 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 80.0),
     ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 150.0),
     ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 100.0),
-    ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
+    ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 1000.0),
     ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 150.0),
+    ("replaced tokens, unigram", {"name": "replaced_token_detection", "replacement": "unigram"}, 150.0),
     ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 150.0),
     ("sentence order, single tokens", {"name": "sentence_order_prediction", "longest": 0}, 20.0),
     ("token_reordering, distance 3", {"name": "token_reordering", "distance": 3}, 100.0),
@@ -86,7 +87,7 @@ _COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
 
 
 def vocabulary() -> Vocabulary:
-    """32,000 ids, specials first."""
+    """32,000 ids, specials first, with Zipf's frequencies."""
     special = np.arange(_SIZE) < _FIRST
     first = len(SPECIALS)
     return Vocabulary(
@@ -97,6 +98,7 @@ def vocabulary() -> Vocabulary:
         special=special,
         word_start=np.arange(_SIZE) % 2 == 0,
         fingerprint="0" * 64,
+        token_counts=10**8 // np.arange(1, _SIZE + 1),
     )
 
 

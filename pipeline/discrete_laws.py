@@ -19,6 +19,7 @@ from pipeline.rates import MILLION
 __all__ = [
     "frequency_thresholds",
     "geometric_thresholds",
+    "guide",
     "inverse_cdf",
     "poisson_thresholds",
     "reciprocal_thresholds",
@@ -29,6 +30,8 @@ UInt64: TypeAlias = NDArray[np.uint64]
 
 _FEW: Final = 16
 """Thresholds that are quicker compared one by one than searched."""
+_STEPS: Final = 3
+"""Thresholds behind what a guide knows that are quicker compared than searched."""
 
 
 def poisson_thresholds(mean_thousandths: int) -> UInt64:
@@ -77,11 +80,36 @@ def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
     return np.array([(count << 32) // cumulative[-1] for count in cumulative[:-1]], dtype=np.uint64)
 
 
-def inverse_cdf(words: UInt64, thresholds: UInt64) -> Int64:
-    """What the high halves of 64-bit words mean: for each the number of thresholds it reaches."""
+def guide(thresholds: UInt64) -> Int64:
+    """For each value of the highest 16 bits, how many thresholds every word with them reaches; shape [2**16]."""
+    return np.searchsorted(thresholds, np.arange(1 << 16, dtype=np.uint64) << np.uint64(16), side="right")
+
+
+def inverse_cdf(words: UInt64, thresholds: UInt64, known: Int64 | None = None) -> Int64:
+    """What the high halves of 64-bit words mean: for each the number of thresholds it reaches.
+
+    Args:
+        words: any number.
+        thresholds: a table of this module.
+        known: the table's `guide`, which makes long tables quicker.
+    """
+    if known is not None:
+        return _guided(words >> np.uint64(32), thresholds, known)
     if len(thresholds) > _FEW:
         return np.searchsorted(thresholds, words >> np.uint64(32), side="right")
     reached = np.zeros(len(words), dtype=np.uint8)
     for threshold in thresholds << np.uint64(32):
         reached += words >= threshold
     return reached.astype(np.int64)
+
+
+def _guided(words: UInt64, thresholds: UInt64, known: Int64) -> Int64:
+    """From what the guide knows a few steps up; where thresholds are dense, the rest is searched."""
+    bounds = np.append(thresholds, np.uint64(1 << 32))
+    reached = known.take(words >> np.uint64(16))
+    rest = np.flatnonzero(bounds.take(reached) <= words)
+    for _ in range(_STEPS):
+        reached[rest] += 1
+        rest = rest[bounds.take(reached.take(rest)) <= words.take(rest)]
+    reached[rest] = np.searchsorted(thresholds, words[rest], side="right")
+    return reached

@@ -36,13 +36,13 @@ class Pairs:
     """Two segments a row.
 
     Args:
-        pool: ids that both are cut from.
-        starts: where each segment starts in it, shape [rows, 2].
+        pool: arrays of ids that, laid end to end, both are cut from.
+        starts: where each segment starts in them, shape [rows, 2].
         lengths: its tokens, at least one, shape [rows, 2].
         more: further features of the rows.
     """
 
-    pool: NDArray[Any]
+    pool: tuple[NDArray[Any], ...]
     starts: Int64
     lengths: Int64
     more: Mapping[str, Ragged]
@@ -103,7 +103,7 @@ class MaskedPair(Objective, ABC):
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Flat places in the framed rows of the labels, ascending; the default takes tokens uniformly."""
-        if self.special.meets(pairs.pool):
+        if any(self.special.meets(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
         sizes = pairs.lengths.sum(axis=1)
         chosen = choose(keys, sizes, self.budget(sizes))
@@ -130,12 +130,13 @@ class MaskedPair(Objective, ABC):
 
     def _framed_pairs(self, pairs: Pairs) -> Ragged:
         """`[CLS] a [SEP] b [SEP]` for every row, in one gather."""
-        cls, sep = len(pairs.pool), len(pairs.pool) + 1
+        cls = sum(map(len, pairs.pool))
+        sep = cls + 1
         starts = np.empty((len(pairs.starts), 5), np.int64)
         lengths = np.ones_like(starts)
         starts[:, 0], starts[:, 2], starts[:, 4] = cls, sep, sep
         starts[:, 1::2], lengths[:, 1::2] = pairs.starts, pairs.lengths
-        values = segments(np.concatenate((pairs.pool, self._frame_ids)), starts.reshape(-1), lengths.reshape(-1))
+        values = segments(np.concatenate((*pairs.pool, self._frame_ids)), starts.reshape(-1), lengths.reshape(-1))
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:

@@ -86,7 +86,7 @@ class NextSentencePrediction(MaskedPair):
         second = np.minimum(ids.lengths - first, partners.lengths)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
         return Pairs(
-            np.concatenate((ids.values, partners.values)),
+            (ids.values, partners.values),
             np.stack((ids.offsets[:-1], begins), axis=1),
             np.stack((first, second), axis=1),
             {"sentence_label": scalars(other, np.uint8)},

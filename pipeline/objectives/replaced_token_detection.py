@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.discrete_laws import frequency_thresholds, inverse_cdf
+from pipeline.discrete_laws import frequency_thresholds, guide, inverse_cdf
 from pipeline.example import Ragged
 from pipeline.kernels import draw, reorder, roles
 from pipeline.masked_block import MaskedBlock, MaskedOptions
@@ -21,6 +21,7 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["ReplacedTokenDetection"]
 
+Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -88,7 +89,7 @@ class ReplacedTokenDetection(MaskedBlock):
         return roles(keys, original, mask=self.mask, replaceable=replaceable, mask_ppm=0, random_ppm=MILLION)
 
     def _by_frequency(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
-        index = inverse_cdf(draw(keys, ROLES, original.lengths), self._thresholds)
+        index = inverse_cdf(draw(keys, ROLES, original.lengths), *self._law)
         return self.vocabulary.replaceable[index].astype(original.values.dtype)
 
     def _shuffled(self, keys: UInt64, original: Ragged) -> NDArray[Any]:
@@ -102,11 +103,12 @@ class ReplacedTokenDetection(MaskedBlock):
         return result
 
     @cached_property
-    def _thresholds(self) -> UInt64:
-        """The table of the unigram law; only drawing needs the counts, undoing does not."""
+    def _law(self) -> tuple[UInt64, Int64]:
+        """The table of the unigram law, and its guide; only drawing needs the counts, undoing does not."""
         counts = self.vocabulary.token_counts
         if counts is None:
             raise self.refuse_options(
                 "replacement: unigram needs encode/token_counts.arrow above the samples; run the stage encode first"
             )
-        return frequency_thresholds(counts[self.vocabulary.replaceable])
+        thresholds = frequency_thresholds(counts[self.vocabulary.replaceable])
+        return thresholds, guide(thresholds)

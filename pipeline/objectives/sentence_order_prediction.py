@@ -79,7 +79,7 @@ class SentenceOrderPrediction(MaskedPair):
         begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
         lengths = np.stack((cut, ids.lengths - cut), axis=1)
         begins[swapped], lengths[swapped] = begins[swapped, ::-1], lengths[swapped, ::-1]
-        return Pairs(ids.values, begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
+        return Pairs((ids.values,), begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Spans of whole words; [SEP] parts the words of the segments."""

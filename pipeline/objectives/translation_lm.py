@@ -84,7 +84,7 @@ class TranslationLM(MaskedPair):
             for sides in (starts, lengths, languages):
                 sides[swapped] = sides[swapped, ::-1]
         more = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
-        return Pairs(np.concatenate((ids.values, targets.values)), starts, lengths, more)
+        return Pairs((ids.values, targets.values), starts, lengths, more)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Both sides, in one of the two orders."""

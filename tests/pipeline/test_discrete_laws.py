@@ -8,7 +8,13 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.discrete_laws import frequency_thresholds, geometric_thresholds, inverse_cdf, reciprocal_thresholds
+from pipeline.discrete_laws import (
+    frequency_thresholds,
+    geometric_thresholds,
+    guide,
+    inverse_cdf,
+    reciprocal_thresholds,
+)
 from pipeline.seeding import mix
 from tests.pipeline.corruption_cases import chi_square_is_plausible
 
@@ -32,6 +38,16 @@ def test_a_word_at_a_threshold_reaches_it(entries: int) -> None:
     at = table << np.uint64(32)
     assert inverse_cdf(at, table).tolist() == list(range(1, entries))
     assert inverse_cdf(at - np.uint64(1), table).tolist() == list(range(entries - 1))
+
+
+@pytest.mark.parametrize("counts", [[1, 2], [1] * 70_000, [2**40, *[1] * 5000, 2**40, 7], range(1, 300)])
+def test_a_guide_changes_nothing_but_the_time(counts: list[int]) -> None:
+    """Even where thousands of thresholds share their highest bits; at thresholds, below them and at both ends."""
+    table = frequency_thresholds(np.array(counts))
+    at = np.concatenate((table, table - np.minimum(table, 1), np.array([0, 2**32 - 1], np.uint64))) << np.uint64(32)
+    for words in (at, WORDS, WORDS[:0]):
+        expected = np.searchsorted(table, words >> np.uint64(32), side="right")
+        assert (inverse_cdf(words, table, guide(table)) == expected).all()
 
 
 def test_law_of_reciprocal_weights() -> None:
