@@ -116,6 +116,7 @@ class ShardTable(Sequence[ShardFacts]):
             raise ManifestError(f"{path}: expected {self._count} shards with the columns {_SCHEMA.names}")
         if pc.any(pc.match_substring_regex(table.column("path"), _FORBIDDEN)).as_py():
             raise ManifestError(f"{path}: a path is absolute, or leaves the folder")
+        pa.default_memory_pool().release_unused()  # decoding took as much again, which Arrow would keep for itself
         return ShardTable(self.sha256, self._count, table)
 
     def _column(self, name: str) -> Any:
