@@ -17,6 +17,7 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, rows, toy_set, write_set
 from train.collate import Batch
 from train.errors import StateMismatch
+from train.phases import DataPhase
 from train.stream import Stream
 
 SIZES = [10, 0, 1, 27, 13]
@@ -249,8 +250,8 @@ def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.Monk
     """Function calls of a step do not grow with rows or lanes."""
     monkeypatch.setattr("train.building._ROWS_AT_ONCE", 1)  # a step at a time
 
-    def calls(shards: ShardSet, lanes: int, batch: int) -> int:
-        with open_stream(shards, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
+    def calls(data: Any, lanes: int, batch: int) -> int:
+        with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
             stream.next_step()
             count = 0
 
@@ -267,8 +268,9 @@ def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.Monk
 
     equal = toy_set(tmp_path / "equal", [64 * 40], block_rows=40)
     mixed = write_set(tmp_path / "mixed", [rows(range(1, 2561), [n % 7 + 1 for n in range(2560)])], block_rows=40)
-    for shards in (equal, mixed):
-        assert calls(shards, 8, 8) == calls(shards, 64, 64) == calls(shards, 8, 64)
+    other = toy_set(tmp_path / "other", [64 * 40], block_rows=40, name="other")
+    for data in (equal, mixed, [DataPhase((equal, other))]):
+        assert calls(data, 8, 8) == calls(data, 64, 64) == calls(data, 8, 64)
 
 
 def test_statistics(shards: ShardSet) -> None:
