@@ -31,6 +31,8 @@ FIXED_COLUMNS: Final[Mapping[str, str]] = {
 
 _CACHED_INDEX: Final = 1 << 16
 """Index entries handled at once: 512 KiB stay in a core's second-level cache."""
+_LONG: Final = 192
+"""Mean length from which segments are quicker copied one by one than gathered by an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,15 @@ class Ragged:
 
 
 def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """The segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end."""
+    """The segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end, a fresh array.
+
+    Raises:
+        IndexError: a segment ends behind the values.
+    """
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
+    if len(lengths) and offsets[-1] >= _LONG * len(lengths):
+        return _long_segments(values, starts, lengths)
     shift = starts - offsets[:-1]
     out = np.empty(offsets[-1], dtype=values.dtype)
     bounds = np.searchsorted(offsets, np.arange(0, offsets[-1] + _CACHED_INDEX, _CACHED_INDEX)).clip(max=len(lengths))
@@ -106,6 +114,16 @@ def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[n
         index = np.repeat(shift[first:last], lengths[first:last])
         index += np.arange(offsets[first], offsets[last])
         out[offsets[first] : offsets[last]] = values.take(index)
+    return out
+
+
+def _long_segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """One copy a segment, without an index: a loop, but of a tenth of a microsecond each."""
+    view = np.ascontiguousarray(values).data
+    pieces = [view[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
+    out = np.frombuffer(bytearray().join(pieces), values.dtype)
+    if len(out) != lengths.sum():
+        raise IndexError(f"segments of {lengths.sum()} values end behind the {len(values)} there are")
     return out
 
 

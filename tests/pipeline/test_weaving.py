@@ -54,23 +54,33 @@ def test_span_mask(gaps_and_lengths: list[tuple[int, int]], rest: int) -> None:
     assert found.tolist() == wanted
 
 
-@pytest.mark.parametrize(("size", "count"), [(1, 0), (5, 3), (70_000, 90), (1 << 17, 200)])
-def test_segments(size: int, count: int) -> None:
-    """Also over the bounds of the portions that are handled at once."""
+@pytest.mark.parametrize("longest", [2, 300, 3000])
+@pytest.mark.parametrize(("size", "count"), [(1, 0), (5, 3), (70_000, 900), (1 << 17, 200)])
+def test_segments(size: int, count: int, longest: int) -> None:
+    """Short and long ones; also over the bounds of the portions that are handled at once."""
     random = np.random.RandomState(size)
     values = random.randint(0, 1000, size).astype(np.uint16)
     starts = random.randint(0, size, count).astype(np.int64)
-    lengths = np.minimum(random.randint(0, 3000, count), size - starts)
+    lengths = np.minimum(random.randint(0, longest, count), size - starts)
     wanted = [values[a : a + n] for a, n in zip(starts, lengths, strict=True)]
     found = segments(values, starts, lengths)
     assert found.dtype == np.uint16
+    assert found.flags.writeable
     assert found.tolist() == np.concatenate([np.empty(0, np.uint16), *wanted]).tolist()
 
 
-def test_segments_that_end_on_a_portion() -> None:
+@pytest.mark.parametrize("empty", [1, 1000])
+def test_segments_that_end_on_a_portion(empty: int) -> None:
+    """With many empty ones the mean is short."""
     values = np.arange(1 << 16, dtype=np.uint16)
-    starts, lengths = np.array([0, 5, 0, 0]), np.array([1 << 16, 0, (1 << 16) - 1, 1])
+    starts, lengths = np.array([0, *[5] * empty, 0, 0]), np.array([1 << 16, *[0] * empty, (1 << 16) - 1, 1])
     assert segments(values, starts, lengths).tolist() == [*values.tolist(), *values[:-1].tolist(), 0]
+
+
+@pytest.mark.parametrize("length", [3, 300])
+def test_segments_that_end_behind_the_values(length: int) -> None:
+    with pytest.raises(IndexError):
+        segments(np.zeros(2 * length), np.array([0, length + 1]), np.array([length, length]))
 
 
 @given(LISTS, st.data())
