@@ -150,10 +150,6 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
     assert not changed(found, copy).any()
 
 
-def digests(names: list[str]) -> dict[str, str]:
-    return {name: digest(name) for name in names}
-
-
 def digest(name: str) -> str:
     """Hash of 20 examples of each of two variants: every array, its type and its name."""
     objective = wide(name, vocabulary(1000))
@@ -176,9 +172,10 @@ def test_golden_bytes(name: str) -> None:
     assert stored.get(name) == {"version": version, "sha256": digest(name)}, f"add it to {GOLDEN.name}"
 
 
-def test_another_process_gives_the_same_bytes() -> None:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(digests, NAMES).result() == digests(NAMES)
+@pytest.mark.parametrize("processes", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
+def test_other_processes_give_the_same_bytes(processes: int) -> None:
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(digest, NAMES)) == [digest(name) for name in NAMES]
 
 
 @each
