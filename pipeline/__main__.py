@@ -7,17 +7,17 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 
 from pipeline.accounting import HEADER, accounting_rows, print_table
 from pipeline.config import describe
-from pipeline.errors import ClozelineError
+from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from pipeline.progress import Progress
 from pipeline.recipe import Recipe, load_recipe
 from pipeline.report import write_run_report
-from pipeline.runner import StageSummary, run_recipe, stage_of
+from pipeline.runner import StageRun, StageSummary, run_recipe, stage_key, stage_of
 
 __all__ = ["guarded", "main", "print_keys", "stage_main"]
 
@@ -33,18 +33,30 @@ def stage_main(stage: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog=program, description=description, add_help=False)
+    return guarded(lambda: _parse_and_run(program, description, stage, arguments))
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are configuration errors: one message, exit code 64."""
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong use."""
+        raise ConfigurationError(f"{message}; see --help")
+
+
+def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
+    parser = _Parser(prog=program, description=description, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
     parser.add_argument("--config", type=Path, metavar="FILE", help="the recipe, a YAML file")
     parser.add_argument("--verify", action="store_true", help="re-hash published outputs before skipping them")
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     if options.help or options.config is None:
         parser.print_help()
         print_keys(Recipe)
         return 0 if options.help else 64
-    return guarded(lambda: _run(options, stage))
+    return _run(options, stage)
 
 
 def _run(options: argparse.Namespace, stage: str | None) -> int:
@@ -59,18 +71,38 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
             print_table(summaries)
     if stage is None:
         _report(recipe, summaries)
-    return 69 if any(summary.failed for summary in summaries) else 0
+    return 0
 
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
+    """Show what a start would do; writes nothing."""
     console = Console()
     plan = recipe.plan()
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    upstream: str | None = plan.digest
     for name in recipe.stages:
+        run = None if upstream is None else _planned(recipe, name, upstream)
+        missing = None if run is None else run.missing()
         if only in (None, name):
-            passes = ", ".join(f"{work.name}: {work.units} units" for work in stage_of(recipe, name).passes())
-            console.print(f"{name}: {passes}", highlight=False)
+            console.print(f"{name}: {_to_do(run, missing)}", highlight=False)
+        upstream = run.digest(upstream) if run is not None and upstream is not None and not missing else None
     return 0
+
+
+def _planned(recipe: Recipe, name: str, upstream: str) -> StageRun | None:
+    """The run of a stage, or None where its passes follow from files that an earlier stage has yet to write."""
+    stage = stage_of(recipe, name)
+    try:
+        return StageRun(stage, stage_key(stage, upstream), verify=False)
+    except StorageError:
+        return None
+
+
+def _to_do(run: StageRun | None, missing: list[list[int]] | None) -> str:
+    if run is None or missing is None:
+        return "follows from the stages before it"
+    named = zip(run.passes, missing, strict=False)
+    return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
 
 
 def _report(recipe: Recipe, summaries: Sequence[StageSummary]) -> None:

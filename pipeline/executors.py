@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Protocol
 
@@ -84,6 +86,7 @@ def _run_tasks(deal: _Deal, tasks: int, ranks: Sequence[int]) -> None:
 
 
 def _worker(deal: _Deal, tasks: int, ranks: Sequence[int], driver: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(driver)
     _run_tasks(deal, tasks, ranks)
 
@@ -146,11 +149,16 @@ def _supervise(deal: _Deal, tasks: int, workers: int, tick: Callable[[], None]) 
         context.Process(target=_worker, args=(deal, tasks, range(first, tasks, workers), os.getpid()), daemon=False)
         for first in range(workers)
     ]
-    for process in processes:
-        process.start()
+    # Ctrl-C is the driver's: it stops the workers itself, without a traceback from each.
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        while any(process.is_alive() for process in processes):
-            processes[0].join(_POLL_S)
+        for process in processes:
+            process.start()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        while alive := [process.sentinel for process in processes if process.is_alive()]:
+            wait(alive, _POLL_S)
             tick()
     finally:
         for process in processes:

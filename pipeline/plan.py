@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.recipe import InputEntry, Recipe
 
@@ -125,17 +126,29 @@ def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> li
     ]
 
 
-def _make_plan(recipe: Recipe, files: Sequence[SourceFile]) -> Plan:
+def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
+    """Cut the files; those that the saved plan holds with the same options are not opened again."""
+    known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
+    units: list[PlannedUnit] = []
+    inputs: list[dict[str, Any]] = []
+    for file in files:
+        facts = _facts(file, known.get(file.source))
+        inputs.append(facts)
+        units += _cut(file, facts["reader"], facts["splittable"], recipe.plan_options.unit_bytes)
+    numbered = tuple(replace(unit, unit=number) for number, unit in enumerate(units))
+    shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
+    return _with_digest(Plan(numbered, shards, "", tuple(inputs)))
+
+
+def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
     from pipeline.readers import detect
 
-    pieces: list[PlannedUnit] = []
-    for file in files:
-        reader, splittable = detect(file.path, file.entry.reader)
-        pieces += _cut(file, reader, splittable, recipe.plan_options.unit_bytes)
-    units = tuple(replace(piece, unit=number) for number, piece in enumerate(pieces))
-    shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
-    inputs = tuple({"source": file.source, "bytes": file.bytes} for file in files)
-    return _with_digest(Plan(units, shards, "", inputs))
+    options = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source")}
+    if known is not None and known["options"] == options:
+        return known
+    reader, splittable = detect(file.path, file.entry.reader)
+    found = {"source": file.source, "bytes": file.bytes, "options": options}
+    return {**found, "reader": reader, "splittable": splittable}
 
 
 def _with_digest(plan: Plan) -> Plan:
@@ -161,51 +174,48 @@ def _read(recipe: Recipe) -> Plan | None:
         raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start anew") from error
 
 
-def freeze_plan(recipe: Recipe) -> Plan:
-    """The plan with the paths of this machine; written by the first start, compared by every later one.
+def freeze_plan(recipe: Recipe, *, publish: bool = True) -> Plan:
+    """The plan with the paths of this machine. Its list of inputs is frozen by the first start.
+
+    Other options of an input, or other keys of `plan`, make a new plan, and every stage is done again.
+
+    Args:
+        recipe: with `input`.
+        publish: whether to write `clean/plan.json`.
 
     Raises:
-        ConfigurationError: the inputs (names, sizes) or the plan's keys are not those of the first start.
+        ConfigurationError: the inputs (names, sizes) are not those of the first start.
     """
     if not recipe.input:
-        raise ConfigurationError(
-            "no input: add input=FILE (path, glob, list) to the command, or `input:` to the recipe"
-        )
+        raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
     files = source_files(recipe.input)
     saved = _read(recipe)
-    if saved is None:
-        plan = _make_plan(recipe, files)
+    if saved is not None:
+        _refuse_others(recipe, saved, files)
+    plan = _make_plan(recipe, files, saved)
+    if publish and (saved is None or saved.digest != plan.digest):
         from pipeline.stage import publish_json
 
         publish_json(_path(recipe), plan.as_json())
-        return plan
-    now = [{"source": file.source, "bytes": file.bytes} for file in files]
-    shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
-    if now != list(saved.inputs) or shards != saved.shards:
-        raise ConfigurationError(_difference(recipe, saved, now, shards))
-    by_source = {file.source: file for file in files}
-    units = (
-        replace(unit, entry=by_source[unit.source].entry, path=by_source[unit.source].path) for unit in saved.units
-    )
-    return replace(saved, units=tuple(units))
+    return plan
 
 
-def _difference(recipe: Recipe, saved: Plan, now: list[dict[str, Any]], shards: int) -> str:
-    before = {entry["source"]: entry["bytes"] for entry in saved.inputs}
-    after = {entry["source"]: entry["bytes"] for entry in now}
+def _refuse_others(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> None:
+    before = {facts["source"]: facts["bytes"] for facts in saved.inputs}
+    after = {file.source: file.bytes for file in files}
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    what = f"{len(changed)} inputs differ, first {changed[0]!r}" if changed else f"shards {saved.shards} → {shards}"
-    return (
-        f"{_path(recipe)}: the inputs are not those this output was started with ({what}); "
-        "a run's inputs are frozen: use another output folder"
-    )
+    if changed:
+        raise ConfigurationError(
+            f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ, first "
+            f"{changed[0]!r}); a run's inputs are frozen: use another output folder"
+        )
 
 
 def load_plan(recipe: Recipe) -> Plan:
     """The frozen plan; for `clean` itself the plan with paths."""
-    saved = _read(recipe)
     if recipe.input:
-        return freeze_plan(recipe)
+        return freeze_plan(recipe, publish=False)
+    saved = _read(recipe)
     if saved is None:
         raise StorageError(f"{_path(recipe)} is missing: run `python -m pipeline.clean` first")
     return saved

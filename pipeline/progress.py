@@ -33,6 +33,10 @@ class Progress:
             self.console.print(f"{title}: {total} unit{'s' if total > 1 else ''}", highlight=False)
             yield lambda done: None
 
+    def waiting(self) -> None:
+        """Say that another run holds the output."""
+        self.console.print("another run is writing this output: waiting for it", highlight=False)
+
     def stage_done(self, name: str, seconds: float, *, skipped: bool) -> None:
         """Say that a stage is complete."""
         how = "already complete" if skipped else f"done in {seconds:.1f} s"

@@ -59,8 +59,6 @@ class InputEntry:
 class ExecutorConfig:
     """How units are spread over processes; never changes a byte of the output."""
 
-    name: Literal["local"] = "local"
-    """where tasks run"""
     tasks: Annotated[int, Field(ge=1)] = 1
     """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""
     workers: Annotated[int, Field(ge=1)] | None = None
@@ -95,10 +93,8 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OnError:
-    """What to do when a unit fails or input is damaged."""
+    """What to do when input is damaged."""
 
-    max_failed_units: Annotated[int, Field(ge=0)] = 0
-    """units of a pass that may fail before the stage ends with code 69"""
     truncated: Literal["fail", "accept"] = "accept"
     """`accept` keeps what a truncated file still gives and counts the loss; `fail` fails its unit"""
 

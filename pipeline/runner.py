@@ -6,14 +6,16 @@ import importlib
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
 from pipeline.config import config_digest, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, PartialFailureError
 from pipeline.executors import run_units
+from pipeline.folder_lock import one_at_a_time
 from pipeline.plan import freeze_plan
 from pipeline.progress import Progress
-from pipeline.recipe import Recipe, camel
+from pipeline.recipe import STAGES, Recipe, camel
 from pipeline.report import read_json, write_stage_report
 from pipeline.stage import (
     TEMPORARY,
@@ -30,7 +32,10 @@ from pipeline.stage import (
     sweep,
 )
 
-__all__ = ["StageSummary", "run_recipe", "stage_of"]
+_OWN_FILES: Final = ("config.yaml", "plan.json", "report.json", "report.html")
+"""Files of a stage's folder that no record lists."""
+
+__all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key", "stage_of"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,6 @@ class StageSummary:
     seconds: float
     units: int
     skipped: bool
-    failed: list[str] = field(default_factory=list)
 
 
 def stage_of(recipe: Recipe, name: str) -> Stage:
@@ -72,39 +76,47 @@ def run_recipe(
     """
     if only is not None and only not in recipe.stages:
         raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(recipe.stages)}")
+    with one_at_a_time(recipe.folder("clean").parent, progress.waiting):
+        _run_stages(recipe, only, progress, summaries, verify)
+
+
+def _run_stages(
+    recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], verify: bool
+) -> None:
     if only in (None, "clean") and "clean" in recipe.stages:
         freeze_plan(recipe)
     upstream = recipe.plan().digest
+    held: tuple[str, int] | None = None
     for name in recipe.stages:
         stage = stage_of(recipe, name)
-        run = _StageRun(stage, _key(stage, upstream), verify)
+        run = StageRun(stage, stage_key(stage, upstream), verify)
         if only in (None, name):
             _save_config(stage)
             summaries.append(run.execute(progress))
+            _check_handover(held, summaries[-1])
             _check_any_left(summaries[-1])
-        elif not run.missing():
-            upstream = run.digest(upstream)
-            continue
-        else:
+        elif run.missing():
             raise ConfigurationError(
                 f"'{only}' needs '{name}', which is not complete: run `python -m pipeline.{name}` with the same "
                 "configuration first"
             )
-        upstream = run.digest(upstream)
         if only == name:
             break
-    _check_handovers(summaries)
+        upstream = run.digest(upstream)
+        held = (name, out) if (out := run.counts().get("documents_out")) is not None else held
 
 
-def _key(stage: Stage, upstream: str) -> str:
-    """What decides the bytes of a stage: its own configuration, the shared keys, and everything before it."""
+def stage_key(stage: Stage, upstream: str) -> str:
+    """What decides the bytes of a stage: its own configuration, the shared keys it reads, and everything before it."""
     plain = to_plain(stage.recipe)
-    shared = {name: plain[name] for name in ("corpus", "seed", "limits", "on_error", "heldout")}
+    shared = ["seed"]
+    shared += ["corpus", "limits", "on_error"] if stage.name == "clean" else []
+    shared += ["heldout"] if STAGES.index(stage.name) >= STAGES.index("train_tokenizer") else []
     return config_digest(
         {
             "stage": stage.name,
             "config": plain[stage.name],
-            "shared": shared,
+            "shared": {name: plain[name] for name in shared},
             "upstream": upstream,
             "version": stage.version(),
         }
@@ -119,16 +131,11 @@ def _check_any_left(summary: StageSummary) -> None:
         )
 
 
-def _check_handovers(summaries: Sequence[StageSummary]) -> None:
+def _check_handover(held: tuple[str, int] | None, summary: StageSummary) -> None:
     """Documents into a stage are those out of the nearest earlier stage that holds documents."""
-    before: StageSummary | None = None
-    for after in summaries:
-        into = after.counts.get("documents_in")
-        if before is not None and into is not None:
-            out = before.counts["documents_out"]
-            require_equal("run", f"documents out of {before.name}", out, f"documents into {after.name}", into)
-        if "documents_out" in after.counts:
-            before = after
+    into = summary.counts.get("documents_in")
+    if held is not None and into is not None:
+        require_equal("run", f"documents out of {held[0]}", held[1], f"documents into {summary.name}", into)
 
 
 def _save_config(stage: Stage) -> None:
@@ -136,7 +143,7 @@ def _save_config(stage: Stage) -> None:
         save_yaml(to_plain(stage.recipe), temporary)
 
 
-class _StageRun:
+class StageRun:
     """One stage of one run: which units are missing, and making them."""
 
     def __init__(self, stage: Stage, key: str, verify: bool) -> None:
@@ -166,6 +173,32 @@ class _StageRun:
         """Records of all passes, in order."""
         return [record for work in self.passes for record in records(self.stage.folder, work.name)]
 
+    def counts(self) -> Counts:
+        """Sums over all records."""
+        counts: Counts = {}
+        for record in self.all_records():
+            add_counts(counts, record.counts)
+        return counts
+
+    def _forget_stale(self) -> None:
+        """Remove records of another configuration, so that no sum and no manifest can hold them."""
+        folder, key = self.stage.folder, self.runners[0].key
+        wanted = {Record.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
+        for path in (folder / "records").glob("*.json"):
+            record = Record.read(path)
+            if path not in wanted or record is None or record.key != key:
+                path.unlink()
+
+    def _remove_unlisted(self) -> None:
+        """Remove files that no record lists: what an earlier configuration wrote must not stand beside the new."""
+        folder = self.stage.folder
+        listed = {folder / relative for record in self.all_records() for relative in record.outputs}
+        listed |= {folder / name for name in _OWN_FILES}
+        for path in folder.rglob("*"):
+            inside = path.relative_to(folder).parts[0]
+            if path.is_file() and path not in listed and inside not in ("records", TEMPORARY):
+                path.unlink()
+
     def digest(self, upstream: str) -> str:
         """Digest of everything published up to and with this stage."""
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
@@ -175,12 +208,14 @@ class _StageRun:
         start = time.monotonic()
         sweep(self.stage.folder)
         missing = self.missing()
-        failed: list[Record] = []
+        if missing:
+            self._forget_stale()
+            self._remove_unlisted()
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
-            failed += self._run_pass(work, runner, units, progress)
-            if len(failed) > self.stage.recipe.on_error.max_failed_units:
+            failed = self._run_pass(work, runner, units, progress)
+            if failed:
                 self._raise(failed)
-        return self._summarise(progress, time.monotonic() - start, not missing, failed)
+        return self._summarise(progress, time.monotonic() - start, skipped=not missing)
 
     def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[Record]:
         for unit in units:
@@ -193,24 +228,22 @@ class _StageRun:
         return [record for record in loaded if record is not None and record.status == "failed"]
 
     def _raise(self, failed: Sequence[Record]) -> None:
-        lines = [f"{self.stage.name}: {record.error}" for record in failed[:5]]
+        name = self.stage.name
+        lines = [f"{name}: {record.error.removeprefix(f'{name}: ')}" for record in failed[:5]]
         if len(failed) > 5:
             lines.append(f"... and {len(failed) - 5} more failed units")
         traces = [record.trace for record in failed if record.trace]
         if traces:
-            lines.append(f"see {Record.path(self.stage.folder, failed[0].pass_name, failed[0].unit)} for the traceback")
+            where = Record.path(self.stage.folder, failed[0].pass_name, failed[0].unit)
+            lines.append(f"this is a mistake in Clozeline: please report it with the traceback in {where}")
         error = PartialFailureError("\n".join(dict.fromkeys(lines)))
         codes = {record.exit_code for record in failed}
-        if len(codes) == 1 and codes <= {64, 65, 74}:
+        if len(codes) == 1:
             error.exit_code = codes.pop()
         raise error
 
-    def _summarise(self, progress: Progress, seconds: float, skipped: bool, failed: Sequence[Record]) -> StageSummary:
-        folder = self.stage.folder
-        found = self.all_records()
-        counts: Counts = {}
-        for record in found:
-            add_counts(counts, record.counts)
+    def _summarise(self, progress: Progress, seconds: float, skipped: bool) -> StageSummary:
+        folder, found, counts = self.stage.folder, self.all_records(), self.counts()
         self.stage.check(counts)
         size = sum(facts["bytes"] for record in found for facts in record.outputs.values())
         previous = read_json(folder / "report.json")
@@ -218,10 +251,8 @@ class _StageRun:
             seconds = previous["seconds"]
         else:
             write_stage_report(folder, self.stage.name, counts, found, seconds)
-        if not failed and not self.stage.recipe.keep_intermediates:
+        if not self.stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
-        summary = StageSummary(
-            self.stage.name, counts, size, seconds, len(found), skipped, [record.error for record in failed]
-        )
+        summary = StageSummary(self.stage.name, counts, size, seconds, len(found), skipped)
         progress.stage_done(summary.name, seconds, skipped=skipped)
         return summary

@@ -88,9 +88,17 @@ def sweep(folder: Path) -> None:
         if host == _HOST and process.isdigit():
             dead = not psutil.pid_exists(int(process))
         else:
-            dead = time.time() - path.stat().st_mtime > _LEASE_S
+            dead = time.time() - _changed(path) > _LEASE_S
         if dead:
             path.unlink(missing_ok=True)
+
+
+def _changed(path: Path) -> float:
+    """When a file was last written; now, where somebody has just removed it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -175,13 +183,17 @@ class Record:
         return folder / "records" / f"{prefix}{unit:06d}.json"
 
     @staticmethod
-    def load(folder: Path, pass_name: str, unit: int) -> Record | None:
-        """The record, or None where there is none or it cannot be read."""
+    def read(path: Path) -> Record | None:
+        """A record from its file, or None where there is none or it cannot be read."""
         try:
-            data = json.loads(Record.path(folder, pass_name, unit).read_text(encoding="utf-8"))
-            return Record(**data)
+            return Record(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
+
+    @staticmethod
+    def load(folder: Path, pass_name: str, unit: int) -> Record | None:
+        """The record of a unit, or None."""
+        return Record.read(Record.path(folder, pass_name, unit))
 
     def save(self, folder: Path) -> None:
         """Publish it; from now on the unit is done."""
@@ -266,9 +278,8 @@ class UnitRunner:
         return record if record is not None and record.key == self.key else None
 
     def done(self, unit: int) -> bool:
-        """Whether the unit has a record of this configuration, failed or not, that is whole."""
-        record = self.load(unit)
-        return record is not None and (record.status == "failed" or record.complete(self.stage.folder, temporary=True))
+        """Whether the unit has been dealt with, well or not: the driver removes the records of what must be made."""
+        return Record.path(self.stage.folder, self.work.name, unit).exists()
 
     def started(self, unit: int) -> bool:
         """Whether a process began the unit and never came to its end."""

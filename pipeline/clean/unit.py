@@ -65,10 +65,10 @@ class CleanUnits(Pass):
         ledger = Ledger(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             write_documents(temporary, self._documents(planned, path, ledger))
-        if path.stat().st_size != before:
-            raise StorageError(f"{path}: changed while it was read ({before} bytes before): run again when it is whole")
-        if self.fail_truncated and ledger.counts["malformed"].get("truncated"):
-            raise StorageError(f"{path}: truncated; mend it, or set on_error.truncated=accept to keep what it gives")
+            if path.stat().st_size != before:
+                raise StorageError(f"{path}: changed while it was read ({before} bytes before): run again later")
+            if self.fail_truncated and ledger.counts["malformed"].get("truncated"):
+                raise StorageError(f"{path}: truncated; mend it, or keep what it gives by on_error.truncated=accept")
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             written = write_rejects(temporary, ledger.rejections)
         if written != sum(ledger.counts["rejected"].values()):

@@ -14,7 +14,7 @@ from pipeline.errors import IntegrityError, PartialFailureError
 from pipeline.executors import run_units
 from pipeline.progress import Progress
 from pipeline.recipe import ExecutorConfig, Recipe
-from pipeline.runner import _key, _StageRun
+from pipeline.runner import StageRun, stage_key
 from pipeline.stage import publish, publish_json
 from tests.pipeline.toy_stage import ToyStage, tree
 
@@ -22,7 +22,7 @@ from tests.pipeline.toy_stage import ToyStage, tree
 def execute(output: Path, tasks: int = 1, verify: bool = False, workers: int | None = None, **stage):
     recipe = Recipe(corpus="toy", output=output, executor=ExecutorConfig(tasks=tasks, workers=workers))
     toy = ToyStage(recipe, **stage)
-    return _StageRun(toy, _key(toy, "upstream"), verify).execute(Progress())
+    return StageRun(toy, stage_key(toy, "upstream"), verify).execute(Progress())
 
 
 def test_bytes_do_not_depend_on_tasks_or_workers(tmp_path):
@@ -78,7 +78,7 @@ def test_counts_that_do_not_add_up_end_with_65(tmp_path):
     assert caught.value.exit_code == IntegrityError.exit_code
 
 
-@pytest.mark.parametrize(("fault", "code", "message"), [("bug", 69, "ZeroDivisionError"), ("user", 64, "seventh seal")])
+@pytest.mark.parametrize(("fault", "code", "message"), [("bug", 1, "ZeroDivisionError"), ("user", 64, "seventh seal")])
 def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, code, message):
     with pytest.raises(PartialFailureError, match=message) as caught:
         execute(tmp_path, fault=fault)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.__main__ import main, stage_main
+from pipeline.document_files import read_documents
 from pipeline.recipe import STAGES
-from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.pipeline.miniature import text, write_corpus, write_recipe
 from tests.pipeline.toy_stage import tree
 
 
@@ -147,3 +148,49 @@ def test_changed_inputs_are_refused(corpus, tmp_path, capsys):
     (tmp_path / "crawl/part0.jsonl").write_text('{"text": "other"}\n')
     assert run(*arguments) == 64
     assert "inputs are frozen" in capsys.readouterr().err
+
+
+def test_a_smaller_recipe_leaves_nothing_of_the_larger_one(corpus, tmp_path):
+    """Fewer objectives and variants on the same output: the tree is that of a clean run."""
+    recipe, source = corpus
+    small = ["corrupt=[{name: masked_lm, max_length: 64}]", "heldout.fraction=0.2"]
+    assert run(recipe, source, tmp_path / "out") == 0
+    assert run(recipe, source, tmp_path / "out", *small) == 0
+    assert run(recipe, source, tmp_path / "clean run", *small) == 0
+    assert whole_tree(tmp_path / "out") == whole_tree(tmp_path / "clean run")
+
+
+def test_other_options_of_an_input_make_everything_again(corpus, tmp_path, capsys):
+    (tmp_path / "two.jsonl").write_text(
+        "".join(json.dumps({"a": text(i, 9), "b": text(1000 + i, 9)}) + "\n" for i in range(40)), encoding="utf-8"
+    )
+    for key in ("a", "b", "a"):
+        entry = f"input=[{{path: {tmp_path / 'two.jsonl'}, text_key: {key}}}]"
+        assert main(["--config", str(corpus[0]), entry, f"output={tmp_path / 'out'}"]) == 0
+        assert "already complete" not in capsys.readouterr().err
+        found = [document.text for document in read_documents(tmp_path / "out/clean/documents/000000.arrow")]
+        assert found[0] == text(0 if key == "a" else 1000, 9)
+
+
+def test_two_runs_at_once_wait_for_each_other(corpus, reference, tmp_path):
+    recipe, source = corpus
+    words = ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}", "executor.workers=1"]
+    runs = [subprocess.Popen([sys.executable, "-m", "pipeline", *words], stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [each.wait() for each in runs] == [0, 0]
+    assert whole_tree(tmp_path / "out") == whole_tree(reference)
+
+
+def test_dry_run_writes_nothing_and_says_what_is_left(corpus, tmp_path, capsys):
+    recipe, source = corpus
+    assert run(recipe, source, tmp_path / "out", "--dry-run") == 0
+    assert not (tmp_path / "out").exists()
+    assert "dedup" in capsys.readouterr().out
+    assert stage_main("clean", [f"input={source}", "--config", str(recipe), f"output={tmp_path / 'out'}"]) == 0
+    capsys.readouterr()
+    assert run(recipe, source, tmp_path / "out", "--dry-run") == 0
+    assert "clean: complete" in capsys.readouterr().out
+
+
+def test_wrong_arguments_end_with_64(corpus, capsys):
+    assert main(["--config", str(corpus[0]), "--bogus"]) == 64
+    assert "--bogus" in capsys.readouterr().err
