@@ -15,7 +15,7 @@ from pipeline.shards.store import as_url
 from train.collate import Collate
 from train.config import DataConfig, TrainConfig
 from train.online import Corruption, corruption_of
-from train.phases import DataPhase, data_digest, distinct_sets
+from train.phases import DataPhase, data_digest, distinct_sets, is_one_set
 from train.stream import Stream
 
 __all__ = ["Datasets", "open_datasets", "open_phases", "open_stream"]
@@ -44,8 +44,7 @@ class Datasets:
     @property
     def digest(self) -> str:
         """What a checkpoint holds of the training data."""
-        alone = len(self.phases) == 1 and len(self.phases[0].sets) == 1
-        return self.train.digest if alone else data_digest(self.phases)
+        return self.train.digest if is_one_set(self.phases) else data_digest(self.phases)
 
 
 def open_datasets(config: TrainConfig) -> Datasets:
@@ -84,7 +83,9 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
             if path not in opened:
                 opened[path] = open_shards(path, options=data.store)
         sets = tuple(opened[path] for path in phase.sets)
-        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, phase.global_batch))
+        # the run's own batch is not a batch of the phase's own, however it is spelt: digests must not tell them apart
+        batch = None if phase.global_batch == data.global_batch else phase.global_batch
+        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch))
     return tuple(phases)
 
 

@@ -12,7 +12,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from train.mixture import PhasePlan
 
-__all__ = ["DataPhase", "as_phases", "data_digest", "distinct_sets", "phase_plans"]
+__all__ = ["DataPhase", "as_phases", "data_digest", "distinct_sets", "is_one_set", "phase_plans"]
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,18 @@ def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
     return plans
 
 
+def is_one_set(phases: Sequence[DataPhase]) -> bool:
+    """Whether the phases say no more than the name of one set: one endless phase of it in the stream's own batches."""
+    return len(phases) == 1 and len(phases[0].sets) == 1 and phases[0].global_batch is None
+
+
 def data_digest(phases: Sequence[DataPhase]) -> str:
     """SHA-256 (hex) of everything that decides which rows come when, besides seed and lanes."""
     facts: Any = [
         [[_key(shards) for shards in phase.sets], phase.weights, phase.until_samples, phase.global_batch]
         for phase in phases
     ]
-    if len(phases) == 1 and len(phases[0].sets) == 1:
+    if is_one_set(phases):
         facts = _key(phases[0].sets[0])
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

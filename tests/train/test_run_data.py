@@ -70,6 +70,18 @@ def test_phases_change_sets_and_batches_and_resume_exactly(
     assert "data (digest)" in message
 
 
+def test_batch_of_the_only_phase_is_bound(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
+    """Another batch gives other steps, so it is refused; the run's own batch may be spelt out or left out."""
+    path = tmp_path / "run.yaml"
+    assert one_rank.run(start, config_file(path, {"phases": [{"shards": sets[0]}]}), ["steps=2"]) == [(0, "")]
+    spelt = config_file(path, {"phases": [{"shards": sets[0], "global_batch": 8}]})
+    assert one_rank.run(start, spelt, ["steps=3"]) == [(0, "")]
+    other = config_file(path, {"phases": [{"shards": sets[0], "global_batch": 16}]})
+    ((code, message),) = one_rank.run(start, other, ["steps=4"])
+    assert (code, "data (digest)" in message) == (64, True)
+    assert [samples for _, _, samples in logged(path)] == [8, 16, 24]
+
+
 def test_a_mixture_by_shards_and_weights(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     config = config_file(tmp_path / "mixed.yaml", {"shards": sets, "weights": [2.0, 1.0]})
     assert dry_run(load_config(TrainConfig, config, [])) == 0

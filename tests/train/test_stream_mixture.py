@@ -134,10 +134,11 @@ def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
             [DataPhase((sets[0], sets[1]))],
             [DataPhase((sets[0], sets[1]), (2.0, 1.0))],
             [DataPhase((sets[1], sets[0]))],
+            [DataPhase((sets[0],), global_batch=96)],
             phases_of(sets),
         )
     }
-    assert len(digests) == 5
+    assert len(digests) == 6
     assert open_stream([DataPhase((sets[0],))]).state_dict() == open_stream(sets[0]).state_dict()
 
 
