@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TextIO
+from pathlib import Path
+from typing import Final, TextIO
 
 from pipeline.config import save_yaml, to_plain
 from pipeline.errors import ConfigurationError
@@ -12,18 +13,29 @@ from train.config import TrainConfig
 
 __all__ = ["claim", "save_config"]
 
+_TRACES: Final = frozenset(
+    (".lock", ".config.tmp", ".status.tmp", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl")
+    + ("metrics.tmp", "status.json", "tensorboard")
+)
+"""What a start makes before its first step."""
+
 
 def claim(config: TrainConfig) -> TextIO:
     """Make the run directory and hold it for this process; the lock goes with the process, however it ends.
 
     Raises:
-        ConfigurationError: another run writes here, or `resume=never` meets a folder that is not empty.
+        ConfigurationError: another run writes here, `resume=never` meets a folder in which something was trained or
+            that holds files of somebody else, or `resume=must` one without a checkpoint; nothing has been made then.
         OSError: the folder cannot be made.
     """
     output = config.output
     if output.exists() and not output.is_dir():
         raise ConfigurationError(f"output: {output} is a file, expected a folder")
-    if config.resume == "never" and output.exists() and (found := sorted(path.name for path in output.iterdir())):
+    if config.resume == "must" and not any((output / "checkpoints").glob("step-*")):
+        raise ConfigurationError(
+            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with resume=auto"
+        )
+    if config.resume == "never" and (found := _contents(output)):
         raise ConfigurationError(
             f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or go on "
             "with resume=auto"
@@ -43,6 +55,14 @@ def claim(config: TrainConfig) -> TextIO:
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
+
+
+def _contents(output: Path) -> list[str]:
+    """Names in a run directory; none where the only traces are those of starts that failed before their first step."""
+    names = sorted(path.name for path in output.iterdir()) if output.exists() else []
+    metrics = output / "metrics.jsonl"
+    trained = any((output / "checkpoints").glob("step-*")) or (metrics.exists() and metrics.stat().st_size > 0)
+    return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
 
 
 def save_config(config: TrainConfig) -> None:
