@@ -93,6 +93,10 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     state = _begin(config, datasets.digest, world)
     if saved is not None:
         _refuse_changes(saved, state, config)
+        if saved.step > config.steps:
+            display.say(f"already at step {saved.step}, steps={config.steps} lies behind it: nothing to do")
+            return 0
+    _refuse_standstill(config, saved)
     with world.together():
         model = _build(config, datasets.train.manifest)
         plan = make_plan(config, model, datasets, world.size)
@@ -185,6 +189,29 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> 
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
             "choose another output, or name keys in checkpoint.allow_changed"
         )
+
+
+def _refuse_standstill(config: TrainConfig, saved: TrainState | None = None) -> None:
+    """Refuse steps that would cost time and change nothing, because the schedule has come to a rate of 0 before them.
+
+    Raises:
+        ConfigurationError: the message says how to go on.
+    """
+    horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
+    first = max(done, horizon or config.steps) + 1
+    if first > config.steps or config.schedule.build(horizon)(config.steps):
+        return
+    ways = f"set schedule.steps={config.steps}, or choose another schedule"
+    if saved is not None:
+        ways = (
+            "a longer schedule needs `schedule.steps=` at the first start; to go on from here with one: "
+            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.steps} (or allow schedule, and choose "
+            "another one); the rate then jumps up from where it is"
+        )
+    raise ConfigurationError(
+        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} on, steps {first} "
+        f"to {config.steps} would learn nothing: {ways}"
+    )
 
 
 def _announce_resume(saved: TrainState, now: TrainState, name: str, display: Display, journal: Journal) -> None:

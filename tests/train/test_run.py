@@ -19,6 +19,7 @@ from train.checkpoint_format import Index
 from train.config import TrainConfig
 from train.distributed import World
 from train.metrics import read_lines
+from train.progress import Display
 from train.run import run
 from train.stopping import StopRequest
 
@@ -89,6 +90,58 @@ def test_steps_may_grow_and_the_horizon_stays(two_ranks: RankPool, tmp_path: Pat
     ((code, message), _) = two_ranks.run(start, parts, ["schedule.steps=9"])
     assert code == 64
     assert "schedule.steps: 8 in the checkpoint, 9 now" in message
+
+
+def test_steps_without_a_rate_are_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """Beyond a horizon at which the rate is 0 nothing would be learnt; the message names two ways that work."""
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__steps=None)
+    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
+    ((code, message),) = one_rank.run(start, config, ["steps=5"])
+    assert code == 64
+    assert "is 0 from step 3 on, steps 4 to 5 would learn nothing" in message
+    assert "checkpoint.allow_changed=[schedule.steps] schedule.steps=5" in message
+    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")], "nothing is to be done"
+    longer = ["steps=5", "checkpoint.allow_changed=[schedule.steps]", "schedule.steps=5"]
+    assert one_rank.run(start, config, longer) == [(0, "")]
+    rates = [record["learning_rate"] for record in read_lines(tmp_path / "run" / "metrics.jsonl")]
+    assert rates == pytest.approx([0.0015, 0.003, 0.0, 0.001, 0.0])
+    other = ["steps=6", "checkpoint.allow_changed=[schedule]", "schedule.name=constant"]
+    assert one_rank.run(start, config, other) == [(0, "")]
+    assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["learning_rate"] == 0.003
+    ((code, message),) = one_rank.run(start, config, [f"output={tmp_path / 'new'}", "schedule.steps=7", "steps=8"])
+    assert code == 64
+    assert "set schedule.steps=8" in message
+
+
+def test_a_schedule_that_keeps_a_rate_may_be_outlived(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__final=0.5, schedule__steps=3)
+    assert one_rank.run(start, config, ["steps=4"]) == [(0, "")]
+    assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["learning_rate"] == 0.0015
+
+
+def test_fewer_steps_than_are_done_change_nothing(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
+    assert one_rank.run(start, config, ["steps=4"]) == [(0, "")]
+    before = contents(tmp_path / "run")
+    ((code, said),) = one_rank.run(said_by, config, ["steps=2"])
+    assert code == 0
+    assert "already at step 4, steps=2 lies behind it: nothing to do" in said
+    assert "done" not in said
+    assert contents(tmp_path / "run") == before
+
+
+def said_by(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    """A run; returns (exit code, what a person reads)."""
+    lines: list[str] = []
+    real, Display.say = Display.say, lambda _self, text: lines.append(text)  # type: ignore[method-assign]
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), "\n".join(lines)
+    finally:
+        Display.say = real  # type: ignore[method-assign]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
 def test_another_shape_goes_on(two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
@@ -197,6 +250,22 @@ def test_never_resume_wants_an_empty_folder(one_rank: RankPool, tmp_path: Path, 
     assert "is not empty" in message
 
 
+def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """`must` makes nothing; what another failure leaves before the first step is no obstacle for `never`."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    ((code, message),) = one_rank.run(start, config, ["resume=must"])
+    assert (code, "holds no valid checkpoint" in message) == (64, True)
+    assert not (tmp_path / "run").exists()
+    assert one_rank.run(start, config, ["steps=9"])[0][0] == 64, "beyond the schedule"
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {".lock", "checkpoints", "status.json"}
+    (tmp_path / "run" / "notes").write_text("mine")
+    ((code, message),) = one_rank.run(start, config, ["resume=never"])
+    assert (code, "notes" in message) == (64, True)
+    (tmp_path / "run" / "notes").unlink()
+    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
+
+
 def test_data_that_changed_is_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
     one_rank.run(start, config, [])
@@ -227,7 +296,7 @@ def test_flipped_byte_in_a_shard_ends_all_ranks_with_one_error(two_ranks: RankPo
     path = write_masked_sets(tmp_path / "corrupt", rows=96)
     shard = sorted(path.parent.glob("shard-*1-of*.arrow"))[0]
     flip(shard, shard.stat().st_size // 2)
-    config = write_config(tmp_path / "train.yaml", path, tmp_path / "run", steps=30)
+    config = write_config(tmp_path / "train.yaml", path, tmp_path / "run", steps=30, schedule__steps=30)
     results = two_ranks.run(start, config, [])
     assert [code for code, _ in results] == [65, 65]
     assert all(f"{shard.name}: block" in message and "xxh3-128" in message for _, message in results)
