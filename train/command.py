@@ -20,6 +20,7 @@ from pipeline.registry import find, names
 from train.config import TrainConfig
 from train.errors import OutOfMemoryError
 from train.run import dry_run, run
+from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE
 
 __all__ = ["main"]
 
@@ -55,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
             parser.error("--config is missing")
         config = load_config(TrainConfig, Path(given.config), given.overrides)
         return dry_run(config) if given.dry_run else run(config)
+    except KeyboardInterrupt:
+        return _interrupted(local)
     except Exception as error:
         code, message = _explain(error, rank, local)
         if message and os.environ.get("CLOZELINE_TRACEBACK"):
@@ -68,6 +71,17 @@ def main(arguments: Sequence[str]) -> int:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             os._exit(code)  # the others may be gone: nothing here may wait for them
         return code
+
+
+def _interrupted(local: str) -> int:
+    """One line for an interrupt that came outside training, where `StopRequest` sees to it."""
+    if local == "0":
+        sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        os._exit(INTERRUPTED)
+    return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

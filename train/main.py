@@ -6,7 +6,10 @@ from pathlib import Path
 # Replaced, not extended: beside this file stand modules that would hide others of the same name.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from train.command import main  # noqa: E402 (the path must be right first)
+from train.stopping import leave_at_interrupt  # noqa: E402 (the path must be right first)
 
 if __name__ == "__main__":
+    leave_at_interrupt()
+    from train.command import main  # takes seconds
+
     sys.exit(main(sys.argv[1:]))

@@ -10,10 +10,15 @@ import os
 import signal
 import time
 from types import FrameType, TracebackType
+from typing import Final
 
 import psutil
 
-__all__ = ["StopRequest"]
+__all__ = ["INTERRUPTED", "INTERRUPTED_MESSAGE", "StopRequest", "leave_at_interrupt"]
+
+INTERRUPTED: Final = 130
+"""Exit code after an interrupt from the keyboard outside training."""
+INTERRUPTED_MESSAGE: Final = "interrupted outside training: what was saved is kept, start the same command again"
 
 _FORWARDED_S = 5.0
 """A launcher passes a signal on to ranks that may have had it already: a repetition this soon is the same wish."""
@@ -51,6 +56,21 @@ class StopRequest:
             self.reason, self._first = signal.Signals(number).name, now
         elif now - self._first > _FORWARDED_S:
             os._exit(128 + number)  # asked twice: leave at once, the last committed checkpoint is whole
+
+
+def leave_at_interrupt() -> None:
+    """Until a `StopRequest` takes over, end the process at SIGINT with one line, printed by one process of a machine.
+
+    At once and without an exception: raised in the middle of an import or of a library's start-up, one could be
+    swallowed, or come out as something else. Nothing has been trained that could be lost.
+    """
+    signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
+        os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
+    os._exit(INTERRUPTED)
 
 
 def _launcher() -> int | None:

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from masked_set import write_config, write_masked_sets
 
 from pipeline.shards import open_shards
 from tests.distributed import ROOT, free_port
 from train.command import main
+from train.distributed import World
 from train.metrics import read_lines
+from train.stopping import INTERRUPTED_MESSAGE
 
 BIN = Path(sys.executable).parent
 
@@ -72,7 +75,7 @@ def test_torchrun_takes_the_same_file(tmp_path: Path, shards: Path) -> None:
 def test_killing_the_launcher_leaves_no_orphan(tmp_path: Path, shards: Path) -> None:
     """SIGTERM to the command alone, which passes nothing on: the ranks notice, save and end."""
     config = write_config(
-        tmp_path / "train.yaml", shards, tmp_path / "run", steps=100_000, schedule__steps=8, log__every=1
+        tmp_path / "train.yaml", shards, tmp_path / "run", steps=100_000, schedule__steps=100_000, log__every=1
     )
     launcher = subprocess.Popen(deepspeed("--config", str(config)), cwd=ROOT, env=environment(), start_new_session=True)
     try:
@@ -207,6 +210,39 @@ def test_damaged_shards_end_in_one_message(
     assert message in error
     assert "Traceback" not in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("point", ["open_datasets", "start", "claim", "dry_run", "load_config"])
+def test_interrupt_before_training_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, point: str
+) -> None:
+    from train import command, run
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command if point in ("dry_run", "load_config") else run, point, interrupted)
+    if point == "claim":
+        monkeypatch.setattr(run, "start", lambda: World(0, 1, 0, torch.device("cpu"), None))
+        monkeypatch.setattr(World, "share", lambda _self, _error: None)
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
+    words = ["--config", str(config), *(["--dry-run"] if point == "dry_run" else [])]
+    code, _, error = called(capsys, words)
+    assert (code, error) == (130, f"{INTERRUPTED_MESSAGE}\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_interrupt_during_the_imports_is_one_line(tmp_path: Path) -> None:
+    """SIGINT while `train.command` is imported: a module in its place sends it."""
+    (tmp_path / "train").mkdir()
+    for name in ("__init__.py", "main.py", "stopping.py"):
+        (tmp_path / "train" / name).write_bytes((ROOT / "train" / name).read_bytes())
+    (tmp_path / "train" / "command.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nmain = None\n"
+    )
+    done = typed(sys.executable, str(tmp_path / "train" / "main.py"))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
 def test_two_runs_on_one_folder(tmp_path: Path, shards: Path) -> None:
