@@ -318,7 +318,16 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
     sync_directory(hidden)
     _remove(final)  # an invalid checkpoint of the same step that the run has passed again
     hidden.rename(final)
-    sync_directory(final.parent)
+    try:
+        sync_directory(final.parent)
+        _point(final)
+    except OSError:
+        _remove(final)  # the save counts as failed: what it wrote must not pass for a checkpoint later
+        raise
+
+
+def _point(final: Path) -> None:
+    """Let `latest` name a checkpoint."""
     pointer = final.parent / f"{_HIDDEN}{_LATEST}"
     with pointer.open("w", encoding="utf-8") as file:
         file.write(f"{final.name}\n")

@@ -269,6 +269,47 @@ def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks: RankPoo
     assert present(tmp_path) == [1, 4]
 
 
+def fail_to_point(world: World, config: TrainConfig, folder: str, place: str) -> list[bool]:
+    """The directory of step 2 is there already when `latest` cannot be written, or its directory not be forced."""
+    engine = build(config, world)
+    found = store(Path(folder), world)
+    real_replace, real_sync = Path.replace, checkpoint.sync_directory
+    broken = False
+
+    def replace(self: Path, target: Path) -> Path:
+        if broken and place == "latest" and target.name == "latest":
+            raise OSError(28, "No space left on device")
+        return real_replace(self, target)
+
+    def sync(path: Path) -> None:
+        if broken and place == "directory" and path == Path(folder):
+            raise OSError(5, "Input/output error")
+        real_sync(path)
+
+    Path.replace, checkpoint.sync_directory = replace, sync  # type: ignore[method-assign,assignment]
+    done = []
+    try:
+        for step in (1, 2, 3):
+            broken = step == 2
+            done.append(found.save(engine, TrainState(step=step, samples=step)))
+            if step == 2:
+                chosen = found.find()
+                assert chosen is not None
+                assert chosen[0].name == "step-00000001"
+                assert present(Path(folder)) == [1]
+    finally:
+        Path.replace, checkpoint.sync_directory = real_replace, real_sync  # type: ignore[method-assign]
+        engine.close()
+    return done
+
+
+@pytest.mark.parametrize("place", ["latest", "directory"])
+def test_save_that_fails_after_the_rename_leaves_nothing(one_rank: RankPool, tmp_path: Path, place: str) -> None:
+    assert one_rank.run(fail_to_point, tiny(), str(tmp_path), place) == [[True, False, True]]
+    assert present(tmp_path) == [1, 3]
+    assert (tmp_path / "latest").read_text() == "step-00000003\n"
+
+
 def lose_a_slice(world: World, config: TrainConfig, folder: str) -> str:
     """A rank that forgets one of its slices must be found out before anything is committed."""
     engine = build(config, world)
