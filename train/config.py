@@ -126,8 +126,6 @@ class ZeroConfig:
     """elements sent in one collective; default: twice the parameters, at most 5e8"""
     persistent: Natural = 100_000
     """stage 3: parameters with at most this many elements stay whole on every rank, which spares gathering them"""
-    offload: Literal["none"] = "none"
-    """where optimizer state lives besides the device: nowhere yet"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -282,7 +280,7 @@ _FREE: Final = (
 
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """The keys that a continuation must share with its checkpoint, dotted, with their values."""
-    plain = flatten(to_plain(config))
+    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # what counts is not how it is spelt
     return {key: value for key, value in plain.items() if not any(f"{key}.".startswith(f"{free}.") for free in _FREE)}
 
 
