@@ -14,8 +14,10 @@ from train.config import TrainConfig
 __all__ = ["claim", "save_config"]
 
 _TRACES: Final = frozenset(
-    (".lock", ".config.tmp", ".status.tmp", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl")
-    + ("metrics.tmp", "status.json", "tensorboard")
+    {
+        *(".lock", ".config.tmp", ".status.tmp", "checkpoints", "config.yaml", "events.jsonl"),
+        *("metrics.jsonl", "metrics.tmp", "status.json", "tensorboard"),
+    }
 )
 """What a start makes before its first step."""
 
@@ -33,7 +35,8 @@ def claim(config: TrainConfig) -> TextIO:
         raise ConfigurationError(f"output: {output} is a file, expected a folder")
     if config.resume == "must" and not any((output / "checkpoints").glob("step-*")):
         raise ConfigurationError(
-            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with resume=auto"
+            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
+            "resume=auto"
         )
     if config.resume == "never" and (found := _contents(output)):
         raise ConfigurationError(
