@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,7 +23,7 @@ import torch.distributed as dist
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from train.errors import PeerError
 
-__all__ = ["World", "describe_environment", "load_deepspeed", "place", "start"]
+__all__ = ["World", "describe_environment", "device_of", "load_deepspeed", "place", "start"]
 
 T = TypeVar("T")
 
@@ -128,6 +128,12 @@ def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, in
     return rank, size
 
 
+def device_of(environment: Mapping[str, str]) -> torch.device:
+    """The device on which a rank of this environment trains."""
+    on_gpu = environment.get("DS_ACCELERATOR", "cuda") == "cuda" and torch.cuda.is_available()
+    return torch.device("cuda", int(environment["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
+
+
 def load_deepspeed() -> Any:
     """The deepspeed module, imported late and quietly.
 
@@ -186,8 +192,7 @@ def start(timeout_s: float = 600.0) -> World:
         ) from error
     _make_deterministic()
     local_rank = int(os.environ["LOCAL_RANK"])
-    on_gpu = os.environ.get("DS_ACCELERATOR", "cuda") == "cuda" and torch.cuda.is_available()
-    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    device = device_of(os.environ)
     group = dist.new_group(backend="gloo", timeout=timeout)
     return World(rank=rank, size=size, local_rank=local_rank, device=device, group=group)
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
 
 from model.build import Model
-from train.config import TrainConfig, check_world
+from pipeline.shards import ShardSet
+from train.config import TrainConfig
 from train.datasets import Datasets
+from train.online import Corruption
 
-__all__ = ["MemoryEstimate", "Plan", "estimate_memory", "make_plan", "operations_per_second"]
+__all__ = ["MemoryEstimate", "Plan", "Stretch", "estimate_memory", "make_plan", "operations_per_second"]
+
+_TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -30,65 +36,98 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """The steps of a run that lie in one phase of its data; the figures of a row are means over the phase's mixture."""
+
+    steps: int
+    rows_per_step: int
+    tokens_per_row: float
+    flops_per_row: float
+
+    @property
+    def rows(self) -> int:
+        """Rows that its steps read."""
+        return self.steps * self.rows_per_step
+
+
+@dataclass(frozen=True)
 class Plan:
     """The figures of a run."""
 
     parameters: int
-    steps: int
     horizon: int
     rows: int
-    rows_per_step: int
-    micro_batches: int
+    """stored rows of all sets, an epoch of them"""
+    micro_batch: int
     world_size: int
-    tokens_per_row: float
-    flops_per_step: float
+    stretches: tuple[Stretch, ...]
     memory: MemoryEstimate
 
     def lines(self, operations: float) -> list[str]:
         """The plan for a person; `operations` a second of one rank bound the time from below."""
-        tokens = self.steps * self.rows_per_step * self.tokens_per_row
-        epochs = self.steps * self.rows_per_step / self.rows
-        flops = self.flops_per_step * self.steps
+        read, steps = (sum(getattr(stretch, name) for stretch in self.stretches) for name in ("rows", "steps"))
+        tokens = sum(stretch.rows * stretch.tokens_per_row for stretch in self.stretches)
+        flops = sum(stretch.rows * stretch.flops_per_row for stretch in self.stretches)
         seconds = flops / (operations * self.world_size)
         memory = self.memory
         return [
             f"model      {self.parameters:,} parameters",
-            f"data       {self.rows:,} rows of {self.tokens_per_row:.1f} tokens on average",
-            f"batch      {self.rows_per_step} rows a step = {self.world_size} ranks x {self.micro_batches} "
-            f"micro-batches x {self.rows_per_step // self.world_size // self.micro_batches} rows",
-            f"length     {self.steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
-            f"{epochs:.2f} epochs",
+            f"data       {self.rows:,} rows; the run reads {tokens / read:.1f} tokens a row on average",
+            *(self._batch(stretch) for stretch in self.stretches),
+            f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
+            f"{read / self.rows:.2f} epochs",
             f"arithmetic {flops:.3g} operations, at least {seconds:,.0f} s on {self.world_size} ranks of this machine",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
             f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}; activations come on top",
         ]
 
+    def _batch(self, stretch: Stretch) -> str:
+        count = stretch.rows_per_step // self.world_size // self.micro_batch
+        when = f", for {stretch.steps:,} steps" if len(self.stretches) > 1 else ""
+        return (
+            f"batch      {stretch.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
+            f"{self.micro_batch} rows{when}"
+        )
+
 
 def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> Plan:
-    """Figures from the manifest, the first block of the data and the model's arithmetic.
+    """Figures from the manifests, the first block of each set that is read and the model's arithmetic.
 
     Raises:
-        CorruptBlock: the first block is not what its index says.
+        CorruptBlock: a first block is not what its index says.
     """
-    rows = datasets.train.read_block(0)
-    if datasets.corruption is not None:
-        rows, _ = datasets.corruption(rows, np.zeros(len(rows), np.uint16))
-    columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
-    tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
-    flops = model.flops(max(1, round(tokens)), round(target), labels)
     parameters = model.num_parameters()
     return Plan(
         parameters=parameters,
-        steps=config.steps,
         horizon=config.schedule.options.steps or config.steps,
         rows=datasets.rows,
-        rows_per_step=config.data.global_batch,
-        micro_batches=check_world(config, world_size),
+        micro_batch=config.data.micro_batch,
         world_size=world_size,
-        tokens_per_row=tokens + target,
-        flops_per_step=flops * config.data.global_batch,
+        stretches=tuple(_stretches(config, model, datasets)),
         memory=estimate_memory(config, parameters, world_size),
     )
+
+
+def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[Stretch]:
+    left, position = config.steps, 0
+    for phase in datasets.phases:
+        batch = phase.global_batch or config.data.global_batch
+        steps = left if phase.until_samples is None else min(left, (phase.until_samples - position) // batch)
+        if steps:
+            figures = np.array([_of_a_row(shards, model, datasets.corruption) for shards in phase.sets])
+            tokens, flops = np.average(figures, axis=0, weights=phase.weights or None).tolist()
+            yield Stretch(steps, batch, tokens, flops)
+        left, position = left - steps, position + steps * batch
+
+
+def _of_a_row(shards: ShardSet, model: Model, corruption: Corruption | None) -> tuple[float, float]:
+    """(tokens, operations) of a row, means over a set's first block."""
+    rows = shards.read_block(0)
+    if corruption is not None:
+        rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
+    columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
+    tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
+    return tokens + target, model.flops(max(1, round(tokens)), round(target), labels)
 
 
 def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> MemoryEstimate:
@@ -108,9 +147,10 @@ def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> Me
     )
 
 
-def operations_per_second(device: torch.device, size: int = 512, repeats: int = 4) -> float:
+def operations_per_second(device: torch.device, precision: str, repeats: int = 4) -> float:
     """Operations a second of a matrix product on one rank, the best of a few: no step can be faster."""
-    matrix = torch.full((size, size), 0.5, device=device)
+    size = 512 if device.type == "cpu" else 8192  # an accelerator shows what it can do on large ones only
+    matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
     best = float("inf")
     for _ in range(repeats):
         began = time.perf_counter()

@@ -17,7 +17,7 @@ from pipeline.shards import Manifest
 from train.checkpoint import Checkpoints, TrainState, changed_keys, load, read_state
 from train.config import TrainConfig, check_world, frozen
 from train.datasets import Datasets, open_datasets, open_stream
-from train.distributed import World, describe_environment, start
+from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet
@@ -39,12 +39,13 @@ def dry_run(config: TrainConfig) -> int:
     """Check everything that a start checks and print what the run will cost; writes nothing, joins nothing."""
     rank, size = describe_environment(os.environ)
     check_world(config, size)
+    _refuse_standstill(config.with_horizon(_horizon(config, None)))
     datasets = open_datasets(config)
     model = _build(config, datasets.train.manifest)
     open_stream(config.data, datasets.phases, datasets.corruption, rank, size).close()
     if rank == 0:
         plan = make_plan(config, model, datasets, size)
-        lines = plan.lines(operations_per_second(torch.device("cpu")))
+        lines = plan.lines(operations_per_second(device_of(os.environ), config.precision))
         sys.stdout.write("\n".join([*lines, "dry run: everything fits together", ""]))
     return 0
 
@@ -110,7 +111,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         _announce_resume(saved, state, found[0].name, display, journal)
         state = replace(saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions)
     else:
-        for line in plan.lines(operations_per_second(world.device)):
+        for line in plan.lines(operations_per_second(world.device, config.precision)):
             display.say(line)
         journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
     if config.steps > (horizon := config.schedule.options.steps):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from masked_set import masked_rows, write_masked_sets
 from synthetic import plain_config
 
 from pipeline.config import load_config
+from pipeline.shards import open_shards
 from tests.distributed import RankPool
 from tests.shard_sets import write_set
 from train.config import TrainConfig
@@ -80,6 +82,42 @@ def test_batch_of_the_only_phase_is_bound(one_rank: RankPool, tmp_path: Path, se
     ((code, message),) = one_rank.run(start, other, ["steps=4"])
     assert (code, "data (digest)" in message) == (64, True)
     assert [samples for _, _, samples in logged(path)] == [8, 16, 24]
+
+
+def test_dry_run_adds_up_the_phases(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """48 rows in steps of 8, then 2 steps of 16 rows from both sets, 3 to 1."""
+    phases = [
+        {"shards": sets[0], "until_samples": 48, "global_batch": 8},
+        {"shards": sets, "weights": [3.0, 1.0], "global_batch": 16},
+    ]
+    config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", {"phases": phases}), [])
+    assert dry_run(config) == 0
+    lengths = [float(open_shards(path).read_block(0).columns["input_ids"].lengths.mean()) for path in sets]
+    tokens = 48 * lengths[0] + 32 * (3 * lengths[0] + lengths[1]) / 4
+    text = capsys.readouterr().out
+    assert f"8 steps (schedule ends at 8), {tokens:,.0f} tokens, {80 / 290:.2f} epochs" in text
+    assert "8 rows a step = 1 ranks x 4 micro-batches x 2 rows, for 6 steps" in text
+    assert "16 rows a step = 1 ranks x 8 micro-batches x 2 rows, for 2 steps" in text
+
+
+def test_dry_run_measures_the_device_of_the_start(
+    tmp_path: Path, sets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+    monkeypatch.setattr("train.run.operations_per_second", lambda device, _precision: measured.append(device) or 1e9)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("train.run.open_stream", lambda *_: closable())
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", {"shards": sets[0]}), [])
+    for accelerator in ("cuda", "cpu"):
+        monkeypatch.setenv("DS_ACCELERATOR", accelerator)
+        assert dry_run(config) == 0
+    assert [device.type for device in measured] == ["cuda", "cpu"]
+
+
+def closable() -> SimpleNamespace:
+    """A stream that can only be closed: none can pin memory for a device that is not there."""
+    return SimpleNamespace(close=lambda: None)
 
 
 def test_a_mixture_by_shards_and_weights(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:

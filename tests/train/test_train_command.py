@@ -124,7 +124,9 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, shards: Path
 ) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
-    code, text, error = called(capsys, ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60"])
+    code, text, error = called(
+        capsys, ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60", "schedule.steps=60"]
+    )
     assert (code, error) == (0, "")
     assert "8,628 parameters" in text
     assert "2.00 epochs" in text
