@@ -52,15 +52,18 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
     options = parser.parse_intermixed_args(arguments)
-    if options.help or options.config is None:
+    if options.help:
         parser.print_help()
         print_keys(Recipe)
-        return 0 if options.help else 64
+        return 0
+    if options.config is None:
+        parser.error("--config FILE is missing")
     return _run(options, stage)
 
 
 def _run(options: argparse.Namespace, stage: str | None) -> int:
     recipe = load_recipe(options.config, options.overrides)
+    recipe.check_needs()
     if options.dry_run:
         return _dry_run(recipe, stage)
     summaries: list[StageSummary] = []

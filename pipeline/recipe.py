@@ -28,6 +28,15 @@ __all__ = ["STAGES", "ExecutorConfig", "InputEntry", "Limits", "Recipe", "load_r
 STAGES: Final = ("clean", "dedup", "train_tokenizer", "encode", "group", "corrupt")
 """All stages in the order they run."""
 
+_NEEDS: Final = {
+    "dedup": ("clean",),
+    "train_tokenizer": ("clean",),
+    "encode": ("clean", "train_tokenizer"),
+    "group": ("encode",),
+    "corrupt": ("group",),
+}
+"""What a stage reads."""
+
 _HOLDS_DOCUMENTS: Final = ("clean", "dedup")
 
 
@@ -167,6 +176,15 @@ class Recipe:
     encode: Annotated[Any, _StageConfig("encode")] = None
     group: Annotated[Any, _StageConfig("group")] = None
     corrupt: Annotated[Any, _StageConfig("corrupt")] = None
+
+    def check_needs(self) -> None:
+        """Refuse a stage whose input no other stage of the recipe writes, before any of them has run."""
+        for stage in self.stages:
+            for key in _NEEDS.get(stage, ()):
+                if key not in self.stages:
+                    raise ConfigurationError(
+                        f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
+                    )
 
     @property
     def stages(self) -> list[str]:

@@ -65,7 +65,8 @@ class Corruption:
             ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)
             for spec in feature_columns(objective.features, objective.vocabulary.size)
         )
-        return samples.model_copy(update={"objective": facts, "kind": "examples", "columns": columns})
+        # Not `model_copy`: it would carry over what the manifest has computed of the samples' columns.
+        return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
 
 
 def corruption_of(entry: OnlineCorruption, shards: ShardSet) -> Corruption:

@@ -68,6 +68,11 @@ class CleanStage(Stage):
         if recipe.clean is None:
             raise ConfigurationError("the recipe has no key 'clean'")
         self.config: CleanConfig = recipe.clean
+        labels = {entry.source for entry in recipe.input}
+        for label in self.config.sources:
+            if labels and label not in labels:
+                known = ", ".join(sorted(labels))
+                raise ConfigurationError(f"clean.sources.{label}: no input has this `source` label; they are: {known}")
 
     def version(self) -> int:
         """Sum of the versions of everything that decides a document's text, or whether it is kept."""

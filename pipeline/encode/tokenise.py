@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from pipeline.registry import Chosen
 from pipeline.seeding import order_key
 from pipeline.sentences import Sentences
 from pipeline.stage import Counts, Output, Pass, add_counts
-from pipeline.tokenizers import Tokenizer, load_tokenizer
+from pipeline.tokenizers import VOCABULARY_FILE, Tokenizer, load_tokenizer
 
 __all__ = ["TOKENISE_VERSION", "TokenDocument", "Tokenise", "token_documents"]
 
@@ -73,7 +74,7 @@ class Tokenise(Pass):
 
     def run(self, unit: int, output: Output) -> Counts:
         """Encode a part; a part whose unit failed in an earlier stage is empty."""
-        tokenizer = load_tokenizer(self.tokenizer)
+        tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
         path = self.documents / "documents" / f"{unit:06d}.arrow"
         counts: Counts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
@@ -121,3 +122,9 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
             batch, characters = [], 0
     if batch:
         yield batch
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(folder: Path, written: int) -> Tokenizer:
+    """Loaded once in a process, unless it was `written` anew: a unit may be a file of a few kilobytes."""
+    return load_tokenizer(folder)

@@ -1,17 +1,20 @@
-"""Arrow tables (IPC files): a row is a document."""
+"""Arrow tables (IPC files and streams): a row is a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
 from pipeline.table_file import Table, TableFile
 
 __all__ = ["Arrow"]
+
+
+_FILE_MAGIC: Final = b"ARROW1"
 
 
 class Arrow(TableFile):
@@ -23,6 +26,12 @@ class Arrow(TableFile):
 
     @contextmanager
     def table(self, path: Path) -> Iterator[Table]:
-        """Open an IPC file."""
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-            yield file.schema.names, (file.get_batch(number) for number in range(file.num_record_batches))
+        """Open an IPC file, or a stream as `datasets` writes it."""
+        with pa.memory_map(str(path)) as source:
+            if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
+                with pa.ipc.open_file(source) as file:
+                    yield file.schema.names, (file.get_batch(number) for number in range(file.num_record_batches))
+            else:
+                source.seek(0)
+                with pa.ipc.open_stream(source) as stream:
+                    yield stream.schema.names, iter(stream)

@@ -111,6 +111,8 @@ def test_reports_account_for_every_record(reference):
         (["input=nothing/*.warc.gz"], 64, "no such file"),
         (["clean.fliters=[url]"], 64, "clean.filters"),
         (["seed=x"], 64, "expected a valid integer"),
+        (["group=null"], 64, "'corrupt' needs the key 'group' too"),
+        (["clean.sources={novles: {filters: []}}"], 64, "no input has this `source` label"),
         (["corrupt.0.name=maskd_lm"], 64, "did you mean 'masked_lm'"),
     ],
 )

@@ -28,6 +28,16 @@ def table(request, tmp_path):
     return write
 
 
+def test_arrow_streams_are_read_like_files(tmp_path):
+    path = tmp_path / "table.arrow"
+    rows = pa.table({"text": ["one", "two", "three"]})
+    with pa.ipc.new_stream(str(path), rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=2)
+    items = read(path, name=detect(path)[0])
+    assert texts(items) == ["one", "two", "three"]
+    assert [item.locator for item in items] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("kind", [pa.utf8(), pa.large_utf8(), pa.dictionary(pa.int32(), pa.utf8())])
 def test_rows_become_records(table, kind):
     path = table(
