@@ -28,7 +28,7 @@ import numpy as np
 import psutil
 import torch
 
-from benchmarks.loader_peers import BATCH, LENGTH, PEERS, Loader
+from benchmarks.peers.loaders import BATCH, LENGTH, PEERS, Loader
 
 _SHARDS = 8
 _BLOCK_ROWS = 1920
