@@ -19,7 +19,7 @@ from pipeline.recipe import Recipe, load_recipe
 from pipeline.report import write_run_report
 from pipeline.runner import StageRun, StageSummary, run_recipe, stage_key, stage_of
 
-__all__ = ["guarded", "main", "print_keys", "stage_main"]
+__all__ = ["Parser", "guarded", "main", "print_keys", "stage_main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def _command(program: str, description: str, stage: str | None, arguments: Seque
     return guarded(lambda: _parse_and_run(program, description, stage, arguments))
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64."""
 
     def error(self, message: str) -> NoReturn:
@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
-    parser = _Parser(prog=program, description=description, add_help=False)
+    parser = Parser(prog=program, description=description, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
     parser.add_argument("--config", type=Path, metavar="FILE", help="the recipe, a YAML file")
     parser.add_argument("--verify", action="store_true", help="re-hash published outputs before skipping them")

@@ -174,30 +174,22 @@ def _read(recipe: Recipe) -> Plan | None:
         raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start anew") from error
 
 
-def freeze_plan(recipe: Recipe, *, publish: bool = True) -> Plan:
-    """The plan with the paths of this machine. Its list of inputs is frozen by the first start.
+def freeze_plan(recipe: Recipe) -> None:
+    """Write the recipe's plan as `clean/plan.json`, unless it stands there already.
 
-    Other options of an input, or other keys of `plan`, make a new plan, and every stage is done again.
-
-    Args:
-        recipe: with `input`.
-        publish: whether to write `clean/plan.json`.
+    The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
+    plan, and every stage is done again.
 
     Raises:
-        ConfigurationError: the inputs (names, sizes) are not those of the first start.
+        ConfigurationError: there is no input, or the inputs (names, sizes) are not those of the first start.
     """
+    from pipeline.stage import publish_json
+
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-    files = source_files(recipe.input)
-    saved = _read(recipe)
-    if saved is not None:
-        _refuse_others(recipe, saved, files)
-    plan = _make_plan(recipe, files, saved)
-    if publish and (saved is None or saved.digest != plan.digest):
-        from pipeline.stage import publish_json
-
+    plan, saved = recipe.plan(), _read(recipe)
+    if saved is None or saved.digest != plan.digest:
         publish_json(_path(recipe), plan.as_json())
-    return plan
 
 
 def _refuse_others(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> None:
@@ -212,10 +204,13 @@ def _refuse_others(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> 
 
 
 def load_plan(recipe: Recipe) -> Plan:
-    """The frozen plan; for `clean` itself the plan with paths."""
-    if recipe.input:
-        return freeze_plan(recipe, publish=False)
+    """The plan, with the paths of this machine where the recipe has `input`; else as the first start froze it."""
     saved = _read(recipe)
+    if recipe.input:
+        files = source_files(recipe.input)
+        if saved is not None:
+            _refuse_others(recipe, saved, files)
+        return _make_plan(recipe, files, saved)
     if saved is None:
         raise StorageError(f"{_path(recipe)} is missing: run `python -m pipeline.clean` first")
     return saved

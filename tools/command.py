@@ -6,15 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
-from pipeline.__main__ import guarded
-from pipeline.errors import ConfigurationError
+from pipeline.__main__ import Parser, guarded
 
 __all__ = ["Arguments", "natural", "positive", "run_tool"]
 
 
-class Arguments(argparse.ArgumentParser):
+class Arguments(Parser):
     """An argument parser whose errors are configuration errors: one message, exit code 64.
 
     Args:
@@ -23,10 +21,6 @@ class Arguments(argparse.ArgumentParser):
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-    def error(self, message: str) -> NoReturn:
-        """Wrong use."""
-        raise ConfigurationError(f"{message}; see --help")
 
 
 def natural(text: str) -> int:

@@ -62,8 +62,7 @@ class Apply(Pass):
         ledger = _Ledger(*self._drops(unit), self.seed)
         ledger.counts = {"documents_in": 0, "documents_out": 0, "rejected": {}, "characters_in": 0}
         add_counts(ledger.counts, {"characters_out": 0, "characters_removed": {}})
-        source = self.parts.source(unit)
-        documents = read_documents(source) if self.parts.exists(unit) else iter(())
+        documents = read_documents(self.parts.source(unit))
         with output.file(f"documents/{unit:06d}.arrow") as path:
             write_documents(path, ledger.kept(documents))
         with output.file(f"rejects/{unit:06d}.arrow") as path:
@@ -73,7 +72,7 @@ class Apply(Pass):
     def _drops(self, unit: int) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
         """Dropped uid to kept uid: exact ones of this part; near ones of it, and of what its copies were kept for."""
         uids = [uid_column([])]
-        if self.near and self.parts.exists(unit):
+        if self.near:
             batches = read_batches(self.parts.source(unit), ("uid",))
             uids += [uid_column(batch.column("uid").to_pylist()) for batch in batches]
         exact: dict[bytes, bytes] = {}

@@ -31,12 +31,11 @@ class ExactHashes(Pass):
         """Write the run of a part."""
         hashes, uids = [uid_column([])], [uid_column([])]
         merit = [np.empty(0, dtype=np.int64)]
-        if self.parts.exists(unit):
-            for batch in read_batches(self.parts.source(unit), ("uid", *EXACT_COLUMNS, *KEEP_COLUMNS)):
-                digests, present = content_hashes(batch, self.key)
-                hashes.append(digests[present])
-                uids.append(uid_column(batch.column("uid").to_pylist())[present])
-                merit.append(merits(batch, self.keep)[present])
+        for batch in read_batches(self.parts.source(unit), ("uid", *EXACT_COLUMNS, *KEEP_COLUMNS)):
+            digests, present = content_hashes(batch, self.key)
+            hashes.append(digests[present])
+            uids.append(uid_column(batch.column("uid").to_pylist())[present])
+            merit.append(merits(batch, self.keep)[present])
         columns = {"hash": np.concatenate(hashes), "uid": np.concatenate(uids), "merit": np.concatenate(merit)}
         order = np.lexsort((columns["uid"], columns["hash"]))
         with output.file(self.parts.temporary("exact-hashes", unit)) as path:

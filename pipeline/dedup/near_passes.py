@@ -80,8 +80,6 @@ class NearSignatures(Pass):
         return {"signatures": len(documents["uid"])}
 
     def _survivors(self, unit: int) -> Iterator[pa.RecordBatch]:
-        if not self.parts.exists(unit):
-            return
         dropped = self.parts.exact_drops(unit)[0] if self.after_exact else uid_column([])
         for batch in read_batches(self.parts.source(unit), _COLUMNS):
             stays = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)

@@ -49,10 +49,6 @@ class Parts:
         """The file of a part's documents."""
         return self.documents / "documents" / f"{part:06d}.arrow"
 
-    def exists(self, part: int) -> bool:
-        """Whether the part was published; it was not where its unit failed, which that stage's report says."""
-        return self.source(part).exists()
-
     def temporary(self, kind: str, number: int) -> str:
         """Path of an intermediate file, relative to the stage's folder."""
         return f"tmp/{kind}/{number:06d}.arrow"
