@@ -135,7 +135,8 @@ def guarded(action: Callable[[], int]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except OSError as error:
-        sys.stderr.write(f"error: {error.filename or ''}: {error.strerror or error}\n")
+        where = f"{error.filename}: " if error.filename else ""  # none: the standard output, mostly
+        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
         return 74
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: finished units are kept, run the same command again to go on\n")

@@ -27,9 +27,12 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """An HTML table; numbers are set right."""
-    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
-    return f"<table><tr>{''.join(f'<th>{html.escape(name)}</th>' for name in header)}</tr>{body}</table>"
+    """An HTML table; numbers are set right, and so are the names of columns that hold them."""
+    lines = list(rows)
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in lines)
+    right = [isinstance(value, int | float) for value in (lines[0] if lines else header)]
+    names = (f"<th{' class=n' * number}>{html.escape(name)}</th>" for name, number in zip(header, right, strict=True))
+    return f"<table><tr>{''.join(names)}</tr>{body}</table>"
 
 
 def _cell(value: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.errors import IntegrityError, PartialFailureError
+from pipeline.errors import IntegrityError, PartialFailureError, StorageError
 from pipeline.executors import run_units
 from pipeline.progress import Progress
 from pipeline.recipe import ExecutorConfig, Recipe
@@ -109,6 +109,12 @@ def test_publish_leaves_nothing_behind_on_error(tmp_path):
     assert list(tmp_path.iterdir()) == []
     publish_json(tmp_path / "b.json", {"b": 1, "a": 2})
     assert (tmp_path / "b.json").read_text().index('"a"') < (tmp_path / "b.json").read_text().index('"b"')
+
+
+def test_publish_below_a_file_names_what_it_could_not_write(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"cannot write .*/file/page\.html: "), publish(tmp_path / "file/page.html"):
+        pass
 
 
 class Endless:
