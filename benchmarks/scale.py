@@ -74,7 +74,9 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     before, begun = resident(), time.perf_counter()
     manifest = Manifest.load(folder / "manifest.json")
     loaded = time.perf_counter()
-    index = read_index(folder / manifest.index.path, manifest.index.bytes, manifest.index.sha256)
+    index = read_index(
+        folder / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks
+    )
     blocks = LogicalBlocks(index.rows, manifest.block_rows)
     order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, ranks)
     opened = time.perf_counter()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from pipeline.example import Ragged, Rows
 from pipeline.seeding import mix
 from pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
+from pipeline.shards.manifest import canonical_sha256, manifest_text
 from pipeline.stage import Output
 
 TOKENIZER = {
@@ -105,6 +107,15 @@ def objective(architecture: str, **options: Any) -> dict[str, Any]:
         "heads": ["lm"],
         "frame": {"padding_side": "right", "decoder_start": 0 if architecture == "encoder_decoder" else None},
     }
+
+
+def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Rewrite a manifest as somebody would who knows its checksum and its one spelling."""
+    path = folder / "manifest.json"
+    plain = json.loads(path.read_text())
+    change(plain)
+    plain.pop("checksum", None)
+    path.write_text(manifest_text({**plain, "checksum": canonical_sha256(plain)}))
 
 
 def toy_set(folder: Path, sizes: Sequence[int], *, row_length: int = 8, **options: Any) -> ShardSet:

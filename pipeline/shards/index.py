@@ -1,4 +1,7 @@
-"""`index.arrow`: one row a block, with its byte range and hash; 40 bytes a block, read whole."""
+"""`index.arrow`: one row a block, with its byte range and hash; 40 bytes a block, read whole.
+
+It is read as a block is, because Arrow's own reader would decompress whatever a file claims.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.shards.block import BlockError, decode
+from pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.shard import ShardInfo
 
 __all__ = ["BlockIndex", "read_index", "write_index"]
 
-_SCHEMA: Final = pa.schema(
-    [
-        pa.field("shard", pa.uint32(), nullable=False),
-        pa.field("block", pa.uint32(), nullable=False),
-        pa.field("offset", pa.uint64(), nullable=False),
-        pa.field("length", pa.uint32(), nullable=False),
-        pa.field("rows", pa.uint32(), nullable=False),
-        pa.field("xxh3", pa.binary(16), nullable=False),
-    ]
-)
+_TYPES: Final[dict[str, Dtype]] = {
+    "shard": "uint32",
+    "block": "uint32",
+    "offset": "uint64",
+    "length": "uint32",
+    "rows": "uint32",
+    "xxh3": "binary16",
+}
+_COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPES.items()]
+_SCHEMA: Final = arrow_schema(_COLUMNS)
+_ENTRY: Final = sum(spec.width for spec in _COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +71,17 @@ def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
         writer.write_batch(batch)
 
 
-def read_index(path: Path, size: int, sha256: str) -> BlockIndex:
+def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
     """Read an index of `size` bytes; nothing is parsed before size and hash agree with the manifest.
 
+    Args:
+        path: the file.
+        size: bytes that the manifest says it has.
+        sha256: hex digest that the manifest names.
+        blocks: entries that the manifest says it has.
+
     Raises:
-        ManifestError: the file is missing or is not the one that the manifest names.
+        ManifestError: the file is missing, is not the one that the manifest names, or is no index of so many blocks.
     """
     try:
         found = path.stat().st_size
@@ -82,12 +94,29 @@ def read_index(path: Path, size: int, sha256: str) -> BlockIndex:
     if digest != sha256:
         raise ManifestError(f"{path}: expected SHA-256 {sha256}, got {digest}; copy the shard set again")
     try:
-        with pa.ipc.open_file(pa.py_buffer(raw)) as reader:
-            if reader.schema != _SCHEMA or reader.num_record_batches != 1:
-                raise ManifestError(f"{path}: expected one batch with the columns {_SCHEMA.names}")
-            batch = reader.get_batch(0)
-    except pa.ArrowException as error:
-        raise ManifestError(f"{path}: not an Arrow file ({error})") from error
-    plain = {name: batch.column(name).to_numpy() for name in _SCHEMA.names[:-1]}
-    digests = np.frombuffer(batch.column("xxh3").buffers()[1] or b"", np.uint8, 16 * batch.num_rows)
-    return BlockIndex(**plain, xxh3=digests.reshape(-1, 16))
+        return _parsed(raw, blocks)
+    except BlockError as error:
+        raise ManifestError(f"{path}: not an index of {blocks} blocks: {error}") from error
+
+
+def _parsed(raw: bytes, blocks: int) -> BlockIndex:
+    if blocks * _ENTRY > len(raw):
+        raise BlockError(f"at least {blocks * _ENTRY} bytes", f"{len(raw)}")
+    try:
+        stream = pa.BufferReader(raw)
+        stream.seek(8)  # the magic word
+        schema = pa.ipc.read_schema(stream)
+    except (pa.ArrowException, OSError) as error:
+        raise BlockError("an Arrow file", f"unreadable bytes ({error})") from error
+    if schema != _SCHEMA:
+        raise BlockError(f"the columns {_SCHEMA.names}", "others")
+    if blocks == 0:  # Arrow leaves the number out of an empty batch, which no block is
+        plain = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
+        return BlockIndex(**plain, xxh3=np.empty((0, 16), np.uint8))
+    columns = decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed
+    index = BlockIndex(**columns)
+    together = index.shard[1:] == index.shard[:-1]
+    offset, length = index.offset, index.length
+    if (together & ((offset[1:] < offset[:-1]) | (offset[1:] - offset[:-1] < length[:-1]))).any():
+        raise BlockError("blocks one after another", "two that share bytes of a shard")
+    return index

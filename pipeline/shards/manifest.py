@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from pipeline.errors import IntegrityError, StorageError
+from pipeline.example import FIXED_COLUMNS
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.shard_table import (
@@ -44,6 +45,7 @@ __all__ = [
     "canonical_sha256",
     "first_problem",
     "manifest_path",
+    "manifest_text",
 ]
 
 FORMAT: Final = 1
@@ -52,7 +54,7 @@ SIZE_LIMIT: Final = 64 << 20
 BLOCK_LIMIT: Final = 1 << 30
 """No block may take more bytes than this after decompression, whatever a manifest claims."""
 
-_Count = Field(ge=0, lt=2**63)
+_Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class _Strict(BaseModel):
@@ -93,6 +95,13 @@ class TokenizerFacts(_Strict):
     special_ids: dict[str, int]
     sentinels: tuple[int, ...] = ()
 
+    @model_validator(mode="after")
+    def _ids_exist(self) -> TokenizerFacts:
+        for token in (*self.special_ids.values(), *self.sentinels):
+            if not 0 <= token < self.vocab_size:
+                raise ValueError(f"special id {token} is not below the vocabulary's {self.vocab_size}")
+        return self
+
 
 class ColumnFacts(_Strict):
     """One column."""
@@ -125,14 +134,14 @@ class Compression(_Strict):
 class Totals(_Strict):
     """Sums over all shards; `tokens` counts the first column of ids."""
 
-    samples: int = _Count
-    tokens: int = _Count
-    blocks: int = _Count
-    shards: int = _Count
-    bytes: int = _Count
-    tokens_by_language: dict[str, int] = Field(default_factory=dict)
-    tokens_by_source: dict[str, int] = Field(default_factory=dict)
-    skipped: dict[str, int] = Field(default_factory=dict)
+    samples: _Count
+    tokens: _Count
+    blocks: _Count
+    shards: _Count
+    bytes: _Count
+    tokens_by_language: dict[str, _Count] = Field(default_factory=dict)
+    tokens_by_source: dict[str, _Count] = Field(default_factory=dict)
+    skipped: dict[str, _Count] = Field(default_factory=dict)
 
 
 class IndexFacts(_Strict):
@@ -140,7 +149,7 @@ class IndexFacts(_Strict):
 
     path: str
     sha256: str
-    bytes: int = _Count
+    bytes: _Count
 
     _path = field_validator("path")(relative_path)
 
@@ -162,20 +171,20 @@ class Code(_Strict):
 class Manifest(_Strict):
     """Everything a reader must know before it reads a block."""
 
-    format: int = FORMAT
+    format: int
     name: str = Field(min_length=1)
     kind: Literal["tokens", "samples", "examples"]
     grouping: GroupingFacts | None = None
     objective: ObjectiveFacts | None = None
     variants: int = Field(default=1, ge=1, le=65536)
-    seed: int
+    seed: _Count
     tokenizer: TokenizerFacts
     columns: tuple[ColumnFacts, ...] = Field(min_length=1)
     languages: tuple[str, ...] = Field(default=(), max_length=255)
     """Names of the `language` codes, in order."""
     source_groups: tuple[str, ...] = Field(default=(), max_length=65535)
     """Names of the `source_group` codes of a token set, in order."""
-    max_length: int = _Count
+    max_length: _Count
     block_rows: int = Field(ge=1, lt=2**31)
     max_block_bytes: int = Field(ge=0, le=BLOCK_LIMIT)
     container: Literal["arrow", "tar"]
@@ -194,8 +203,27 @@ class Manifest(_Strict):
     @classmethod
     def _known_format(cls, value: int) -> int:
         if not 1 <= value <= FORMAT:
-            raise ValueError(f"format {value} is not one of 1..{FORMAT}: written by a newer version")
+            raise ValueError(f"this version reads 1 to {FORMAT}, got {value}: read it with the version that wrote it")
         return value
+
+    @field_validator("columns")
+    @classmethod
+    def _distinct(cls, columns: tuple[ColumnFacts, ...]) -> tuple[ColumnFacts, ...]:
+        if len({column.name for column in columns}) < len(columns):
+            raise ValueError("a column is listed twice")
+        return columns
+
+    @model_validator(mode="after")
+    def _what_its_kind_has(self) -> Manifest:
+        if (self.objective is None) == (self.kind == "examples"):
+            raise ValueError(f"a set of {self.kind} has {'no' if self.objective else 'an'} objective")
+        fixed = list(FIXED_COLUMNS.items())
+        if self.kind != "tokens" and [(spec.name, spec.dtype) for spec in self.specs[: len(fixed)]] != fixed:
+            raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
+        start = self.objective.frame.decoder_start if self.objective else None
+        if start is not None and not 0 <= start < self.tokenizer.vocab_size:
+            raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")
+        return self
 
     @model_validator(mode="after")
     def _sums(self) -> Manifest:
@@ -250,11 +278,12 @@ class Manifest(_Strict):
         try:
             manifest = Manifest.model_validate_json(raw)
             plain = json.loads(raw)
-        except (ValidationError, ValueError) as error:
+            text = manifest_text(plain)
+        except ValueError as error:
             raise ManifestError(f"{path}: not a manifest of a shard set: {first_problem(error)}") from error
-        checksum = plain.pop("checksum", "")
-        if checksum != canonical_sha256(plain):
-            raise ManifestError(f"{path}: checksum differs: the manifest was changed after it was written; rebuild it")
+        # The checksum covers what a manifest says; how it is spelt (`1e-5` or `1E-5`, a key twice) is compared as text.
+        if plain.pop("checksum", "") != canonical_sha256(plain) or raw != text.encode():
+            raise ManifestError(f"{path}: changed after it was written; copy it again, or rebuild the shard set")
         if isinstance(manifest.shards, ShardTable):
             manifest = manifest.model_copy(update={"shards": manifest.shards.loaded(path.parent)})
             try:
@@ -275,10 +304,15 @@ def canonical_sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def manifest_text(plain: Mapping[str, Any]) -> str:
+    """The one text that a manifest with this content is written as; ValueError for numbers that are none."""
+    return json.dumps(plain, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
 def first_problem(error: Exception) -> str:
     """One line for a person from a list of validation errors."""
     if isinstance(error, ValidationError):
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"]) or "the whole"
-        return f"{where}: {problem['msg']}"
+        return f"{where}: {problem['msg'].removeprefix('Value error, ')}"
     return str(error)

@@ -10,16 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from pydantic import ValidationError
-
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.index import write_index
-from pipeline.shards.manifest import FORMAT, Manifest, canonical_sha256, first_problem
+from pipeline.shards.manifest import FORMAT, Manifest, canonical_sha256, first_problem, manifest_text
 from pipeline.shards.shard import ShardInfo
 from pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
-__all__ = ["Outputs", "manifest_text", "write_manifest"]
+__all__ = ["Outputs", "write_manifest"]
 
 _MOST_LISTED: Final = 100_000
 """From so many shards on their list is a file beside the manifest."""
@@ -107,15 +105,10 @@ def write_manifest(
     return manifest
 
 
-def manifest_text(plain: Mapping[str, Any]) -> str:
-    """The one text that a manifest with this content is written as."""
-    return json.dumps(plain, indent=1, sort_keys=True) + "\n"
-
-
 def _validated(facts: Mapping[str, Any], folder: Path) -> Manifest:
     try:
-        return Manifest.model_validate_json(json.dumps(facts))
-    except ValidationError as error:
+        return Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
+    except ValueError as error:
         raise ManifestError(f"{folder}: refusing to write this manifest: {first_problem(error)}") from error
 
 

@@ -44,7 +44,9 @@ def open_shards(
         return _open_remote(url, options or StoreOptions())
     path = manifest_path(path)
     manifest = Manifest.load(path)
-    index = read_index(path.parent / manifest.index.path, manifest.index.bytes, manifest.index.sha256)
+    index = read_index(
+        path.parent / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks
+    )
     _check_index(path, manifest, index)
     overlay = path.parent / QUARANTINE
     quarantine = Quarantine()
@@ -115,7 +117,7 @@ def _with_copies(store: RemoteStore, folder: Path, options: StoreOptions) -> Sha
     manifest = Manifest.load(path)
     index_path = folder / "index.arrow"
     index_path.write_bytes(store.read(manifest.index.path))
-    index = read_index(index_path, manifest.index.bytes, manifest.index.sha256)
+    index = read_index(index_path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks)
     _check_index(path, manifest, index)
     quarantine = Quarantine()
     with contextlib.suppress(ObjectMissingError):

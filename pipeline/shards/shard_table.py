@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 SHARDS_FILE: Final = "shards.parquet"
+_ROW_LIMIT: Final = 1024
 _FORBIDDEN: Final = r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]"  # empty, '.' or '..' parts; scheme, backslash, control
 _TYPES: Final = {"path": pa.string(), "bytes": pa.int64(), "sha256": pa.binary(32), "blocks": pa.int64(),
                  "rows": pa.int64()}  # fmt: skip
@@ -109,15 +110,29 @@ class ShardTable(Sequence[ShardFacts]):
         if digest != self.sha256:
             raise ManifestError(f"{path}: expected SHA-256 {self.sha256}, got {digest}; copy the shard set again")
         try:
-            table = pq.read_table(pa.BufferReader(raw), use_threads=False).combine_chunks()
-        except pa.ArrowException as error:
-            raise ManifestError(f"{path}: not a Parquet file ({error})") from error
-        if table.schema.names != _SCHEMA.names or table.schema.types != _SCHEMA.types or len(table) != self._count:
-            raise ManifestError(f"{path}: expected {self._count} shards with the columns {_SCHEMA.names}")
-        if pc.any(pc.match_substring_regex(table.column("path"), _FORBIDDEN)).as_py():
-            raise ManifestError(f"{path}: a path is absolute, or leaves the folder")
+            table = self._parsed(raw)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ManifestError(f"{path}: not a list of {self._count} shards: {error}") from error
         pa.default_memory_pool().release_unused()  # decoding took as much again, which Arrow would keep for itself
         return ShardTable(self.sha256, self._count, table)
+
+    def _parsed(self, raw: bytes) -> pa.Table:
+        file = pq.ParquetFile(pa.BufferReader(raw))
+        schema, facts = file.schema_arrow, file.metadata
+        if schema.names != _SCHEMA.names or schema.types != _SCHEMA.types or facts.num_rows != self._count:
+            raise ValueError(f"{facts.num_rows} rows with the columns {schema.names}, expected {_SCHEMA.names}")
+        size = sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups))
+        if size > _ROW_LIMIT * self._count:
+            raise ValueError(f"{size} bytes after decompression, at most {_ROW_LIMIT} a shard are read")
+        table = file.read(use_threads=False).combine_chunks()
+        table.validate(full=True)
+        if any(column.null_count for column in table.columns):
+            raise ValueError("an entry is missing")
+        if any(pc.any(pc.less(table[name], 0)).as_py() for name in ("bytes", "blocks", "rows")):
+            raise ValueError("a count is below zero")
+        if pc.any(pc.match_substring_regex(table["path"], _FORBIDDEN)).as_py():
+            raise ValueError("a path is absolute, or leaves the folder")
+        return table
 
     def _column(self, name: str) -> Any:
         if self._table is None:
@@ -138,10 +153,19 @@ def to_shards(value: Any) -> Sequence[ShardFacts]:
     if isinstance(value, (tuple, ShardTable)):
         return value
     if isinstance(value, dict):
-        if set(value) != {"path", "sha256", "count"} or value["path"] != SHARDS_FILE:
-            raise ValueError(f"expected a list, or path {SHARDS_FILE} with sha256 and count, got {sorted(value)}")
-        return ShardTable(str(value["sha256"]), int(value["count"]))
+        place = _ListFile.model_validate(value)
+        return ShardTable(place.sha256, place.count)
     return _LIST.validate_python(value)
+
+
+class _ListFile(BaseModel):
+    """Where the list is."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    path: Literal["shards.parquet"]
+    sha256: str
+    count: int = Field(ge=1, lt=2**32)
 
 
 _LIST: Final[TypeAdapter[tuple[ShardFacts, ...]]] = TypeAdapter(tuple[ShardFacts, ...])

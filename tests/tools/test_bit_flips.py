@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import ClozelineError, IntegrityError
-from pipeline.shards import open_shards
+from pipeline.errors import ClozelineError
 from tests.shard_sets import objective, ordered, write_set
 from tools.validate_shards import validate
 
@@ -76,14 +75,3 @@ def test_every_bit_of_a_manifest_counts(folder):
     before = sum(path.stat().st_size for path in files[: files.index(folder / "manifest.json")])
     bits = range(8 * before, 8 * (before + (folder / "manifest.json").stat().st_size))
     assert silent_flips(folder, list(bits)) == []
-
-
-@pytest.mark.parametrize(("written", "flipped"), [("1e-07", "1E-07"), (r"caf\u00e9", r"caf\u00E9")])
-def test_a_flip_that_changes_the_spelling_alone_is_found(folder, written, flipped):
-    path = folder / "manifest.json"
-    text = path.read_text()
-    assert text.count(written) == 1
-    path.write_text(text.replace(written, flipped))
-    open_shards(folder)  # says the same, so it may be read
-    with pytest.raises(IntegrityError, match="not the text that was written"):
-        validate(folder)

@@ -21,7 +21,9 @@ def test_the_order_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     real = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda self: opened.append(self.name) or real(self))  # type: ignore[func-returns-value]
     manifest = Manifest.load(tmp_path)
-    index = read_index(tmp_path / manifest.index.path, manifest.index.bytes, manifest.index.sha256)
+    index = read_index(
+        tmp_path / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks
+    )
     assert sorted(opened) == ["index.arrow", "manifest.json", "shards.parquet"], "each file once"
 
     def refused(*arguments: Any, **options: Any) -> Any:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,10 @@ import pytest
 
 from pipeline.example import Rows
 from pipeline.shards import Manifest, ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
-from pipeline.shards.manifest import canonical_sha256
 from pipeline.stage import Output
-from tests.shard_sets import IDS, TOKENIZER, rows, toy_set
+from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, rows, toy_set
 
 Change = Callable[[dict[str, Any]], None]
-
-
-def change_manifest(folder: Path, change: Change) -> None:
-    """Rewrite a manifest as somebody would who knows the checksum."""
-    path = folder / "manifest.json"
-    plain = json.loads(path.read_text())
-    change(plain)
-    plain.pop("checksum", None)
-    plain["checksum"] = canonical_sha256(plain)
-    path.write_text(json.dumps(plain))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -50,7 +40,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     [
         (lambda m: m.update(colour="red"), "colour: Extra inputs"),
         (lambda m: m.update(block_rows="4"), "block_rows"),
-        (lambda m: m.update(format=2), "newer version"),
+        (lambda m: m.update(format=2), "format: this version reads 1 to 1, got 2: read it with the version that wrote"),
+        (lambda m: m.update(format=2, kind="dreams", more=1), "format: this version reads 1 to 1, got 2"),
+        (lambda m: m.pop("format"), "format: Field required"),
+        (lambda m: m.update(format=True), "format"),
+        (lambda m: m.update(seed=-1), "seed"),
+        (lambda m: m.update(seed=2**63), "seed"),
+        (lambda m: m.update(seed=1.0), "seed"),
         (lambda m: m.update(kind="pictures"), "kind"),
         (lambda m: m["shards"][0].update(path="../secret"), "relative"),
         (lambda m: m["shards"][0].update(path="/etc/passwd"), "relative"),
@@ -66,6 +62,22 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (lambda m: m["tokenizer"].pop("vocab_size"), "vocab_size"),
         (lambda m: m["shards"][1].update(path=m["shards"][0]["path"]), "one twice"),
         (lambda m: m["columns"][0].update(arrow_type="string"), "unknown type"),
+        (lambda m: m["columns"].append(m["columns"][-1]), "columns: a column is listed twice"),
+        (lambda m: m["columns"].pop(1), "the first columns of examples are uid, variant"),
+        (lambda m: m.update(objective=None), "a set of examples has an objective"),
+        (lambda m: m.update(kind="samples"), "a set of samples has no objective"),
+        (lambda m: m["tokenizer"].update(special_ids={"pad": 1000}), "special id 1000 is not below"),
+        (lambda m: m["tokenizer"].update(sentinels=[-1]), "special id -1 is not below"),
+        (lambda m: m["objective"]["frame"].update(decoder_start=1000), "decoder_start 1000 is not below"),
+        (lambda m: m["totals"].update(tokens_by_language={"en": -1}), "tokens_by_language"),
+        (lambda m: m["totals"].update(skipped={"short": 2**63}), "skipped"),
+        (lambda m: m["shards"][0].update(blocks=1.0), "blocks"),
+        (lambda m: m["shards"][0].update(rows=True), "rows"),
+        (lambda m: m.update(shards={"path": "shards.parquet", "sha256": "0", "count": 2**70}), "count"),
+        (lambda m: m.update(shards={"path": "shards.parquet", "sha256": "0", "count": []}), "count"),
+        (lambda m: m.update(shards={"path": "../shards.parquet", "sha256": "0", "count": 2}), "path"),
+        (lambda m: m.update(shards=7), "shards"),
+        (lambda m: m["totals"].update(blocks=2**62) or m["shards"][0].update(blocks=2**62 - 1), "at least"),
     ],
 )
 def test_a_wrong_manifest_is_refused(tmp_path: Path, change: Change, message: str) -> None:
@@ -105,7 +117,52 @@ def test_a_manifest_edited_by_hand_is_refused(tmp_path: Path) -> None:
         open_shards(tmp_path)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1'])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"seed": 1,', '"seed": 7,\n "seed": 1,'),
+        ('"rows": 10', '"rows": 99, "rows": 10'),
+        ("1e-07", "1E-07"),
+        (r"caf\u00e9", r"caf\u00E9"),
+        (r"caf\u00e9", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        ("\n}\n", "\n}\n\n"),
+    ],
+)
+def test_another_spelling_of_the_same_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    """A reader that takes the first of two keys, or a flipped bit that changes case alone, cannot pass unseen."""
+    toy_set(tmp_path, [10], objective=objective("decoder", rate=1e-7, text="caf\N{LATIN SMALL LETTER E WITH ACUTE}"))
+    path = tmp_path / "manifest.json"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(ManifestError, match="changed after it was written"):
+        open_shards(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_no_number_is_not_one(tmp_path: Path, value: float) -> None:
+    with pytest.raises(ManifestError, match="refusing to write"):
+        toy_set(tmp_path, [3], config={"rate": value})
+    toy_set(tmp_path, [3], config={"rate": 0.5})
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace("0.5", json.dumps(value)))
+    with pytest.raises(ManifestError, match="not JSON compliant"):
+        open_shards(tmp_path)
+
+
+def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path: Path) -> None:
+    value: Any = 1
+    for _ in range(190):
+        value = [value]
+    assert toy_set(tmp_path, [3], config={"deep": value}).manifest.config == {"deep": value}
+    path = tmp_path / "manifest.json"
+    for depth in (300, 100_000):
+        path.write_text("[" * depth + "]" * depth)
+        with pytest.raises(ManifestError, match="recursion limit"):
+            open_shards(tmp_path)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1', b"\xef\xbb\xbf{}", b"9" * 5000])
 def test_what_is_no_manifest(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(raw)
     with pytest.raises(ManifestError, match="not a manifest"):
@@ -115,8 +172,11 @@ def test_what_is_no_manifest(tmp_path: Path, raw: bytes) -> None:
 def test_a_huge_manifest_is_not_parsed(tmp_path: Path) -> None:
     with (tmp_path / "manifest.json").open("wb") as file:
         file.truncate((64 << 20) + 1)
+    tracemalloc.start()
     with pytest.raises(ManifestError, match="at most 67108864"):
         open_shards(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_a_missing_index(tmp_path: Path) -> None:
@@ -170,7 +230,7 @@ def test_shards_of_many_tasks_merge_to_one_set(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="no shard set here"):
             open_shards(folder / "set")
         shards = [ShardInfo.from_json(json.loads(records[number])) for number in sorted(records)]
-        options: Any = {"name": "n", "kind": "examples", "seed": 1, "tokenizer": TOKENIZER, "columns": columns}
+        options: Any = {"name": "n", "kind": "samples", "seed": 1, "tokenizer": TOKENIZER, "columns": columns}
         output = Output(folder)
         for _ in range(2):  # a merge that is done again ends the same
             write_manifest(

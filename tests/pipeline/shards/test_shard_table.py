@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.shards import ManifestError, ShardSet, open_shards
 from pipeline.shards.shard_table import SHARDS_FILE, ShardTable, relative_path
-from tests.shard_sets import toy_set
+from tests.shard_sets import change_manifest, toy_set
 
 
 @pytest.fixture
@@ -53,3 +57,72 @@ def test_paths_stay_inside(path: str) -> None:
 @pytest.mark.parametrize("path", ["a", "a/b.c", "..a", "a..", ".a", "a/.b"])
 def test_ordinary_paths(path: str) -> None:
     assert relative_path(path) == path
+
+
+def put_list(folder: Path, columns: dict[str, Any], count: int, **options: Any) -> int:
+    """Replace the list, and say so in the manifest; bytes written."""
+    path = folder / SHARDS_FILE
+    pq.write_table(pa.table(columns), path, compression="zstd", **options)
+    place = {"path": SHARDS_FILE, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "count": count}
+    change_manifest(folder, lambda plain: (plain.update(shards=place), plain["totals"].update(shards=count)))
+    return path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("path", ["a", None, "c"], "an entry is missing"),
+        ("sha256", [bytes(32), bytes(32), None], "an entry is missing"),
+        ("rows", [None, 4, 7], "an entry is missing"),
+        ("rows", [9, -1, 12], "below zero"),
+        ("bytes", [-(2**63), 1, 1], "below zero"),
+        ("blocks", [9, 1, 1], "blocks, totals say 6"),
+        ("blocks", [2**63 - 1, 2**63 - 1, 2**62], "totals say 6"),
+        ("path", ["a", "../b", "c"], "leaves the folder"),
+        ("path", ["a", "a", "c"], "one twice"),
+        ("path", ["a", "x" * 5000, "c"], "at most 1024 a shard"),
+    ],
+)
+def test_a_list_made_to_mislead(listed: tuple[ShardSet, ShardSet], name: str, values: list[Any], message: str) -> None:
+    beside = listed[1]
+    folder = beside.path.parent
+    table = pq.read_table(folder / SHARDS_FILE)
+    columns = {each: table[each] for each in table.column_names}
+    put_list(folder, columns, 3)
+    assert len(open_shards(folder)) == 20
+    put_list(folder, {**columns, name: pa.array(values, table[name].type)}, 3)
+    with pytest.raises(ManifestError, match=message):
+        open_shards(folder)
+
+
+def test_another_table_is_no_list(listed: tuple[ShardSet, ShardSet]) -> None:
+    folder = listed[1].path.parent
+    table = pq.read_table(folder / SHARDS_FILE)
+    columns = {name: table[name] for name in table.column_names}
+    for wrong, count in [
+        ({**columns, "more": columns["rows"]}, 3),
+        ({**columns, "rows": columns["rows"].cast(pa.int32())}, 3),
+        (columns, 2),
+    ]:
+        put_list(folder, wrong, count)
+        with pytest.raises(ManifestError, match=f"not a list of {count} shards"):
+            open_shards(folder)
+
+
+def test_a_bomb_is_refused_before_memory_is_taken(listed: tuple[ShardSet, ShardSet]) -> None:
+    """Some kilobytes that would become 30 MB of paths, for three shards."""
+    folder = listed[1].path.parent
+    table = pq.read_table(folder / SHARDS_FILE)
+    columns = {name: table[name] for name in table.column_names}
+    paths = pa.array(["a", "b", "c" * 30_000_000])
+    assert put_list(folder, {**columns, "path": paths}, 3, use_dictionary=False) < 100_000
+    del paths
+    whole = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(whole)
+    pa.set_memory_pool(counted)
+    try:
+        with pytest.raises(ManifestError, match="at most 1024 a shard"):
+            open_shards(folder)
+    finally:
+        pa.set_memory_pool(whole)
+    assert counted.max_memory() < 1 << 20

@@ -1,0 +1,200 @@
+"""An index whose hash is right may still be made to mislead: nothing in it is believed, no claim takes memory."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.shards import CorruptBlock, ManifestError, open_shards
+from tests.shard_sets import change_manifest, toy_set
+
+NAMES = ["shard", "block", "offset", "length", "rows", "xxh3"]
+
+
+def index_of(folder: Path) -> pa.Table:
+    with pa.OSFile(str(folder / "index.arrow")) as file:
+        return pa.ipc.open_file(file).read_all()
+
+
+def put_index(folder: Path, raw: bytes) -> None:
+    """Replace the index, and say so in the manifest."""
+    (folder / "index.arrow").write_bytes(raw)
+    facts = {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+    change_manifest(folder, lambda manifest: manifest.update(index=facts))
+
+
+def arrow_file(table: pa.Table, *, most: int | None = None, codec: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table, max_chunksize=most)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def with_values(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    place = NAMES.index(name)
+    return table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A set of four blocks: rows 4 4 2 and 3 in two shards."""
+    toy_set(tmp_path, [10, 3])
+    return tmp_path
+
+
+def test_its_columns_are_plain_arrow(folder: Path) -> None:
+    """What a reader in another language finds: 40 bytes a block."""
+    table = index_of(folder)
+    types = ["uint32", "uint32", "uint64", "uint32", "uint32", "fixed_size_binary[16]"]
+    assert [(field.name, str(field.type), field.nullable) for field in table.schema] == [
+        (name, kind, False) for name, kind in zip(NAMES, types, strict=True)
+    ]
+    assert sum(field.type.bit_width for field in table.schema) == 8 * 40
+    assert table.select(["shard", "block", "rows"]).to_pydict() == {
+        "shard": [0, 0, 0, 1],
+        "block": [0, 1, 2, 0],
+        "rows": [4, 4, 2, 3],
+    }
+
+
+def test_the_same_index_written_by_others_is_read(folder: Path) -> None:
+    before = open_shards(folder).index
+    put_index(folder, arrow_file(index_of(folder), codec="zstd"))
+    after = open_shards(folder).index
+    for name in NAMES:
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [0, 0]])
+def test_a_set_without_rows_has_an_empty_index(tmp_path: Path, sizes: list[int]) -> None:
+    shards = toy_set(tmp_path, sizes)
+    assert (len(shards), len(shards.index), shards.index.xxh3.shape) == (0, 0, (0, 16))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("offset", [2**63, None, None, None], "share bytes"),
+        ("offset", [None, None, None, 2**63], "outside its shard"),
+        ("offset", [None, None, None, 2**64 - 1], "outside its shard"),
+        ("length", [None, None, None, 2**32 - 1], "outside its shard"),
+        ("length", [2**32 - 1, None, None, None], "share bytes"),
+        ("length", [None, None, None, 0], "outside its shard"),
+        ("rows", [4, 2, 4, 3], "block 1 of the index is not 4 rows"),
+        ("rows", [4, 4, 2, 0], "block 3 of the index is not 4 rows"),
+        ("rows", [4, 4, 3, 2], "different rows"),
+        ("rows", [2**32 - 1, None, None, None], "block 0 of the index is not 4 rows"),
+        ("shard", [0, 0, 0, 2], "in 2 shards"),
+        ("shard", [0, 0, 1, 1], "share bytes"),
+        ("shard", [0, 0, 0, 0], "share bytes"),
+        ("block", [0, 2, 1, 0], "in order"),
+    ],
+)
+def test_entries_that_cannot_be_right(folder: Path, name: str, values: list[int | None], message: str) -> None:
+    table = index_of(folder)
+    kept = table[name].to_pylist()
+    values = [old if new is None else new for old, new in zip(kept, values, strict=True)]
+    put_index(folder, arrow_file(with_values(table, name, values)))
+    with pytest.raises(ManifestError, match=message):
+        open_shards(folder)
+
+
+def test_a_block_named_twice_is_refused(folder: Path) -> None:
+    """The same rows would come twice and others never, and every hash would agree."""
+    table = index_of(folder)
+    for name in ("offset", "length", "xxh3"):
+        first, _, *rest = table[name].to_pylist()
+        table = with_values(table, name, [first, first, *rest])
+    put_index(folder, arrow_file(table))
+    with pytest.raises(ManifestError, match="share bytes of a shard"):
+        open_shards(folder)
+
+
+def test_other_tables_are_no_index(folder: Path) -> None:
+    table = index_of(folder)
+    nullable = pa.schema([pa.field(field.name, field.type) for field in table.schema])
+    absent = pa.Table.from_batches(
+        [
+            pa.RecordBatch.from_arrays(
+                [pa.array([None, 0, 0, 1], pa.uint32()), *(column.combine_chunks() for column in table.columns[1:])],
+                schema=table.schema,
+            )
+        ]
+    )
+    for raw, message in [
+        (arrow_file(table.rename_columns([*NAMES[:-1], "hash"])), "the columns"),
+        (arrow_file(table.cast(nullable)), "the columns"),
+        (arrow_file(with_values(table, "offset", [1, 2, 3, 4]).drop_columns(["xxh3"])), "the columns"),
+        (arrow_file(absent), "with 1 nulls"),
+        (arrow_file(table, most=2), "4 rows without nulls in shard, got 2"),
+        (arrow_file(table.slice(0, 3)), "4 rows without nulls in shard, got 3"),
+        (b"ARROW1\0\0", "4 blocks"),
+        (bytes(2000), "an Arrow file"),
+        (b"", "at least 160 bytes"),
+    ]:
+        put_index(folder, raw)
+        with pytest.raises(ManifestError, match=message):
+            open_shards(folder)
+
+
+def test_a_bomb_is_refused_before_memory_is_taken(folder: Path) -> None:
+    """Some kilobytes that would become 400 MB."""
+    rows = 10_000_000
+    wide = pa.py_buffer(np.zeros(2 * rows, np.uint64))
+    schema = index_of(folder).schema
+    columns = [pa.Array.from_buffers(field.type, rows, [None, wide]) for field in schema]
+    bomb = arrow_file(pa.table(columns, schema=schema), codec="zstd")
+    assert len(bomb) < 100_000
+    del columns, wide
+    put_index(folder, bomb)
+    arrow = pa.default_memory_pool().max_memory()
+    tracemalloc.start()
+    with pytest.raises(ManifestError, match="got 10000000"):
+        open_shards(folder)
+    assert pa.default_memory_pool().max_memory() - arrow < 1 << 20
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+    # A manifest that agrees with the bomb would need as many bytes of index.
+    change_manifest(
+        folder,
+        lambda plain: (
+            plain["totals"].update(blocks=rows),
+            plain["shards"][0].update(blocks=rows - 1),
+        ),
+    )
+    with pytest.raises(ManifestError, match="expected at least 400000000 bytes"):
+        open_shards(folder)
+
+
+def test_lying_lengths_are_refused(folder: Path) -> None:
+    raw = (folder / "index.arrow").read_bytes()
+    node = struct.pack("<qq", 4, 0)
+    assert raw.count(node) >= len(NAMES)
+    for claim in (0, 3, 5, 10**9, 2**62, -1):
+        put_index(folder, raw.replace(node, struct.pack("<qq", claim, 0)))
+        with pytest.raises(ManifestError, match="4 rows without nulls"):
+            open_shards(folder)
+
+
+def test_arbitrary_damage_ends_in_one_message(folder: Path) -> None:
+    """Also without the hash: whatever the bytes, an error of ours, or the rows that were written."""
+    raw = (folder / "index.arrow").read_bytes()
+    draw = random.Random(5)
+    for _ in range(400):
+        broken = bytearray(raw)
+        for _ in range(draw.choice((1, 2, 8))):
+            broken[draw.randrange(len(broken))] = draw.randrange(256)
+        put_index(folder, bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]))
+        with contextlib.suppress(ManifestError, CorruptBlock):
+            shards = open_shards(folder)
+            found = [uid for block in range(4) for uid in shards.read_block(block).fixed["uid"].tolist()]
+            assert found == list(range(1, 14))
