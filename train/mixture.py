@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -37,14 +38,14 @@ class Mixture:
         period: length of the pattern; one source alone needs 1.
 
     Raises:
-        ConfigurationError: a weight is not positive, or so small that it has no place in a period.
+        ConfigurationError: a weight is not a finite number above 0, or so small that it has no place in a period.
 
     Example: weights (2, 1) over a period of 3 give counts [2, 1] and the table [0, 1, 0].
     """
 
     def __init__(self, weights: Sequence[float], period: int = PERIOD) -> None:
-        if not weights or min(weights) <= 0:
-            raise ConfigurationError(f"weights: expected numbers above 0, got {list(weights)}")
+        if not weights or min(weights) <= 0 or not isfinite(sum(weights)):
+            raise ConfigurationError(f"weights: expected finite numbers above 0, got {list(weights)}")
         self.period = 1 if len(weights) == 1 else period
         self.counts = _largest_remainders(weights, self.period)
         if not self.counts.all():
@@ -156,9 +157,19 @@ class Timeline:
                     read[source] = phase.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
                 start = stop
 
-    def at(self, position: int) -> Phase:
-        """The phase of a position."""
-        return next(phase for phase in reversed(self.phases) if position >= phase.start)
+    def at(self, position: int, count: int = 1) -> Phase:
+        """The phase of `count` lane rows from a position on.
+
+        Raises:
+            ConfigurationError: they do not lie in one phase.
+        """
+        phase = next(phase for phase in reversed(self.phases) if position >= phase.start)
+        if phase.stop is not None and position + count > phase.stop:
+            raise ConfigurationError(
+                f"a global batch of {count * self.lanes} at {position * self.lanes} crosses the end of a phase at "
+                f"{phase.stop * self.lanes}"
+            )
+        return phase
 
 
 def _checked_stop(plans: Sequence[PhasePlan], number: int, start: int, lanes: int, global_batch: int) -> int | None:

@@ -119,10 +119,20 @@ def test_one_source_keeps_all_lanes_together() -> None:
     assert not mixed[1].uniform
 
 
+def test_a_batch_lies_in_one_phase() -> None:
+    timeline = Timeline([PhasePlan((0,), (), 40), PhasePlan((1,))], 4, 4)
+    assert [timeline.at(position, 3) for position in (0, 7, 10)] == [timeline.phases[n] for n in (0, 0, 1)]
+    with pytest.raises(ConfigurationError, match="a global batch of 12 at 32 crosses the end of a phase at 40"):
+        timeline.at(8, 3)
+
+
 @pytest.mark.parametrize(
     ("plans", "message"),
     [
         ([PhasePlan((0, 1), (1.0, 0.0))], "above 0"),
+        ([PhasePlan((0, 1), (1.0, float("inf")))], "finite numbers"),
+        ([PhasePlan((0, 1), (float("nan"), 1.0))], "finite numbers"),
+        ([PhasePlan((0, 1), (1e308, 1e308))], "finite numbers"),
         ([PhasePlan((0, 1), (1.0, 1e-6))], "without a place among 4096 rows"),
         ([PhasePlan((0,)), PhasePlan((1,))], "only the last may go on for ever"),
         ([PhasePlan((0,), (), 8)], "the last must have no until_samples"),
