@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["FIXED_COLUMNS", "Example", "ExampleBatch", "Feature", "Ragged", "Rows", "Sample", "SampleBatch",
-           "segments"]  # fmt: skip
+           "equal_offsets", "segments"]  # fmt: skip
 
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64",
@@ -63,6 +64,15 @@ class Ragged:
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
     @property
+    def width(self) -> int | None:
+        """Length of every list if all are equally long."""
+        if not len(self):
+            return None
+        length = int(self.offsets[1] - self.offsets[0])
+        equal = self.offsets is equal_offsets(len(self), length) or bool((np.diff(self.offsets) == length).all())
+        return length if equal else None
+
+    @property
     def lengths(self) -> NDArray[np.int64]:
         """Length of each list, shape [n]."""
         return np.diff(self.offsets)
@@ -80,7 +90,7 @@ class Ragged:
     def from_matrix(matrix: NDArray[Any]) -> Ragged:
         """Build from rows of equal length, shape [n, length], without a copy where memory allows."""
         rows, length = matrix.shape
-        return Ragged(matrix.reshape(-1), np.arange(rows + 1, dtype=np.int64) * length)
+        return Ragged(matrix.reshape(-1), equal_offsets(rows, length))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
         """The lists at `rows`, in that order, gathered without a loop over them."""
@@ -95,6 +105,14 @@ class Ragged:
         offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
         values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
         return Ragged(np.concatenate(values), np.concatenate([np.zeros(1, np.int64), *offsets]))
+
+
+@lru_cache(maxsize=64)
+def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
+    """Offsets of equally long lists, one array for all that ask: read only."""
+    offsets = np.arange(rows + 1, dtype=np.int64) * length
+    offsets.flags.writeable = False
+    return offsets
 
 
 def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:

@@ -120,8 +120,8 @@ class Feed:
         if found is None:
             return Visit(samples, place, lane, source, lane_row // order.lane_rows, None)
         epoch, logical, row = found
-        blocks, rows = self._blocks(source).stored(logical)
-        return Visit(samples, place, lane, source, epoch, (int(blocks[row]), int(rows[row])))
+        blocks, rows = self._blocks(source).stored(logical, np.array([row]))
+        return Visit(samples, place, lane, source, epoch, (int(blocks[0]), int(rows[0])))
 
     def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
         """When a stored row of a set is read in an epoch; None: the phases end before."""

@@ -16,33 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.example import Ragged
+from train.ring import Ring
 
-__all__ = ["Arena", "Column", "Segment", "Spare", "gather"]
+__all__ = ["Arena", "Column", "Segment", "gather"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Column: TypeAlias = Ragged | Int64
 """A list column of a batch: a matrix [rows, width] where all rows are equally long, else ragged."""
-
-
-class Spare:
-    """Arrays of finished rounds, to be filled again: fresh memory costs a page fault for every 4 KiB."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._arrays: dict[tuple[tuple[int, int], np.dtype[Any]], list[NDArray[Any]]] = {}
-
-    def take(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """An array with arbitrary content."""
-        try:  # not a test first: another thread may take the last one in between
-            return self._arrays[shape, dtype].pop()
-        except (KeyError, IndexError):
-            return np.empty(shape, dtype)
-
-    def give(self, array: NDArray[Any]) -> None:
-        """Keep an array that nobody reads any more."""
-        kept = self._arrays.setdefault((array.shape, array.dtype), [])
-        if len(kept) < self._most:
-            kept.append(array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +52,14 @@ class Arena:
         lanes: lanes of the rank.
         length: positions of the round.
         columns: list columns to keep.
-        spare: where matrices come from and go to.
+        ring: where matrices come from.
     """
 
-    def __init__(self, lanes: int, length: int, columns: Sequence[str], spare: Spare) -> None:
+    def __init__(self, lanes: int, length: int, columns: Sequence[str], ring: Ring) -> None:
         self.lanes, self.length = lanes, length
         self.weight = np.zeros(lanes * length, np.float32)
         self.origin = np.full((lanes * length, 3), -1, np.int64)
-        self._spare = spare
+        self._ring = ring
         self._lock = threading.Lock()
         self._matrix: dict[str, NDArray[Any]] = {}
         self._placed = dict.fromkeys(columns, 0)
@@ -111,7 +91,7 @@ class Arena:
         self.origin[slots] = origin
         for name in self._odd:
             ragged = columns[name]
-            width = _width(ragged)
+            width = ragged.width
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None:
                 odd = _Odd(slots, ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])
@@ -140,17 +120,12 @@ class Arena:
         """A finished column."""
         return self._lists[name]
 
-    def release(self) -> None:
-        """Give the matrices back; nothing may be read from this arena afterwards."""
-        for matrix in self._matrix.values():
-            self._spare.give(matrix)
-
     def _target(self, name: str, width: int, dtype: np.dtype[Any], rows: int) -> NDArray[Any] | None:
         """The column's matrix; the first load decides its width, one of another width gets None."""
         with self._lock:
             matrix = self._matrix.get(name)
             if matrix is None:
-                matrix = self._matrix[name] = self._spare.take((self.lanes * self.length, width), dtype)
+                matrix = self._matrix[name] = self._ring.take((self.lanes * self.length, width), dtype)
             if matrix.shape[1] != width or matrix.dtype != dtype:
                 return None
             self._placed[name] += rows
@@ -194,12 +169,3 @@ def gather(values: NDArray[Any], starts: Int64, lengths: Int64) -> Ragged:
     index = np.arange(offsets[-1])
     index += np.repeat(starts - offsets[:-1], lengths)
     return Ragged(values[index], offsets)
-
-
-def _width(ragged: Ragged) -> int:
-    """Length of every list if all are equally long, else 0."""
-    offsets = ragged.offsets
-    if len(offsets) < 2:
-        return 0
-    width = int(offsets[1] - offsets[0])
-    return width if bool((np.diff(offsets) == width).all()) else 0

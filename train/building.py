@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -22,6 +22,7 @@ __all__ = ["Assembly", "Builder", "Collator"]
 
 _ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the price of a batch small
 _VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
+_SMALL_VALUES: Final = 1 << 15  # some microseconds of copying
 
 
 class Collator(Protocol):
@@ -92,7 +93,7 @@ class Builder:
         size = self.timeline.at(position).global_batch
         return self._default if size is None else size // self.timeline.lanes
 
-    def __call__(self) -> list[list[Batch]]:
+    def __call__(self) -> Iterator[list[Batch]]:
         """The next global batches, each as the rank's micro-batches."""
         position, count = self.position, self.count(self.position)
         phase = self._enter(self.timeline.at(position))
@@ -122,10 +123,17 @@ class Builder:
             step = step.by_length("input_ids", lanes * count)
         self.position = position + batches * count
         rows, samples = lanes * count, self.timeline.lanes * count
-        return [
+        built = (
             self._batches(step, n * rows, rows, position * self.timeline.lanes + (n + 1) * samples, epoch)
             for n, epoch in enumerate(epochs)
-        ]
+        )
+        return built if self._cheap(step) else iter(list(built))
+
+    def _cheap(self, step: Step) -> bool:
+        """Whether batches are small copies: made where they are used they are in that core's cache already."""
+        assembly = self.assembly
+        small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES
+        return small and step.in_place and not assembly.pin
 
     def _enter(self, phase: Phase) -> Phase:
         """Let go of sets that a new phase does not read."""

@@ -157,12 +157,12 @@ class Collate:
         """
         column = columns["input_ids"]
         ids, lengths = _padded(column, self._pad, self.token_dtype)
-        tensors = {
-            "input_ids": torch.from_numpy(ids),
-            "position_ids": _positions(*ids.shape),
-            "lengths": torch.from_numpy(np.maximum(lengths, 1)) if isinstance(column, Ragged) else _full(*ids.shape),
-            "row_weight": _ones(len(ids)) if row_weight is None else torch.from_numpy(row_weight),
-        }
+        tensors = _of_full_rows(*ids.shape).copy()
+        tensors["input_ids"] = torch.from_numpy(ids)
+        if isinstance(column, Ragged):
+            tensors["lengths"] = torch.from_numpy(np.maximum(lengths, 1))
+        if row_weight is not None:
+            tensors["row_weight"] = torch.from_numpy(row_weight)
         if len(columns) == 1 and self.architecture == "encoder":
             return tensors
         starts = None
@@ -270,15 +270,13 @@ def _equal(rows: int, width: int) -> Int64:
 
 
 @lru_cache(maxsize=64)
-def _full(rows: int, width: int) -> Tensor:
-    """The same as a tensor; where rows are equally long, none is a filler row with its one pad."""
-    return torch.full((rows,), width)
-
-
-@lru_cache(maxsize=64)
-def _ones(rows: int) -> Tensor:
-    """Weights of a batch without filler: read only."""
-    return torch.ones(rows)
+def _of_full_rows(rows: int, width: int) -> dict[str, Tensor]:
+    """What all batches of equally long rows without filler have in common: read only."""
+    return {
+        "position_ids": _positions(rows, width),
+        "lengths": torch.full((rows,), width),
+        "row_weight": torch.ones(rows),
+    }
 
 
 def _padded(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:

@@ -10,7 +10,7 @@ pieces of R of what the short last blocks of all files hold together; fewer than
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
-from train.permutation import FeistelPermutation, row_permutation
+from train.permutation import FeistelPermutation, row_permutations
 
 __all__ = ["BlockOrder", "Load", "LogicalBlocks", "Piece", "Round"]
 
@@ -61,12 +61,16 @@ class LogicalBlocks:
             start = min(end, stop)
         return pieces
 
-    def stored(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Stored block and row in it, for every row of a logical block."""
+    def stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Stored block and row in it, for rows of a logical block."""
         pieces = self.pieces(block)
-        blocks = np.repeat([piece.block for piece in pieces], [piece.stop - piece.start for piece in pieces])
-        rows = [np.arange(piece.start, piece.stop) for piece in pieces]
-        return blocks.astype(np.int64), np.concatenate(rows) if rows else np.empty(0, np.int64)
+        if len(pieces) == 1:
+            return np.full(len(rows), pieces[0].block), rows + pieces[0].start
+        starts = np.array([piece.start for piece in pieces])
+        ends = np.cumsum([piece.stop - piece.start for piece in pieces])
+        piece = np.searchsorted(ends, rows, side="right")
+        before = np.concatenate(([0], ends[:-1]))
+        return np.array([piece.block for piece in pieces])[piece], rows - before[piece] + starts[piece]
 
     def logical(self, stored: int, row: int) -> tuple[int, int]:
         """Logical block and row of a stored row."""
@@ -140,8 +144,13 @@ class BlockOrder:
 
     def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
         """Shuffled order of a logical block's rows."""
-        size = self.rest if block == self.blocks else self.block_rows
-        return row_permutation(size, self.key("rows", epoch, block))
+        return self.row_orders(epoch, [block])[0]
+
+    def row_orders(self, epoch: int, blocks: Sequence[int]) -> list[NDArray[np.int64]]:
+        """Shuffled orders of the rows of several logical blocks, of which the rest may be the last one."""
+        keys = np.array([self.key("rows", epoch, block) for block in blocks], np.uint64)
+        full = len(blocks) - (blocks[-1] == self.blocks)
+        return [*row_permutations(self.block_rows, keys[:full]), *row_permutations(self.rest, keys[full:])]
 
     def round_at(self, position: int) -> Round:
         """The round that holds a position."""

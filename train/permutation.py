@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.seeding import words
 
-__all__ = ["FeistelPermutation", "row_permutation"]
+__all__ = ["FeistelPermutation", "row_permutations"]
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -76,8 +76,6 @@ class FeistelPermutation:
         return high * self._b + low
 
 
-def row_permutation(n: int, key: int) -> NDArray[np.int64]:
-    """Order of n rows: argsort of keyed 64-bit words, which are all different, so no tie can depend on a sort."""
-    if n == 0:
-        return np.empty(0, np.int64)
-    return np.argsort(words(np.array([key], np.uint64), 0, n)[0])
+def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """An order of n rows for each key, shape [keys, n]: argsort of keyed 64-bit words, which are all different."""
+    return np.argsort(words(keys, 0, n), axis=1)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass
+from typing import Final
 
-from train.arena import Arena, Segment, Spare
+import numpy as np
+from numpy.typing import NDArray
+
+from train.arena import Arena, Segment
 from train.order import Load, Round
+from train.ring import Ring
 from train.source import Source
 from train.workers import Workers
 
 __all__ = ["Rounds"]
+
+_ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, outside the threads that wait for reads
 
 
 @dataclass
@@ -35,15 +42,15 @@ class Rounds:
         workers: threads that load; None loads in the calling thread when rows are asked for.
         ahead: rounds to load before they are asked for.
         end: lane rows from here on are filler (a finite pass); None: the set is endless.
-        spare: memory of rounds that are let go.
+        ring: memory of the rounds.
     """
 
-    def __init__(self, source: Source, workers: Workers | None, ahead: int, end: int | None, spare: Spare) -> None:
+    def __init__(self, source: Source, workers: Workers | None, ahead: int, end: int | None, ring: Ring) -> None:
         self.source = source
         self._workers = workers
         self._ahead = ahead if workers is not None else 0
         self._end = end
-        self._spare = spare
+        self._ring = ring
         self._pending: dict[int, _Pending] = {}
         self._closed = False
 
@@ -80,9 +87,7 @@ class Rounds:
 
     def _let_go(self, position: int) -> None:
         for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
-            item = self._pending.pop(start)
-            if item.finished:
-                item.arena.release()
+            del self._pending[start]
 
     def _loaded(self, turn: Round) -> Arena:
         item = self._begun(turn)
@@ -111,33 +116,35 @@ class Rounds:
             raise CancelledError
         if turn.start not in self._pending:
             first, last = self.source.lanes
-            arena = Arena(last - first, turn.length, self.source.columns, self._spare)
+            arena = Arena(last - first, turn.length, self.source.columns, self._ring)
             item = _Pending(turn, arena, [])
-            for load in self.source.order.loads(turn, first, last):
-                item.loads.append(self._submit(load, arena))
+            loads = list(self.source.order.loads(turn, first, last))
+            for some in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
+                orders = self.source.order.row_orders(turn.epoch, [load.block for load in some])
+                item.loads += [self._submit(load, rows, arena) for load, rows in zip(some, orders, strict=True)]
             self._pending[turn.start] = item
         return self._pending[turn.start]
 
-    def _submit(self, load: Load, arena: Arena) -> Future[None]:
+    def _submit(self, load: Load, order: NDArray[np.int64], arena: Arena) -> Future[None]:
         if self._workers is not None:
-            return self._workers.submit(self._run, load, arena)
-        self._run(load, arena)
+            return self._workers.submit(self._run, load, order, arena)
+        self._run(load, order, arena)
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
-    def _run(self, load: Load, arena: Arena) -> None:
+    def _run(self, load: Load, order: NDArray[np.int64], arena: Arena) -> None:
         stats = self.source.stats
         with stats.lock:
             stats.in_flight += 1
         try:
-            self.source.fill(load, arena)
+            self.source.fill(load, order, arena)
         finally:
             with stats.lock:
                 stats.in_flight -= 1
 
     def _filler(self, length: int) -> Arena:
         first, last = self.source.lanes
-        arena = Arena(last - first, length, self.source.columns, self._spare)
+        arena = Arena(last - first, length, self.source.columns, self._ring)
         arena.finish()
         return arena

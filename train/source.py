@@ -64,20 +64,26 @@ class Source:
     masked: set[int] = field(default_factory=set)
     """Blocks found corrupt since the stream was opened."""
 
-    def origin(self, load: Load) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Shuffled order of the load's rows in its logical block, and their origin [n, 3]."""
-        order = self.order.row_order(load.epoch, load.block)[load.start : load.stop]
-        blocks, rows = self.blocks.stored(load.block)
+    def origin(self, block: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where rows of a logical block stand: source, stored block and row, shape [n, 3]."""
         origin = np.empty((len(order), 3), np.int64)
-        origin[:, 0], origin[:, 1], origin[:, 2] = self.number, blocks[order], rows[order]
-        return order, origin
+        origin[:, 0] = self.number
+        origin[:, 1], origin[:, 2] = self.blocks.stored(block, order)
+        return origin
 
-    def fill(self, load: Load, arena: Arena) -> None:
-        """Read a logical block and place the rank's rows of it."""
+    def fill(self, load: Load, order: NDArray[np.int64], arena: Arena) -> None:
+        """Read a logical block and place the rank's rows of it.
+
+        Args:
+            load: which block, for which slots.
+            order: shuffled order of all rows of the block.
+            arena: where they go.
+        """
         pieces = self.blocks.pieces(load.block)
         buffer = self._buffer()
         parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
-        slots, (order, origin) = load.slots, self.origin(load)
+        slots, order = load.slots, order[load.start : load.stop]
+        origin = self.origin(load.block, order)
         if any(part is None for part in parts):
             kept, order = _without(pieces, parts, order)
             origin, slots = origin[kept], arena.slots(slots)[kept]

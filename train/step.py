@@ -35,6 +35,36 @@ class _Lists:
         return _Lists(self.values, self.starts[rows], self.lengths[rows])
 
 
+def _widened(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A copy of rows [..., width] as [n, width]."""
+    copy: NDArray[Any] = rows.astype(dtype, order="C").reshape(-1, rows.shape[-1])
+    return copy
+
+
+@dataclass(frozen=True, slots=True)
+class _InPlace:
+    """An equally long column that still stands in a round: rows [batches, lanes, lane rows, width], and their type."""
+
+    rows: NDArray[Any]
+    dtype: np.dtype[Any]
+
+    def take(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows `start .. stop`, all of one batch: one strided copy that widens on the way."""
+        _, lanes, count, _ = self.rows.shape
+        batch, first = divmod(start, lanes * count)
+        rows, number = self.rows[batch], stop - start
+        if number == lanes * count:
+            return _widened(rows, self.dtype)
+        lane, skip = divmod(first, count)
+        if skip + number <= count:
+            return _widened(rows[lane, skip : skip + number], self.dtype)
+        return _widened(rows[lane : -(-(first + number) // count)], self.dtype)[skip : skip + number]
+
+    def whole(self) -> NDArray[Any]:
+        """All rows [B, width]."""
+        return _widened(self.rows, self.dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
     """Slots of one arena, and the rows of the step that they become."""
@@ -48,10 +78,15 @@ class Cells:
 class Step:
     """Rows of consecutive global batches: the batches in order, each lane by lane."""
 
-    columns: dict[str, NDArray[Any] | _Lists]
+    columns: dict[str, NDArray[Any] | _Lists | _InPlace]
     weight: NDArray[np.float32] | None
     """None: all are 1."""
     origin: Int64
+
+    @property
+    def in_place(self) -> bool:
+        """Whether nothing is left to do but to copy rows."""
+        return all(isinstance(column, _InPlace) for column in self.columns.values())
 
     def micro_batch(self, start: int, stop: int) -> tuple[dict[str, Column], NDArray[np.float32] | None, Int64]:
         """Columns, weight [B] (None: all 1) and origin [B, 3] of rows `start .. stop`."""
@@ -59,6 +94,8 @@ class Step:
         for name, column in self.columns.items():
             if isinstance(column, _Lists):
                 columns[name] = gather(column.values, column.starts[start:stop], column.lengths[start:stop])
+            elif isinstance(column, _InPlace):
+                columns[name] = column.take(start, stop)
             else:
                 columns[name] = column[start:stop]
         weight = None if self.weight is None else self.weight[start:stop]
@@ -72,8 +109,10 @@ class Step:
         lengths = column.lengths.reshape(-1, batch_rows)
         rows = np.argsort(lengths, axis=1, kind="stable") + np.arange(len(lengths))[:, None] * batch_rows
         order = rows.reshape(-1)
-        columns = {key: found.take(order) if isinstance(found, _Lists) else found[order]
-                   for key, found in self.columns.items()}  # fmt: skip
+        columns: dict[str, NDArray[Any] | _Lists | _InPlace] = {}
+        for key, found in self.columns.items():
+            whole = found.whole() if isinstance(found, _InPlace) else found
+            columns[key] = whole.take(order) if isinstance(whole, _Lists) else whole[order]
         return Step(columns, None if self.weight is None else self.weight[order], self.origin[order])
 
 
@@ -93,10 +132,13 @@ def step_of_segments(
     def cells() -> list[Cells]:
         return _cells(segments, shape)
 
-    def column(name: str) -> NDArray[Any] | _Lists:
+    def column(name: str) -> NDArray[Any] | _Lists | _InPlace:
         matrices = [matrix for segment in segments if (matrix := segment.arena.lists(name).matrix) is not None]
         if len(matrices) == len(segments) and len({matrix.shape[1] for matrix in matrices}) == 1:
-            out = ring.take((*shape, matrices[0].shape[1]), dtypes.get(name, np.int64))
+            dtype = np.dtype(dtypes.get(name, np.int64))
+            if len(segments) == 1:
+                return _InPlace(_by_batch(segments[0], matrices[0], shape), dtype)
+            out = ring.take((*shape, matrices[0].shape[1]), dtype)
             _group(segments, matrices, out)
             flat: NDArray[Any] = out.reshape(-1, out.shape[-1])
             return flat
@@ -132,15 +174,21 @@ def step_of_cells(
 
 def _group(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
     """One array a segment, by slot, into [batches, lanes, rows, ...]: one strided copy that widens on the way."""
-    batches, lanes, count = out.shape[:3]
+    if len(segments) == 1:
+        np.copyto(out, _by_batch(segments[0], arrays[0], out.shape))
+        return
     parts = []
     for segment, array in zip(segments, arrays, strict=True):
-        by_lane = array.reshape(lanes, segment.arena.length, *array.shape[1:])
+        by_lane = array.reshape(out.shape[1], segment.arena.length, *array.shape[1:])
         parts.append(by_lane[:, segment.start : segment.stop])
-    if len(parts) > 1:
-        np.concatenate(parts, axis=1, out=out[0])
-    else:
-        np.copyto(out, parts[0].reshape(lanes, batches, count, *out.shape[3:]).swapaxes(0, 1))
+    np.concatenate(parts, axis=1, out=out[0])
+
+
+def _by_batch(segment: Segment, array: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    """A view of an arena's array as [batches, lanes, rows, ...]."""
+    batches, lanes, count = shape[:3]
+    by_lane = array.reshape(lanes, segment.arena.length, *array.shape[1:])[:, segment.start : segment.stop]
+    return by_lane.reshape(lanes, batches, count, *array.shape[1:]).swapaxes(0, 1)
 
 
 def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:

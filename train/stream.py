@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from train.ahead import Ahead
-from train.arena import Spare
 from train.building import Assembly, Builder, Collator
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
 from train.mixture import Timeline
 from train.order import BlockOrder, LogicalBlocks
 from train.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
+from train.ring import Ring
 from train.rounds import Rounds
 from train.source import OnCorrupt, Source, StreamStats, Transform
 from train.tracing import origins
@@ -35,6 +35,7 @@ __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
 _BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
+_ROUNDS_KEPT: Final = 3  # one that is read, one that is loaded, one that batches still look into
 
 
 def default_lanes(global_batch: int) -> int:
@@ -131,13 +132,13 @@ class Stream:
         self._assembly = Assembly(self._collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
         self._prefetch = prefetch_blocks
         self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
-        self._spare = Spare(most=2)
+        self._ring = Ring(_ROUNDS_KEPT)
         self._position = 0
-        self._waiting: list[list[Batch]] = []
+        self._waiting: Iterator[list[Batch]] = iter(())
         self._rounds: list[Rounds] = []
         self._asked: int | None = None
         self._builder: Builder | None = None
-        self._ahead: Ahead[list[list[Batch]]] | None = None
+        self._ahead: Ahead[Iterator[list[Batch]]] | None = None
         self._process = os.getpid()
         self._closed = False
 
@@ -204,10 +205,10 @@ class Stream:
             self._lane_rows(self.global_batch if global_batch is None else global_batch)
             self._stop_building(keep_rounds=True)
             self._asked = global_batch
-        if not self._waiting:
+        batches = next(self._waiting, None)
+        if batches is None:
             self._waiting = self._built()
-            self._waiting.reverse()
-        batches = self._waiting.pop()
+            batches = next(self._waiting)
         self._position = batches[-1].samples // self.lanes
         return batches
 
@@ -218,7 +219,7 @@ class Stream:
         """
         count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
         self._check_open()
-        rounds = Rounds(self.sources[0], self._workers, self._prefetch, self.order.lane_rows, Spare(most=2))
+        rounds = Rounds(self.sources[0], self._workers, self._prefetch, self.order.lane_rows, Ring(_ROUNDS_KEPT))
         timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, self.global_batch)
         builder = Builder(timeline, [rounds], self._assembly, 0, count, count)
         try:
@@ -266,7 +267,7 @@ class Stream:
     ) -> None:
         self.close()
 
-    def _built(self) -> list[list[Batch]]:
+    def _built(self) -> Iterator[list[Batch]]:
         """The next portion of batches; after an error everything is forgotten, so that asking again reads again."""
         builder = self._builder or self._start_building()
         try:
@@ -277,7 +278,7 @@ class Stream:
 
     def _start_building(self) -> Builder:
         if not self._rounds:
-            self._rounds = [Rounds(source, self._workers, self._prefetch, None, self._spare) for source in self.sources]
+            self._rounds = [Rounds(source, self._workers, self._prefetch, None, self._ring) for source in self.sources]
         count = None if self._asked is None else self._lane_rows(self._asked)
         default = self.global_batch // self.lanes
         self._builder = Builder(self.timeline, self._rounds, self._assembly, self._position, count, default)
@@ -287,7 +288,7 @@ class Stream:
 
     def _stop_building(self, *, keep_rounds: bool = False) -> None:
         """Forget what was built, and unless the position stays also what was loaded."""
-        self._waiting, self._builder = [], None
+        self._waiting, self._builder = iter(()), None
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.stop()

@@ -43,7 +43,8 @@ def _of_source(source: Source, lane: NDArray[np.int64], rows: NDArray[np.int64])
         here = left & (rows < turn.start + turn.length)
         table = np.full((lanes * turn.length, 3), -1, np.int64)
         for load in source.order.loads(turn, *source.lanes):
-            table[load.slots] = source.origin(load)[1]
+            order = source.order.row_order(load.epoch, load.block)[load.start : load.stop]
+            table[load.slots] = source.origin(load.block, order)
         origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
         left &= ~here
     return origin

@@ -10,6 +10,7 @@ import struct
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 import zstandard
 from numpy.typing import NDArray
 
-from pipeline.example import Ragged, Rows
+from pipeline.example import Ragged, Rows, equal_offsets
 from pipeline.shards.columns import ColumnSpec
 
 __all__ = ["BlockError", "decode", "decoded_bytes"]
@@ -43,8 +44,8 @@ class _Header:
     """What a record batch message says of itself: rows, (length, nulls) a node, (offset, length) a buffer."""
 
     rows: int
-    nodes: NDArray[np.int64]
-    buffers: NDArray[np.int64]
+    nodes: list[list[int]]
+    buffers: list[list[int]]
     compressed: bool
 
 
@@ -93,7 +94,9 @@ def decode(
     return _to_rows(buffers, columns, rows, taken)
 
 
+@lru_cache(maxsize=64)
 def _read_header(raw: bytes) -> _Header:
+    """What a message says; uncompressed blocks of equally long rows all say the same."""
     message = _fields(raw, struct.unpack_from("<I", raw, 0)[0])
     batch = _fields(raw, _pointer(raw, message[_HEADER]))
     (rows,) = struct.unpack_from("<q", raw, batch[_LENGTH])
@@ -118,16 +121,17 @@ def _pointer(raw: bytes, place: int) -> int:
     return target
 
 
-def _pairs(raw: bytes, place: int) -> NDArray[np.int64]:
-    """A vector of structs of two int64, shape [n, 2]."""
+def _pairs(raw: bytes, place: int) -> list[list[int]]:
+    """A vector of structs of two int64."""
     vector = _pointer(raw, place)
     count = struct.unpack_from("<I", raw, vector)[0]
-    return np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2)
+    pairs: list[list[int]] = np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2).tolist()
+    return pairs
 
 
 def _buffer_sizes(header: _Header, columns: Sequence[ColumnSpec], rows: int) -> list[int]:
     """Bytes each buffer must have, in Arrow's order, from the row count and the value counts of the lists."""
-    nodes = header.nodes.tolist()
+    nodes = header.nodes
     lists = sum(spec.kind == "list" for spec in columns)
     counts = (len(nodes), len(header.buffers))
     if counts != (len(columns) + lists, 2 * (len(columns) + lists)):
@@ -154,7 +158,7 @@ def _buffers(
     """The buffers after decompression; each claim is compared with its size first, also of those not needed."""
     buffers: list[Any] = []
     used = 0
-    for (offset, length), size, need in zip(header.buffers.tolist(), sizes, needed, strict=True):
+    for (offset, length), size, need in zip(header.buffers, sizes, needed, strict=True):
         if offset < 0 or length < 0 or offset + length > len(body):
             raise BlockError(f"buffers inside a body of {len(body)} bytes", f"one at {offset} of {length} bytes")
         stored = body[offset : offset + length]
@@ -210,6 +214,9 @@ def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int, t
 def _to_ragged(offsets: NDArray[np.int32], data: Any, spec: ColumnSpec) -> Ragged:
     values = np.frombuffer(data, spec.dtype, len(data) // spec.width) if len(data) else np.empty(0, spec.dtype)
     count = int(offsets[-1])
-    if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any() or not 0 <= len(values) - count <= _PADDING:
+    equal = equal_offsets(len(offsets) - 1, int(offsets[1])) if len(offsets) > 1 else offsets.astype(np.int64)
+    found = equal if np.array_equal(offsets, equal) else offsets.astype(np.int64)
+    rises = count >= 0 if found is equal else bool((np.diff(found) >= 0).all())
+    if found[0] != 0 or not rises or not 0 <= len(values) - count <= _PADDING:
         raise BlockError(f"offsets of {spec.name} that rise from 0 to {len(values)}", "others")
-    return Ragged(values[:count], offsets.astype(np.int64))
+    return Ragged(values[:count], found)

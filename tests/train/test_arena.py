@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from pipeline.example import Ragged
-from train.arena import Arena, Segment, Spare, gather
+from train.arena import Arena, Segment, gather
 from train.order import BlockOrder
 from train.ring import Ring
 from train.step import Cells, Step, step_of_cells, step_of_segments
@@ -22,7 +22,7 @@ def test_a_small_epoch() -> None:
     assert order.lane_rows == 5
 
 
-def placed(widths: list[int], spare: Spare) -> Arena:
+def placed(widths: list[int], spare: Ring) -> Arena:
     """One lane a load, three rows each; row r of load l holds 10 * l + r, as often as `widths` says."""
     arena = Arena(len(widths), 3, ["x"], spare)
     for lane, width in enumerate(widths):
@@ -39,14 +39,14 @@ def together(segments: list[Segment], batches: int = 1) -> Step:
     return step_of_segments(segments, (batches, first.lanes, rows // batches), ["x"], Ring(2), {})
 
 
-def lists(step: Step, rows: int) -> list[list[int]]:
-    column = step.micro_batch(0, rows)[0]["x"]
+def lists(step: Step, rows: int, start: int = 0) -> list[list[int]]:
+    column = step.micro_batch(start, start + rows)[0]["x"]
     return [row.tolist() for row in (column[n] for n in range(rows))]
 
 
 def test_equal_and_odd_loads_give_the_same_rows() -> None:
     """Equally long loads make a matrix, another width makes the column ragged; the rows are the same."""
-    equal, odd = placed([2, 2], Spare(2)), placed([2, 3], Spare(2))
+    equal, odd = placed([2, 2], Ring(2)), placed([2, 3], Ring(2))
     assert equal.lists("x").matrix is not None
     assert odd.lists("x").matrix is None
     assert lists(together([Segment(equal, 1, 3)]), 4) == [[0, 0], [1, 1], [10, 10], [11, 11]]
@@ -54,30 +54,52 @@ def test_equal_and_odd_loads_give_the_same_rows() -> None:
 
 
 def test_rounds_are_joined_lane_by_lane() -> None:
-    first, second = placed([2, 2], Spare(2)), placed([1, 4], Spare(2))
+    first, second = placed([2, 2], Ring(2)), placed([1, 4], Ring(2))
     step = together([Segment(first, 2, 3), Segment(second, 0, 1)])
     assert lists(step, 4) == [[1, 1], [2], [11, 11], [12] * 4]
 
 
 def test_batches_built_together_stay_apart() -> None:
-    for arena in (placed([2, 2], Spare(2)), placed([2, 5], Spare(2))):
+    for arena in (placed([2, 2], Ring(2)), placed([2, 5], Ring(2))):
         single = [lists(together([Segment(arena, n, n + 1)]), 2) for n in range(3)]
         several = together([Segment(arena, 0, 3)], 3)
-        assert lists(several, 6) == [row for batch in single for row in batch]
+        assert [lists(several, 2, start) for start in (0, 2, 4)] == single
 
 
 def test_matrices_are_used_again() -> None:
-    spare = Spare(2)
-    arena = placed([2, 2], spare)
-    matrix = arena.lists("x").matrix
-    arena.release()
-    assert placed([2, 2], spare).lists("x").matrix is matrix
-    assert placed([2, 2], spare).lists("x").matrix is not matrix
+    ring = Ring(2)
+
+    def place_of(arena: Arena) -> int:
+        matrix = arena.lists("x").matrix
+        assert matrix is not None
+        return matrix.ctypes.data
+
+    first = placed([2, 2], ring)
+    view = together([Segment(first, 0, 3)])
+    place = place_of(first)
+    del first
+    assert place_of(placed([2, 2], ring)) != place, "batches still look into the round"
+    del view
+    assert place in {place_of(arena) for arena in (placed([2, 2], ring), placed([2, 2], ring))}
+
+
+def test_any_part_of_a_batch_is_copied_out_of_a_round() -> None:
+    """Micro-batches of whole lanes, of a part of a lane, and across lanes; never two global batches at once."""
+    step = together([Segment(placed([2, 2, 2, 2], Ring(2)), 0, 3)])
+    rows = lists(step, 12)
+    assert step.in_place
+    for start in range(12):
+        for stop in range(start + 1, 13):
+            column = step.micro_batch(start, stop)[0]["x"]
+            assert isinstance(column, np.ndarray)
+            assert column.dtype == np.int64
+            assert column.flags.c_contiguous
+            assert column.tolist() == rows[start:stop]
 
 
 def test_cells_of_several_arenas_are_gathered() -> None:
     """What a mixture does: any slots of any arenas, to any rows; what nobody fills is filler."""
-    equal, odd = placed([2, 2], Spare(2)), placed([2, 3], Spare(2))
+    equal, odd = placed([2, 2], Ring(2)), placed([2, 3], Ring(2))
     for arenas in ((equal, equal), (equal, odd)):
         cells = [
             Cells(arenas[0], np.array([4, 0]), np.array([2, 0])),
@@ -92,7 +114,7 @@ def test_cells_of_several_arenas_are_gathered() -> None:
 
 
 def test_rows_in_order_of_length() -> None:
-    step = together([Segment(placed([3, 1], Spare(2)), 0, 2)])
+    step = together([Segment(placed([3, 1], Ring(2)), 0, 2)])
     assert [len(row) for row in lists(step.by_length("x", 4), 4)] == [1, 1, 3, 3]
     assert lists(step.by_length("x", 2), 4) == lists(step, 4)
 
