@@ -6,10 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
 
 from pipeline.__main__ import Parser, guarded
 
-__all__ = ["Arguments", "natural", "positive", "run_tool"]
+__all__ = ["Arguments", "Terminal", "natural", "positive", "run_tool", "some_path"]
 
 
 class Arguments(Parser):
@@ -21,6 +24,21 @@ class Arguments(Parser):
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+class Terminal(Console):
+    """Where tables go. A reader that has seen enough is no error here either."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to `run_tool`; rich itself would end the process with code 1."""
+        raise BrokenPipeError
+
+
+def some_path(text: str) -> Path:
+    """A path, as the `type` of an argument; an empty one, such as a variable without a value, is a mistake."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, got nothing")
+    return Path(text)
 
 
 def natural(text: str) -> int:
@@ -54,6 +72,9 @@ def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callabl
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted: nothing was published\n")
+            return 130
         return code
 
     return guarded(run)

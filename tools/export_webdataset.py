@@ -1,7 +1,8 @@
 """Write a shard set as per-sample tars: `python tools/export_webdataset.py MANIFEST --output DIR [--rows N]`.
 
 Each row becomes `{uid}-{variant}.COLUMN.npy` for its list columns and `{uid}-{variant}.json` for where it comes from,
-as plain WebDataset readers want it. Much larger and slower to read than the set itself: for other people's loaders.
+as plain WebDataset readers want it; rows of blocks in quarantine are left out. Much larger and slower to read than the
+set itself: for other people's loaders.
 """
 
 from __future__ import annotations
@@ -11,24 +12,29 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.errors import IntegrityError
 from pipeline.example import Row
-from pipeline.shards import Manifest, ShardSet, open_shards
-from pipeline.stage import Output, publish_json
-from tools.command import Arguments, positive, run_tool
+from pipeline.shards import Manifest, open_shards
+from pipeline.stage import publish_json
+from tools.command import Arguments, positive, run_tool, some_path
+from tools.remaking import new_files
+from tools.shard_rows import readable_blocks
 
 __all__ = ["export", "main"]
 
-_RECORD = "export.json"
+_CHECKSUM: Final = slice(148, 155)
+"""Where a tar header has the sum of its bytes."""
 
 
-def export(path: Path, output: Path, rows: int = 10_000) -> list[str]:
-    """Write the tars; their names. `export.json`, written last, names the set and every tar.
+def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
+    """Write the tars, and last `export.json`, which names the set and every tar; returns its content.
 
     Args:
         path: manifest of the set, or its folder.
@@ -36,42 +42,62 @@ def export(path: Path, output: Path, rows: int = 10_000) -> list[str]:
         rows: rows of a tar; only the last may have fewer.
 
     Raises:
-        ClozelineError: the set is damaged, two neighbours have one key, or the folder holds an export already.
+        ClozelineError: the set is damaged, two neighbours have one key, or the folder holds an export or a set already.
     """
     shards = open_shards(path)
-    if (output / _RECORD).exists():
-        raise ConfigurationError(f"--output {output}: holds an export already; choose another folder")
-    target = Output(output)
-    count = -(-len(shards) // rows)
-    names = [f"samples-{number:05d}-of-{count:05d}.tar" for number in range(count)]
-    source = _rows(shards)
-    for number, name in enumerate(names):
-        with target.file(name) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive:
-            _write(archive, source, min(rows, len(shards) - number * rows), shards.manifest)
-    facts = {"name": shards.manifest.name, "digest": shards.digest, "rows": len(shards), "files": target.files}
-    publish_json(output / _RECORD, facts)
-    return names
+    blocks = readable_blocks(shards)
+    total = int(shards.index.rows[blocks].sum())
+    count = -(-total // rows)
+    source = (row for block in blocks for row in shards.read_block(block))
+    with new_files(output) as target:
+        for number in range(count):
+            with target.file(f"samples-{number:05d}-of-{count:05d}.tar") as temporary, temporary.open("wb") as archive:
+                _write(archive, islice(source, rows), shards.manifest)
+        facts = {"name": shards.manifest.name, "digest": shards.digest, "rows": total, "files": target.files}
+        facts["rows_in_quarantine"] = len(shards) - total
+        publish_json(output / "export.json", facts)
+    return facts
 
 
-def _rows(shards: ShardSet) -> Iterator[Row]:
-    for block in range(len(shards.index)):
-        yield from shards.read_block(block)
-
-
-def _write(archive: tarfile.TarFile, source: Iterator[Row], rows: int, manifest: Manifest) -> None:
-    """Take `rows` rows and append their members."""
+def _write(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None:
+    """Append the members of each row, and what ends a tar."""
     before = ""
-    for _ in range(rows):
-        row = next(source)
+    for row in source:
         key = _key(row)
         if key == before:  # readers would take both for one sample
             raise IntegrityError(f"two rows in a row have the key {key}; check the set with tools/validate_shards.py")
+        parts: list[bytes] = []
         for name, values in row.columns.items():
-            memory = io.BytesIO()
-            np.save(memory, values, allow_pickle=False)
-            _add(archive, f"{key}.{name}.npy", memory.getvalue())
-        _add(archive, f"{key}.json", json.dumps(_facts(row, manifest), sort_keys=True).encode())
+            parts += _member(key, f".{name}.npy", _npy_header(values.dtype.str, len(values)) + values.tobytes())
+        archive.write(b"".join([*parts, *_member(key, ".json", _json(row, manifest))]))
         before = key
+    archive.write(bytes(2 * tarfile.BLOCKSIZE))
+    archive.write(bytes(-archive.tell() % tarfile.RECORDSIZE))
+
+
+def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]:
+    """Header, content and padding of a member without time or owner: the bytes depend on the rows alone."""
+    plain, others = _tar_header(len(key), suffix, len(content))
+    name = key.encode()
+    header = b"%b%b%06o\0%b" % (name, plain[len(key) : _CHECKSUM.start], others + sum(name), plain[_CHECKSUM.stop :])
+    return header, content, bytes(-len(content) % tarfile.BLOCKSIZE)
+
+
+@lru_cache(maxsize=1 << 16)
+def _tar_header(key_length: int, suffix: str, size: int) -> tuple[bytes, int]:
+    """A header in which only the key and the sum are left to fill in, and the sum of all other bytes."""
+    entry = tarfile.TarInfo("0" * key_length + suffix)
+    entry.size = size
+    plain = entry.tobuf(tarfile.USTAR_FORMAT)
+    return plain, int(plain[_CHECKSUM].rstrip(b"\0"), 8) - key_length * ord("0")
+
+
+@lru_cache(maxsize=1 << 16)
+def _npy_header(dtype: str, length: int) -> bytes:
+    """What stands before the values in an NPY file of one dimension."""
+    memory = io.BytesIO()
+    np.lib.format.write_array_header_1_0(memory, {"descr": dtype, "fortran_order": False, "shape": (length,)})
+    return memory.getvalue()
 
 
 def _key(row: Row) -> str:
@@ -80,7 +106,7 @@ def _key(row: Row) -> str:
     return str(row.fixed["document_uid"].tobytes().hex())
 
 
-def _facts(row: Row, manifest: Manifest) -> dict[str, Any]:
+def _json(row: Row, manifest: Manifest) -> bytes:
     """The fixed columns as people read them: uids in hexadecimal, codes by name."""
     facts: dict[str, Any] = {name: int(value) for name, value in row.fixed.items() if name != "document_uid"}
     facts["document_uid"] = row.fixed["document_uid"].tobytes().hex()
@@ -89,28 +115,21 @@ def _facts(row: Row, manifest: Manifest) -> dict[str, Any]:
     for name, table in (("language", manifest.languages), ("source_group", manifest.source_groups)):
         if name in facts and facts[name] < len(table):
             facts[name] = table[facts[name]]
-    return facts
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    """A member without time or owner, so that the bytes depend on the rows alone."""
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    archive.addfile(entry, io.BytesIO(content))
+    return json.dumps(facts, sort_keys=True).encode()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=Path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the tars")
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the tars")
     parser.add_argument("--rows", type=positive, default=10_000, metavar="N", help="rows of a tar (%(default)s)")
 
     def action(options: argparse.Namespace) -> int:
-        names = export(options.manifest, options.output, options.rows)
-        size = sum((options.output / name).stat().st_size for name in names)
-        print(f"{options.output}: {Manifest.load(options.manifest).totals.samples:,} rows in {len(names):,} tars, "
-              f"{size:,} bytes")  # fmt: skip
+        made = export(options.manifest, options.output, options.rows)
+        size = sum(facts["bytes"] for facts in made["files"].values())
+        left = f"; {made['rows_in_quarantine']:,} in quarantine left out" if made["rows_in_quarantine"] else ""
+        print(f"{options.output}: {made['rows']:,} rows in {len(made['files']):,} tars, {size:,} bytes{left}")
         return 0
 
     return run_tool(parser, arguments, action)

@@ -1,9 +1,9 @@
 """Join shard sets into one: `python tools/merge_manifests.py MANIFEST MANIFEST ... --output DIR --name NAME`.
 
 The shards stay as they are: they are linked (copied where the file system cannot link) under new names, and one
-manifest lists them all, sets in the order given. Sets must agree in what their rows mean; each sample should be in
-one of them only. Example sets with several variants and the sample sets they came from, merged in one order each,
-still belong together.
+manifest lists them all, sets in the order given. Sets must agree in what their rows mean, and each sample should be
+in one of them only: sets with a shard in common are refused, and so is a set beside what it was repacked or merged to.
+Example sets with several variants and the sample sets they came from, merged in one order each, still belong together.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from pipeline.errors import ConfigurationError
 from pipeline.shard_format import shard_name
-from pipeline.shards import Block, Manifest, ShardInfo, ShardSet, open_shards, write_manifest
-from pipeline.stage import Counts, add_counts, publish
-from tools.command import Arguments, run_tool
+from pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
+from pipeline.stage import Counts, Output, add_counts, publish
+from tools.command import Arguments, run_tool, some_path
 from tools.diff_manifests import differences
-from tools.remaking import carried, new_set
+from tools.remaking import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.shard_rows import blocks_of
 
 __all__ = ["main", "merge"]
@@ -46,32 +46,32 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
         ConfigurationError: the sets do not belong together; the message names the field.
         ClozelineError: a set is damaged, or the folder holds one already.
     """
-    sets = [open_shards(path) for path in paths]
+    if not name:
+        raise ConfigurationError("--name: expected the name of the new set, got nothing")
+    sets = [open_files(path) for path in paths]
     _check(sets)
-    target, first = new_set(output), sets[0].manifest
+    first, manifests = sets[0].manifest, [shards.manifest for shards in sets]
     members = [(shards, number) for shards in sets for number in range(len(shards.manifest.shards))]
     ordered = sorted(members, key=lambda member: _variant(*member))  # stable: sets in their order within a variant
-    infos = []
-    output.mkdir(parents=True, exist_ok=True)
-    for number, (shards, old) in enumerate(ordered):
-        info = _info(shards, old, shard_name(number, len(ordered), first.container))
-        _place(shards.shard_path(old), output / info.path, copy=copy)
-        infos.append(info)
-    manifests = [shards.manifest for shards in sets]
-    fields = carried(first) | {"config": {"merged": [_origin(manifest) for manifest in manifests]}}
-    return write_manifest(
-        output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
-        codec=first.compression.codec, level=first.compression.level or 3, shards=infos, output=target,
-        totals=_totals(manifests),
-        parents=[{"name": one.name, "digest": one.digest, "role": "merged"} for one in manifests], **fields,
-    )  # fmt: skip
+    names = [shard_name(number, len(ordered), first.container) for number in range(len(ordered))]
+    with new_files(output) as target:
+        for (shards, old), new in zip(ordered, names, strict=True):
+            _place(shards.shard_path(old), target, new, copy=copy)
+        write_quarantine(target, _quarantined(sets, ordered, names))
+        fields = carried(first) | {"config": {"merged": [_origin(manifest) for manifest in manifests]}}
+        return write_manifest(
+            output, name=name, columns=sets[0].columns, block_rows=first.block_rows, container=first.container,
+            codec=first.compression.codec, level=first.compression.level or 3, output=target,
+            shards=[_info(shards, old, new) for (shards, old), new in zip(ordered, names, strict=True)],
+            totals=_totals(manifests),
+            parents=[{"name": one.name, "digest": one.digest, "role": "merged"} for one in manifests], **fields,
+        )  # fmt: skip
 
 
 def _check(sets: Sequence[ShardSet]) -> None:
     first = sets[0]
     if first.manifest.kind == "tokens":
         raise ConfigurationError(f"{first.path}: token sets have tables of documents beside them; merge sample sets")
-    seen: dict[str, Path] = {}
     for shards in sets:
         for one in differences(first.manifest, shards.manifest):
             if one.root in _SAME:
@@ -79,13 +79,27 @@ def _check(sets: Sequence[ShardSet]) -> None:
                 raise ConfigurationError(
                     f"{shards.path}: {one.field}: expected {one.left} as in {first.path}, got {one.right}{hint}"
                 )
-        if shards.digest in seen:
-            raise ConfigurationError(f"{shards.path}: the same set as {seen[shards.digest]}; name each set once")
-        seen[shards.digest] = shards.path
         if len(shards.manifest.shards) % shards.manifest.variants:
             raise ConfigurationError(
                 f"{shards.path}: {len(shards.manifest.shards)} shards cannot hold {shards.manifest.variants} variants"
             )
+    _check_common(sets)
+
+
+def _check_common(sets: Sequence[ShardSet]) -> None:
+    """Refuse sets that hold the same rows, as far as manifests tell."""
+    digests: dict[str, Path] = {}
+    shas: dict[str, Path] = {}
+    for shards in sets:
+        origins = {parent.digest for parent in shards.manifest.parents if parent.role in ("repacked", "merged")}
+        mine = {facts.sha256 for facts in shards.manifest.shards if facts.rows}
+        for known, found in ((digests, {shards.digest, *origins}), (shas, mine)):
+            for one in found & known.keys():
+                raise ConfigurationError(
+                    f"{shards.path}: holds rows of {known[one]} again; name only one of them, or each row would be "
+                    "read twice an epoch"
+                )
+            known |= dict.fromkeys(found, shards.path)
 
 
 def _variant(shards: ShardSet, shard: int) -> int:
@@ -108,17 +122,33 @@ def _info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
     return ShardInfo(name, facts.bytes, facts.sha256, facts.rows, blocks, *whole)
 
 
-def _place(source: Path, target: Path, *, copy: bool) -> None:
-    """Link or copy a file; one that an interrupted attempt left is replaced."""
+def _place(source: Path, target: Output, name: str, *, copy: bool) -> None:
+    """Link or copy a file; one that a killed process left is replaced."""
+    path = target.folder / name
     if not copy:
-        target.unlink(missing_ok=True)
+        target.folder.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         try:
-            target.hardlink_to(source.resolve())
+            path.hardlink_to(source.resolve())
         except OSError:  # another file system, or one without links
             copy = True
     if copy:
-        with publish(target) as temporary:
+        with publish(path) as temporary:
             shutil.copyfile(source, temporary)
+    target.files[name] = {}
+
+
+def _quarantined(
+    sets: Sequence[ShardSet], ordered: Sequence[tuple[ShardSet, int]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What is in quarantine in any of the sets, by the new names of the shards."""
+    return [
+        entry
+        for shards in sets
+        for entry in quarantine_entries(
+            shards, {old: new for (owner, old), new in zip(ordered, names, strict=True) if owner is shards}
+        )
+    ]
 
 
 def _totals(manifests: Sequence[Manifest]) -> Counts:
@@ -142,8 +172,8 @@ def _origin(manifest: Manifest) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("manifests", type=Path, nargs="+", metavar="MANIFEST", help="manifest.json, or its folder")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the new set")
+    parser.add_argument("manifests", type=some_path, nargs="+", metavar="MANIFEST", help="manifest.json, or its folder")
+    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
     parser.add_argument(
         "--name", required=True, help="name of the new set; with the seed it decides the stream's order"
     )

@@ -1,7 +1,8 @@
 """Write a shard set again in another form: `python tools/repack_shards.py MANIFEST --output DIR [--container tar]`.
 
-Container, compression and rows of a block may change; examples, their order and the set's name stay. A stream over
-the new set gives the same batches, unless the rows of a block changed: they are part of the order.
+Container, compression and rows of a block may change; examples, their order and the set's name stay, and so do the
+blocks in quarantine. A stream over the new set gives the same batches, unless the rows of a block changed: they are
+part of the order.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from pipeline.errors import ConfigurationError
-from pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
-from tools.command import Arguments, positive, run_tool
-from tools.remaking import carried, new_set
+from pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
+from tools.command import Arguments, positive, run_tool, some_path
+from tools.remaking import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.shard_rows import blocks_of
 
 __all__ = ["Form", "form_of", "main", "repack"]
 
 _MAGIC: Final = 8
 """Bytes before the schema message of an Arrow file."""
+_MOST_ROWS: Final = 65536
+"""Rows of a block, at most, as in recipes."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,11 @@ def form_of(
     """The form of a set, with what is given in place of what it has.
 
     Raises:
-        ConfigurationError: a level without zstd.
+        ConfigurationError: a level without zstd, or too many rows.
     """
     old = manifest.compression
+    if block_rows is not None and block_rows > _MOST_ROWS:
+        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MOST_ROWS}")
     codec = codec or old.codec
     if codec == "none" and level is not None:
         raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
@@ -65,21 +70,29 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         form: how it is to be stored.
 
     Raises:
+        ConfigurationError: other blocks are wanted of a set of which some are in quarantine.
         ClozelineError: the set is damaged, or the folder holds one already.
     """
-    old, target, metadata = source.manifest, new_set(output), _metadata(source)
+    old, metadata = source.manifest, _metadata(source)
+    if source.quarantined and form.block_rows != old.block_rows:
+        raise ConfigurationError(
+            f"--block-rows {form.block_rows}: {source.path} has {len(source.quarantined)} blocks in quarantine, which "
+            f"have {old.block_rows} rows; leave the option out"
+        )
+    names = {number: str(Path(facts.path).with_suffix(f".{form.container}")) for number, facts in enumerate(old.shards)}
     layout: dict[str, Any] = asdict(form)
     infos: list[ShardInfo] = []
-    for shard, facts in enumerate(old.shards):
-        source.verify_shard(shard)  # the schema is taken over too, and no block's hash holds it
-        name = str(Path(facts.path).with_suffix(f".{form.container}"))
-        with target.file(name) as temporary:
-            blocks = (source.read_block(block) for block in blocks_of(source, shard))
-            infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
-    totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
-    parents = [*(parent.model_dump() for parent in old.parents), _parent(old)]
-    fields = carried(old) | {"name": old.name, "totals": totals, "parents": parents}
-    return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
+    with new_files(output) as target:
+        for shard, name in names.items():
+            source.verify_shard(shard)  # the schema is taken over too, and no block's hash holds it
+            with target.file(name) as temporary:
+                blocks = (source.read_block(block) for block in blocks_of(source, shard))
+                infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
+        write_quarantine(target, quarantine_entries(source, names))
+        totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
+        parents = [*(parent.model_dump() for parent in old.parents), _parent(old)]
+        fields = carried(old) | {"name": old.name, "totals": totals, "parents": parents}
+        return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
 
 
 def _parent(manifest: Manifest) -> dict[str, str]:
@@ -111,15 +124,15 @@ def _summary(old: Manifest, new: Manifest, output: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=Path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the new set")
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
     parser.add_argument("--container", choices=("arrow", "tar"), help="default: as it is")
     parser.add_argument("--codec", choices=("none", "zstd"), help="compression of buffers; default: as it is")
     parser.add_argument("--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level")
     parser.add_argument("--block-rows", type=positive, metavar="N", help="rows of a block; default: as they are")
 
     def action(options: argparse.Namespace) -> int:
-        source = open_shards(options.manifest)
+        source = open_files(options.manifest)
         form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
         new = repack(source, options.output, form)
         print(_summary(source.manifest, new, options.output))

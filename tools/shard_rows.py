@@ -11,13 +11,18 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import mix
 from pipeline.shards import ShardSet
 
-__all__ = ["blocks_of", "find_rows"]
+__all__ = ["blocks_of", "find_rows", "readable_blocks"]
 
 
 def blocks_of(shards: ShardSet, shard: int) -> range:
     """Numbers, over all shards, of a shard's blocks."""
     first, last = np.searchsorted(shards.index.shard, [shard, shard + 1])
     return range(int(first), int(last))
+
+
+def readable_blocks(shards: ShardSet) -> list[int]:
+    """Numbers of the blocks that are not in quarantine: the others need not be what they were, or be there at all."""
+    return [block for block in range(len(shards.index)) if block not in shards.quarantined]
 
 
 def find_rows(shards: ShardSet, uid: int) -> list[tuple[int, int]]:

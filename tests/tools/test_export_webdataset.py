@@ -12,7 +12,7 @@ import pytest
 import webdataset
 
 from pipeline.shards import open_shards
-from tests.shard_sets import rows, write_set
+from tests.shard_sets import rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 from tools.export_webdataset import export, main
 
@@ -25,7 +25,7 @@ def rows_of(shards):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that webdataset leaves to the collector
 def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
     manifest = example_sets(shard_sets)[label][0]
-    names = export(manifest, tmp_path, rows=50)
+    names = list(export(manifest, tmp_path, rows=50)["files"])
     shards = open_shards(manifest)
     assert len(names) == -(-len(shards) // 50)
     found = list(webdataset.WebDataset([str(tmp_path / name) for name in names], shardshuffle=False))
@@ -56,12 +56,39 @@ def test_the_bytes_depend_on_the_rows_alone(shard_sets, tmp_path, capsys):
 
 
 def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
-    names = export(shard_sets / "encode", tmp_path)
-    with tarfile.open(tmp_path / names[0]) as archive:
+    (name,) = export(shard_sets / "encode", tmp_path)["files"]
+    with tarfile.open(tmp_path / name) as archive:
         keys = {member.name.split(".")[0] for member in archive}
         assert all((member.mtime, member.uid, member.mode) == (0, 0, 0o644) for member in archive)
     documents = {row.fixed["document_uid"].tobytes().hex() for row in rows_of(open_shards(shard_sets / "encode"))}
     assert keys == documents
+
+
+def test_headers_are_those_of_the_standard_library(tmp_path):
+    """Members are put together from headers made before; `tarfile` and `numpy` write the same bytes."""
+    shards = toy_set(tmp_path / "set", [9, 2], row_length=200)
+    (name,) = export(shards.path, tmp_path / "out")["files"]
+    expected = io.BytesIO()
+    with tarfile.open(fileobj=expected, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for row, sample in zip(rows_of(shards), members_of(tmp_path / "out" / name), strict=True):
+            values = io.BytesIO()
+            np.save(values, row.columns["input_ids"], allow_pickle=False)
+            key = f"{int(row.fixed['uid']):016x}-0"
+            for member, content in ((f"{key}.input_ids.npy", values.getvalue()), (f"{key}.json", sample["json"])):
+                entry = tarfile.TarInfo(member)
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+    assert (tmp_path / "out" / name).read_bytes() == expected.getvalue()
+
+
+def members_of(path):
+    """Contents by extension, a sample a dictionary."""
+    found = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            key, _, extension = member.name.partition(".")
+            found.setdefault(key, {})[extension] = archive.extractfile(member).read()
+    return list(found.values())
 
 
 def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
@@ -73,7 +100,9 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
     assert main([manifest, "--output", str(tmp_path / "out")]) == 64
     assert main([manifest, "--output", str(tmp_path / "out"), "--rows", "-1"]) == 64
     assert main([manifest]) == 64
+    assert main([manifest, "--output", str(twice.path.parent)]) == 64
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert "two rows in a row have the key 0000000000000004-0" in lines[0]
     assert "holds an export already" in lines[1]
+    assert "holds a shard set already" in lines[4]

@@ -114,6 +114,28 @@ def test_repacking_makes_sets_agree(tmp_path):
     assert len(open_shards(tmp_path / "out", verify="shard")) == 16
 
 
+def test_rows_that_would_come_twice_are_refused(tmp_path, capsys):
+    """The same shards under another manifest, a repacked copy, and a part of what was merged."""
+    first, other = toy_set(tmp_path / "first", [9]), toy_set(tmp_path / "other", [5, 3], name="other")
+    again = toy_set(tmp_path / "again", [9], name="another name")
+    repack(first, tmp_path / "repacked", form_of(first.manifest, block_rows=4, codec="zstd"))
+    repack(open_shards(tmp_path / "repacked"), tmp_path / "back", form_of(first.manifest, level=None))
+    merge([first.path, other.path], tmp_path / "merged", "both")
+    for one in (again.path, tmp_path / "back", tmp_path / "merged"):
+        for pair in ([first.path, one], [one, first.path]):
+            assert main([*map(str, pair), "--output", str(tmp_path / "out"), "--name", "all"]) == 64
+            assert "read twice an epoch" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_sets_may_share_their_names(tmp_path):
+    first, second = toy_set(tmp_path / "first", [9]), toy_set(tmp_path / "second", [8, 4])
+    assert first.manifest.name == second.manifest.name
+    merged = merge([first.path, second.path], tmp_path / "out", "both")
+    assert [parent.digest for parent in merged.parents] == [first.digest, second.digest]
+    assert merged.totals.samples == 21
+
+
 def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
     first = str(toy_set(tmp_path / "first", [9]).path)
     out = ["--output", str(tmp_path / "out"), "--name", "both"]
@@ -122,7 +144,10 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
     assert main([str(shard_sets / "encode"), *out]) == 64
     assert main([first, "--output", str(tmp_path / "first"), "--name", "both"]) == 64
     assert main([first, "--output", str(tmp_path / "out")]) == 64
+    assert main([first, "--output", str(tmp_path / "out"), "--name", ""]) == 64
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 5
-    expected = ("name each set once", "no shard set here", "token sets", "holds a shard set already", "--name")
+    expected = (
+        "name only one of them", "no shard set here", "token sets", "holds a shard set already", "--name", "--name: ex",
+    )  # fmt: skip
+    assert not (tmp_path / "out").exists()
     assert all(words in line for words, line in zip(expected, lines, strict=True))
