@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ __all__ = ["UnitStep", "die_with", "run_units"]
 
 _POLL_S: Final = 0.2
 _ATTEMPTS: Final = 2
+_LOGS: Final = "memory://datatrove"
 _STAGE_MODULES: Final = [f"pipeline.{stage}.stage" for stage in STAGES]
 
 
@@ -78,11 +78,11 @@ def _run_tasks(deal: _Deal, tasks: int, ranks: Sequence[int]) -> None:
 
     logger.disable("datatrove")  # it prints a banner and a traceback with variable values for every task
 
-    with tempfile.TemporaryDirectory(prefix="clozeline-") as logs:
-        executor = LocalPipelineExecutor([deal], tasks=tasks, workers=1, logging_dir=logs, skip_completed=False)
-        for rank in ranks:
-            # `run()` starts a manager process even for one worker, and that outlives a killed driver.
-            executor._run_for_rank(rank)
+    # Its logs stay in memory: a folder of theirs would be left behind by every worker that is killed.
+    executor = LocalPipelineExecutor([deal], tasks=tasks, workers=1, logging_dir=_LOGS, skip_completed=False)
+    for rank in ranks:
+        # `run()` starts a manager process even for one worker, and that outlives a killed driver.
+        executor._run_for_rank(rank)
 
 
 def _worker(deal: _Deal, tasks: int, ranks: Sequence[int], driver: int) -> None:
