@@ -6,91 +6,104 @@ name, rename) and vanishes whole (unlink; who has it open reads on), so readers 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 __all__ = ["BlockCache"]
 
-_SCANNED_ALWAYS: Final = 256
-"""Up to so many files the folder is scanned before each write, so that several processes keep the bound together."""
-_LOWERED_TO: Final = 0.9
+_WRITERS: Final = 16
+"""Processes of a node that may fill the room that a scan found: each takes a share of it before it scans again."""
+_FEW: Final = 256
+"""Files that are scanned so quickly that evicting more than must go, to scan less often, is not worth it."""
 
 
 class BlockCache:
-    """The blocks of one set in `folder/<set>/<shard>/<block>`.
+    """The blocks of one set in `folder/<set>/<shard>/<block>`, or other bytes at places of the same depth.
 
     Args:
         folder: of the whole cache; its bound is for all sets in it.
         set_name: name of the set's part of it, such as 16 digits of its digest.
-        most_bytes: bound.
+        most_bytes: bound, kept by all processes together; what they are writing comes on top of it for a moment.
     """
 
     def __init__(self, folder: Path, set_name: str, most_bytes: int) -> None:
         self._folder, self._set = folder, folder / set_name
         self._most = most_bytes
         self._lock = threading.Lock()
-        self._files = self._bytes = 0
-        self._scanned = self._broken = False
-        self.hits = self.misses = self.evicted = 0
+        self._unscanned = 0  # bytes that may be written before the folder is scanned again
+        self._broken = False
+        self.evicted = 0
 
-    def get(self, shard: int, block: int) -> bytes | None:
+    def get(self, shard: int | str, block: int | str) -> bytes | None:
         """A block's bytes as they were put, or not at all."""
         path = self._path(shard, block)
         try:
             found = path.read_bytes()
-            os.utime(path)  # what was used last is evicted last, also where the disk keeps no access times
         except OSError:
-            self.misses += 1
             return None
-        self.hits += 1
+        with contextlib.suppress(OSError):  # a cache that may only be read serves all the same
+            os.utime(path)  # what was used last is evicted last, also where the disk keeps no access times
         return found
 
-    def put(self, shard: int, block: int, content: bytes) -> None:
+    def put(self, shard: int | str, block: int | str, content: bytes) -> None:
         """Keep a block; a full disk ends the caching, never the run."""
         if self._broken or len(content) > self._most:
             return
         path = self._path(shard, block)
         part = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex}.tmp")
         try:
-            with self._lock:
-                self._make_room(len(content))
-                path.parent.mkdir(parents=True, exist_ok=True)
-                part.write_bytes(content)
-                part.replace(path)
-                self._files, self._bytes = self._files + 1, self._bytes + len(content)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content)
+            self._keep_bound(len(content))
+            part.replace(path)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink()
+            if isinstance(error, FileNotFoundError):  # another process evicted it, or removed the folder: not this time
+                return
             self._broken = True
             sys.stderr.write(f"{self._folder}: blocks are no longer cached ({error}); reading goes on\n")
 
-    def drop(self, shard: int, block: int) -> None:
+    def drop(self, shard: int | str, block: int | str) -> None:
         """Forget a block, because its hash was wrong."""
-        self._path(shard, block).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._path(shard, block).unlink()
 
-    def _path(self, shard: int, block: int) -> Path:
+    def _path(self, shard: int | str, block: int | str) -> Path:
         return self._set / str(shard) / str(block)
 
-    def _make_room(self, size: int) -> None:
-        if self._scanned and self._files > _SCANNED_ALWAYS and self._bytes + size <= self._most:
-            return
-        found = []
-        for path in self._folder.glob("*/*/*"):
-            try:
-                status = path.stat()
-            except FileNotFoundError:
+    def _keep_bound(self, size: int) -> None:
+        """Evict what was used longest ago; what is being written stands in the folder already, and counts."""
+        with self._lock:
+            self._unscanned -= size
+            if self._unscanned >= 0:
+                return
+            found = sorted(_files(self._folder, depth=3))
+            total = sum(size for _, size, _ in found)
+            full, aim = (1.0, 1.0) if len(found) <= _FEW else (0.97, 0.9)
+            if total > full * self._most:
+                for _, freed, path in found:
+                    if total <= aim * self._most:
+                        break
+                    Path(path).unlink(missing_ok=True)
+                    self.evicted += 1
+                    total -= freed
+            self._unscanned = (self._most - total) // _WRITERS
+
+
+def _files(folder: Path | str, depth: int) -> Iterator[tuple[int, int, str]]:
+    """(time of last use, bytes, path) of the files so many levels below a folder, which may vanish meanwhile."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if depth > 1:
+                yield from _files(entry.path, depth - 1)
                 continue
-            found.append((status.st_mtime_ns, status.st_size, path))
-        self._files, self._bytes, self._scanned = len(found), sum(size for _, size, _ in found), True
-        if self._bytes + size <= self._most:
-            return
-        aim = self._most - size if self._files <= _SCANNED_ALWAYS else int(self._most * _LOWERED_TO) - size
-        for _, freed, path in sorted(found):
-            if self._bytes <= aim:
-                break
-            path.unlink(missing_ok=True)
-            self.evicted += 1
-            self._files, self._bytes = self._files - 1, self._bytes - freed
+            with contextlib.suppress(FileNotFoundError):
+                status = entry.stat()
+                yield status.st_mtime_ns, status.st_size, entry.path

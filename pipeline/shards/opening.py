@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
 import tempfile
-import weakref
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +16,9 @@ from pipeline.shards.index import BlockIndex, read_index
 from pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from pipeline.shards.reader import ShardSet
-from pipeline.shards.shard_table import SHARDS_FILE, numbers_of, paths_of
-from pipeline.shards.store import ObjectMissingError, RemoteStore, StoreOptions, as_url
+from pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index
+from pipeline.shards.shard_table import numbers_of, paths_of
+from pipeline.shards.store import ObjectMissingError, RemoteStore, StoreOptions, as_url, local_path
 
 __all__ = ["open_shards"]
 
@@ -32,7 +30,8 @@ def open_shards(
 
     Args:
         path: manifest or folder.
-        verify: `block` checks each block when it is read; `shard` also compares every file's SHA-256 now.
+        verify: `block` checks each block when it is read; `shard` also compares every shard's SHA-256 now, which reads
+            all of the set.
         options: how a store is read; files need none.
 
     Raises:
@@ -40,8 +39,14 @@ def open_shards(
         ManifestError: manifest, index and files contradict each other, or a file is missing.
     """
     url = as_url(path)
-    if url is not None:
-        return _open_remote(url, options or StoreOptions())
+    shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
+    if verify == "shard":
+        for shard in range(len(shards.manifest.shards)):
+            shards.verify_shard(shard)
+    return shards
+
+
+def _open_files(path: Path) -> ShardSet:
     path = manifest_path(path)
     manifest = Manifest.load(path)
     index = read_index(
@@ -51,84 +56,34 @@ def open_shards(
     overlay = path.parent / QUARANTINE
     quarantine = Quarantine()
     if overlay.exists():
-        quarantine = read_quarantine(str(overlay), overlay.read_bytes(), manifest, index)
+        quarantine = read_quarantine(str(overlay), overlay.read_bytes(), manifest)
     folders = _folders(manifest)
     sizes = {folder: _listing(path.parent / folder) for folder in folders}
     _check_files(str(path.parent), manifest, sizes, _unneeded(manifest, index, quarantine))
-    shards = ShardSet(path, manifest, index, quarantine)
-    if verify == "shard":
-        for shard in range(len(manifest.shards)):
-            shards.verify_shard(shard)
-    return shards
-
-
-class _RemoteBlocks:
-    """Blocks of one remote set, through a cache if there is one."""
-
-    def __init__(self, store: RemoteStore, cache: BlockCache | None) -> None:
-        self._store, self._cache = store, cache
-
-    def read(self, name: str, shard: int, block: int, offset: int, length: int) -> bytes:
-        kept = self._cache.get(shard, block) if self._cache else None
-        if kept is not None and len(kept) == length:
-            return kept
-        found = self._store.read(name, (offset, offset + length))
-        if self._cache:
-            self._cache.put(shard, block, found)
-        return found
-
-    def forget(self, shard: int, block: int) -> None:
-        if self._cache:
-            self._cache.drop(shard, block)
-
-    def name(self, name: str) -> str:
-        return self._store.url(name)
-
-    def stats(self) -> dict[str, float]:
-        store, cache = self._store, self._cache
-        found: dict[str, float] = {"requests": store.requests, "retries": store.retries, "fetched_bytes": store.bytes}
-        if cache:
-            found |= {"cache_hits": cache.hits, "cache_misses": cache.misses, "cache_evicted": cache.evicted}
-        return found
+    return ShardSet(path, manifest, index, quarantine)
 
 
 def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     """Fetch manifest, index and quarantine once, then blocks as they are wanted."""
     base = url.removesuffix("/manifest.json").rstrip("/")
     store = RemoteStore(base, options)
-    folder = Path(tempfile.mkdtemp(prefix="clozeline-"))
-    try:
-        shards = _with_copies(store, folder, options)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(shards, shutil.rmtree, folder, ignore_errors=True)
-    return shards
-
-
-def _with_copies(store: RemoteStore, folder: Path, options: StoreOptions) -> ShardSet:
-    raw = store.read("manifest.json")
-    if len(raw) > SIZE_LIMIT:
-        raise ManifestError(f"{store.url('manifest.json')}: {len(raw)} bytes, a manifest has at most {SIZE_LIMIT}")
-    path = folder / "manifest.json"
-    path.write_bytes(raw)
-    if isinstance(json.loads(raw).get("shards"), dict):
-        (folder / SHARDS_FILE).write_bytes(store.read(SHARDS_FILE))
-    manifest = Manifest.load(path)
-    index_path = folder / "index.arrow"
-    index_path.write_bytes(store.read(manifest.index.path))
-    index = read_index(index_path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks)
-    _check_index(path, manifest, index)
+    path = Path(base) / "manifest.json"
+    with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
+        try:
+            manifest, index = fetch_manifest_and_index(store, Path(folder))
+            _check_index(Path(folder) / path.name, manifest, index)
+        except ManifestError as error:
+            raise ManifestError(str(error).replace(folder, base)) from error
     quarantine = Quarantine()
     with contextlib.suppress(ObjectMissingError):
-        overlay = store.read(QUARANTINE)
-        quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest, index)
-    sizes = {parent: store.sizes(parent) for parent in _folders(manifest)}
+        overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)
+        quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest)
+    sizes = {parent: store.sizes(parent, len(manifest.shards)) for parent in _folders(manifest)}
     known = {parent: found for parent, found in sizes.items() if found is not None}
     if len(known) == len(sizes):
-        _check_files(store.base, manifest, known, _unneeded(manifest, index, quarantine))
+        _check_files(base, manifest, known, _unneeded(manifest, index, quarantine))
     cache = BlockCache(options.cache_dir, manifest.digest[:16], options.cache_bytes) if options.cache_dir else None
-    return ShardSet(path, manifest, index, quarantine, _RemoteBlocks(store, cache))
+    return ShardSet(path, manifest, index, quarantine, RemoteBlocks(store, cache))
 
 
 def _unneeded(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> set[int]:
@@ -136,7 +91,7 @@ def _unneeded(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> 
     if not quarantine.blocks:
         return set()
     counts = np.bincount(index.shard[sorted(quarantine.blocks)], minlength=len(manifest.shards))
-    return {number for number, shard in enumerate(manifest.shards) if counts[number] == shard.blocks}
+    return set(np.flatnonzero((counts > 0) & (counts == numbers_of(manifest.shards, "blocks"))).tolist())
 
 
 def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:

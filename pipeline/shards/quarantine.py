@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from pipeline.shards.errors import ManifestError
-from pipeline.shards.index import BlockIndex
-from pipeline.shards.manifest import Manifest
+from pipeline.shards.manifest import Manifest, first_problem
+from pipeline.shards.shard_table import numbers_of, paths_of
 
 __all__ = ["QUARANTINE", "Quarantine", "read_quarantine"]
 
@@ -25,23 +26,33 @@ class Quarantine:
     sha256: str = ""
 
 
-def read_quarantine(where: str, raw: bytes, manifest: Manifest, index: BlockIndex) -> Quarantine:
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    shard: str
+    block: int
+    reason: str
+
+
+_ENTRIES: Final = TypeAdapter(list[_Entry])
+
+
+def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
     """Blocks named by a list of `{"shard": path, "block": number in it, "reason": text}`.
 
     Raises:
         ManifestError: it is not such a list, or names what the set does not have.
     """
-    shards = {shard.path: number for number, shard in enumerate(manifest.shards)}
-    first = np.searchsorted(index.shard, np.arange(len(shards)))
+    shards = {path: number for number, path in enumerate(paths_of(manifest.shards))}
+    counts = numbers_of(manifest.shards, "blocks")
+    first = np.cumsum(counts) - counts
     found = set()
     try:
-        for entry in json.loads(raw):
-            if set(entry) != {"shard", "block", "reason"}:
-                raise ValueError(f"expected shard, block and reason, got {sorted(entry)}")
-            shard, block = shards[entry["shard"]], int(entry["block"])
-            if not 0 <= block < manifest.shards[shard].blocks:
-                raise ValueError(f"{entry['shard']} has no block {block}")
-            found.add(int(first[shard]) + block)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ManifestError(f"{where}: not a list of blocks in quarantine: {error}") from error
+        for entry in _ENTRIES.validate_json(raw):
+            shard = shards.get(entry.shard)
+            if shard is None or not 0 <= entry.block < counts[shard]:
+                raise ValueError(f"the set has no block {entry.block} of {entry.shard}")
+            found.add(int(first[shard]) + entry.block)
+    except ValueError as error:
+        raise ManifestError(f"{where}: not a list of blocks in quarantine: {first_problem(error)}") from error
     return Quarantine(frozenset(found), hashlib.sha256(raw).hexdigest())

@@ -22,6 +22,7 @@ from pipeline.shards.errors import CorruptBlock, ManifestError
 from pipeline.shards.index import BlockIndex
 from pipeline.shards.manifest import Manifest
 from pipeline.shards.quarantine import Quarantine
+from pipeline.shards.store import LARGEST_REQUEST, ObjectTooShortError, Range
 
 __all__ = ["ShardSet"]
 
@@ -29,11 +30,16 @@ __all__ = ["ShardSet"]
 class BlockStore(Protocol):
     """Where blocks come from that are not in files of this machine."""
 
-    def read(self, name: str, shard: int, block: int, offset: int, length: int) -> bytes:
-        """The bytes of a block as stored, from a cache or from afar; `StorageError` if they cannot be had."""
+    def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
+        """The bytes of a block as stored, from a cache or from afar, again where they do not have this hash at first.
 
-    def forget(self, shard: int, block: int) -> None:
-        """Do not give the same bytes of a block again: their hash was wrong."""
+        Raises:
+            ObjectTooShortError: the shard ends before the block does.
+            StorageError: they cannot be had.
+        """
+
+    def read_plain(self, name: str, part: Range) -> bytes:
+        """Bytes of a shard, past any cache."""
 
     def name(self, name: str) -> str:
         """What to call a shard in messages."""
@@ -111,61 +117,58 @@ class ShardSet:
         Raises:
             CorruptBlock: the bytes are not those that were written, or do not hold what the manifest says.
         """
-        entry = self.index
-        shard, number, rows = int(entry.shard[block]), int(entry.block[block]), int(entry.rows[block])
-        stored = self._stored(shard, number, int(entry.offset[block]), int(entry.length[block]), buffer)
-        digest = xxhash.xxh3_128_digest(stored)
-        expected = entry.xxh3[block].tobytes()
-        if digest != expected and self._store is not None:  # a bad cache entry, or a bad transfer: once more
-            self._store.forget(shard, number)
-            stored = self._stored(shard, number, int(entry.offset[block]), int(entry.length[block]), buffer)
-            digest = xxhash.xxh3_128_digest(stored)
-        path = self._name(shard)
-        if digest != expected:
-            if self._store is not None:
-                self._store.forget(shard, number)
-            raise CorruptBlock(path, number, f"xxh3-128 {expected.hex()}", digest.hex())
+        stored = self._verified(block, buffer)
         try:
             scratch = None if buffer is None else memoryview(buffer)[self._longest :]
+            rows = int(self.index.rows[block])
             decoded = decode(stored, self.columns, rows, self.manifest.max_block_bytes, columns, scratch)
             self._check_ids(decoded)
         except BlockError as error:
-            raise CorruptBlock(path, number, error.expected, error.got) from error
+            shard, number = int(self.index.shard[block]), int(self.index.block[block])
+            raise CorruptBlock(self._name(shard), number, error.expected, error.got) from error
         return decoded
 
     def verify_shard(self, shard: int) -> None:
-        """Compare a whole file with the manifest's SHA-256; `ManifestError` where they differ."""
-        path, expected = self.shard_path(shard), self.manifest.shards[shard].sha256
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != expected:
-            raise ManifestError(f"{path}: expected SHA-256 {expected}, got {digest}; copy the file again")
+        """Compare a whole file or object with the manifest's SHA-256.
+
+        Raises:
+            ManifestError: they differ.
+        """
+        facts, digest = self.manifest.shards[shard], hashlib.sha256()
+        if self._store is None:
+            with self.shard_path(shard).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+        else:
+            for start in range(0, facts.bytes, LARGEST_REQUEST):
+                stop = min(facts.bytes, start + LARGEST_REQUEST)
+                digest.update(self._store.read_plain(facts.path, (start, stop)))
+        if digest.hexdigest() != facts.sha256:
+            raise ManifestError(
+                f"{self._name(shard)}: expected SHA-256 {facts.sha256}, got {digest.hexdigest()}; copy the file again"
+            )
 
     def _name(self, shard: int) -> Path | str:
         """The shard's file or URL, for messages."""
         return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
 
-    def _stored(
-        self, shard: int, number: int, offset: int, length: int, buffer: bytearray | None
-    ) -> memoryview | bytes:
-        if self._store is not None:
-            return self._store.read(self.manifest.shards[shard].path, shard, number, offset, length)
-        memory = memoryview(bytearray(length) if buffer is None else buffer)[:length]
-        return self._read(self.shard_path(shard), number, offset, memory)
-
-    @staticmethod
-    def _read(path: Path, number: int, offset: int, memory: memoryview) -> memoryview:
+    def _verified(self, block: int, buffer: bytearray | None) -> memoryview | bytes:
+        """The bytes of a block as stored, once their hash agrees."""
+        entry = self.index
+        shard, number, offset = int(entry.shard[block]), int(entry.block[block]), int(entry.offset[block])
+        length, expected = int(entry.length[block]), entry.xxh3[block].tobytes()
+        stored: memoryview | bytes
         try:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                length = os.preadv(descriptor, [memory], offset)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise CorruptBlock(path, number, f"{len(memory)} readable bytes at {offset}", f"{error}") from error
-        if length != len(memory):
-            raise CorruptBlock(path, number, f"{len(memory)} bytes at {offset}", f"{length}: the file is truncated")
-        return memory
+            if self._store is None:
+                stored = memoryview(bytearray(length) if buffer is None else buffer)[:length]
+                _read_range(self.shard_path(shard), offset, stored)
+            else:
+                path, part = self.manifest.shards[shard].path, (offset, offset + length)
+                stored = self._store.read(path, shard, number, part, expected)
+        except (OSError, ObjectTooShortError) as error:
+            raise CorruptBlock(self._name(shard), number, f"{length} bytes at {offset}", str(error)) from error
+        if (digest := xxhash.xxh3_128_digest(stored)) != expected:
+            raise CorruptBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
+        return stored
 
     def _check_ids(self, rows: Rows) -> None:
         """Every token id must exist; one pass a block, much cheaper than an index error inside a model."""
@@ -174,3 +177,17 @@ class ShardSet:
             values = rows.columns[name].values
             if len(values) and np.iinfo(values.dtype).max >= size and (most := int(values.max())) >= size:
                 raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{most}")
+
+
+def _read_range(path: Path, offset: int, memory: memoryview) -> None:
+    """Fill `memory` from a place of a file; OSError where the file ends before."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        filled = 0
+        while filled < len(memory):  # a network's file system may give less than is there
+            got = os.preadv(descriptor, [memory[filled:]], offset + filled)
+            if not got:
+                raise OSError(f"{filled}: the file is truncated")
+            filled += got
+    finally:
+        os.close(descriptor)

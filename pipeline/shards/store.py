@@ -7,15 +7,19 @@ packages for it (s3fs, gcsfs, adlfs, ...) are imported on first use.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import random
 import re
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -23,22 +27,39 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, StorageError
 
-__all__ = ["Fetch", "ObjectMissingError", "Range", "RemoteStore", "StoreOptions", "as_url"]
+__all__ = [
+    "LARGEST_REQUEST",
+    "Fetch",
+    "ObjectMissingError",
+    "ObjectTooShortError",
+    "Range",
+    "RemoteStore",
+    "StoreOptions",
+    "as_url",
+    "local_path",
+]
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
-_CHUNK: Final = 1 << 20
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
 
-Range = tuple[int, int] | None
-"""First byte and first byte behind, or None for the whole object."""
+_FILE: Final = re.compile(r"^file:/+", re.IGNORECASE)
+_NAMES_A_REQUEST: Final = 1000  # that is how stores page their listings
+LARGEST_REQUEST: Final = 64 << 20
+"""Bytes of one request at most, so that its deadline suits the speed of any network."""
+_AS_TYPED: Final = "%/:?#[]@!$&'()*+,;=~"
+"""What stands in a URL as it was typed; spaces and letters of other alphabets are quoted."""
+
+T = TypeVar("T")
+Range: TypeAlias = tuple[int, int]
+"""First byte and first byte behind."""
 
 
 class Fetch(Protocol):
     """How bytes come from one kind of store; raises OSError where another try may help."""
 
-    def __call__(self, url: str, part: Range, timeout: float) -> bytes:
-        """The bytes of a range."""
+    def __call__(self, url: str, part: Range | None, most: int, timeout: float) -> bytes:
+        """The bytes of a range; with None the whole object, which may be cut off behind `most` bytes and one."""
 
 
 def as_url(path: Path | str) -> str | None:
@@ -49,8 +70,17 @@ def as_url(path: Path | str) -> str | None:
     return f"{match[1]}://{match[2]}"
 
 
+def local_path(path: Path | str) -> Path:
+    """A file's path, also where it was given as a URL with the scheme `file`."""
+    return Path(_FILE.sub("/", str(path)))
+
+
 class ObjectMissingError(StorageError):
     """There is no such object, or nobody may know that there is."""
+
+
+class ObjectTooShortError(StorageError):
+    """An object ends before the range that was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -60,7 +90,7 @@ class StoreOptions:
     retries: Annotated[int, Field(ge=0)] = 4
     """further tries after a failed request"""
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """seconds that one request may take"""
+    """seconds that one request may take, from the first byte sent to the last one received"""
     cache_dir: Path | None = None
     """folder on this node that keeps blocks, shared by its processes; null keeps none"""
     cache_bytes: Annotated[int, Field(ge=1)] = 64 << 30
@@ -87,7 +117,8 @@ class RemoteStore:
     ) -> None:
         self.base = base.rstrip("/")
         self.options = options
-        self._fetch = fetch or (_http if base.lower().startswith("http") else _Fsspec(self.base, options.fsspec))
+        by_http = self.base.partition(":")[0].lower() in ("http", "https")
+        self._fetch = fetch or (_http if by_http else _Fsspec(self.base, options.fsspec))
         self._pause = pause
         self._lock = threading.Lock()
         self.requests = self.retries = self.bytes = 0
@@ -96,39 +127,85 @@ class RemoteStore:
         """URL of an object."""
         return f"{self.base}/{name}"
 
-    def read(self, name: str, part: Range = None) -> bytes:
-        """An object, or a range of it.
+    def read(self, name: str, part: Range) -> bytes:
+        """A range of an object, exactly; a very long one by several requests.
 
         Raises:
+            ObjectTooShortError: the object ends before the range does, at every try.
             StorageError: it cannot be read, after all retries.
         """
-        url = self.url(name)
+        start, stop = part
+        if stop - start <= LARGEST_REQUEST:
+            return self._fetched(name, part, stop - start)
+        starts = range(start, stop, LARGEST_REQUEST)
+        return b"".join(self.read(name, (first, min(stop, first + LARGEST_REQUEST))) for first in starts)
+
+    def read_whole(self, name: str, most: int) -> bytes:
+        """An object of at most so many bytes.
+
+        Raises:
+            StorageError: it is larger, or cannot be read, after all retries.
+        """
+        return self._fetched(name, None, most)
+
+    def sizes(self, folder: str, expected: int) -> dict[str, int] | None:
+        """Bytes of every object in a folder, of so many as expected, by one listing; None where the store has none."""
+        url, listing = self.url(folder) if folder else self.base, getattr(self._fetch, "sizes", None)
+        return None if listing is None else self._tried(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
+
+    def _fetched(self, name: str, part: Range | None, most: int) -> bytes:
+        url, timeout = self.url(name), self.options.timeout_s
+
+        def request() -> bytes:
+            found = self._fetch(url, part, most, timeout)
+            if len(found) > most:
+                raise StorageError(f"{url}: expected at most {most} bytes, got more")
+            if part is not None and len(found) < most:
+                raise ObjectTooShortError(f"{url}: expected {most} bytes at {part[0]}, got {len(found)}")
+            return found
+
+        found = self._tried(url, request)
+        with self._lock:
+            self.bytes += len(found)
+        return found
+
+    def _tried(self, url: str, request: Callable[[], T], parts: int = 1) -> T:
         for attempt in range(self.options.retries + 1):
             with self._lock:
                 self.requests += 1
                 self.retries += attempt > 0
             try:
-                found = self._fetch(url, part, self.options.timeout_s)
-                if part is not None and len(found) != part[1] - part[0]:
-                    raise OSError(f"expected {part[1] - part[0]} bytes at {part[0]}, got {len(found)}")
-            except FileNotFoundError as error:
+                return _within(parts * self.options.timeout_s, request)
+            except (FileNotFoundError, PermissionError) as error:
                 raise ObjectMissingError(f"{url}: there is no such object, or no right to read it") from error
-            except OSError as error:
+            except (OSError, ObjectTooShortError) as error:
                 if attempt == self.options.retries:
+                    if isinstance(error, ObjectTooShortError):
+                        raise
                     raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {error}") from error
-                longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
-                self._pause(random.uniform(0, longest))
-            else:
-                with self._lock:
-                    self.bytes += len(found)
-                return found
+                self._pause(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)))
         raise AssertionError("unreachable")
 
-    def sizes(self, folder: str) -> dict[str, int] | None:
-        """Bytes of every object in a folder by one listing; None where the store has none."""
-        return (
-            self._fetch.sizes(self.url(folder) if folder else self.base) if isinstance(self._fetch, _Fsspec) else None
-        )
+
+def _within(seconds: float, request: Callable[[], T]) -> T:
+    """What a request gives, or TimeoutError: then it is given up, and its thread ends with it or with the process.
+
+    No timeout of a socket bounds a request, since each byte begins another one, and most of fsspec's file systems
+    have none at all.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(request())
+        except BaseException as error:  # it belongs to whoever waits
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="clozeline-request", daemon=True).start()
+    wait([done], timeout=seconds)
+    if not done.done():
+        raise TimeoutError(f"no whole answer within {seconds:g} s")
+    return done.result()
 
 
 class _Fsspec:
@@ -139,53 +216,67 @@ class _Fsspec:
 
         try:
             self._system, _ = fsspec.core.url_to_fs(url, **options)
-        except (ImportError, ValueError) as error:
+        except Exception as error:  # packages have errors of their own for credentials and options
             raise ConfigurationError(f"{url}: no reader for this kind of store: {error}") from error
 
-    def __call__(self, url: str, part: Range, timeout: float) -> bytes:
-        path = self._system._strip_protocol(url)
-        start, stop = (None, None) if part is None else part
-        found: bytes = self._system.cat_file(path, start=start, end=stop)
+    def __call__(self, url: str, part: Range | None, most: int, timeout: float) -> bytes:
+        start, stop = (0, most + 1) if part is None else part
+        with _errors_of_any_kind():
+            found: bytes = self._system.cat_file(self._system._strip_protocol(url), start=start, end=stop)
         return found
 
     def sizes(self, url: str) -> dict[str, int]:
-        """Bytes by name."""
-        entries = self._system.ls(self._system._strip_protocol(url), detail=True)
+        """Bytes by name; no entry where there is no such folder."""
+        try:
+            with _errors_of_any_kind():
+                self._system.invalidate_cache()
+                entries = self._system.ls(self._system._strip_protocol(url), detail=True)
+        except FileNotFoundError:
+            return {}
         return {entry["name"].rsplit("/", 1)[-1]: int(entry["size"]) for entry in entries if entry["type"] == "file"}
 
 
-def _http(url: str, part: Range, timeout: float) -> bytes:
-    """A range by HTTP; the whole answer must come within `timeout` seconds.
+@contextlib.contextmanager
+def _errors_of_any_kind() -> Iterator[None]:
+    """File systems have errors of their own (of requests, credentials, protocols): all of them are a failed try."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+def _http(url: str, part: Range | None, most: int, timeout: float) -> bytes:
+    """A range by HTTP, or with None the whole object, of which no more than `most` bytes and one are read.
 
     Raises:
         StorageError: the server sends the whole object instead of the range, or refuses.
+        ObjectTooShortError: status 416, the object ends before the range begins.
         FileNotFoundError: status 403, 404 or 410.
         OSError: anything that may be better the next time.
     """
     headers = {} if part is None else {"Range": f"bytes={part[0]}-{part[1] - 1}"}
-    deadline = time.monotonic() + timeout
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout) as answer:
+        request = urllib.request.Request(quote(url, safe=_AS_TYPED), headers=headers)
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
             if part is not None and answer.status != 206:
                 raise StorageError(
                     f"{url}: the server ignores ranges (status {answer.status} instead of 206), so every block would "
                     "fetch its whole shard; copy the set to a server that knows them, or to a disk"
                 )
-            return _body(answer, deadline)
+            found: bytes = answer.read(most + 1)
+            if len(found) <= most and answer.length:
+                raise OSError(f"the connection was closed {answer.length} bytes before the end")
+            return found
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code in (403, 404, 410):
             raise FileNotFoundError(url) from error
+        if error.code == 416 and part is not None:
+            raise ObjectTooShortError(f"{url}: expected bytes at {part[0]}, got status 416: it ends before") from error
         if error.code < 500 and error.code not in (408, 429):
             raise StorageError(f"{url}: the server refuses with status {error.code}") from error
         raise OSError(f"status {error.code}") from error
-    except ValueError as error:
-        raise OSError(str(error)) from error
-
-
-def _body(answer: Any, deadline: float) -> bytes:
-    chunks = []
-    while chunk := answer.read(_CHUNK):
-        chunks.append(chunk)
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer took longer than the timeout")
-    return b"".join(chunks)
+    except (ValueError, http.client.HTTPException) as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import re
-import subprocess
-import sys
+import hashlib
+import tempfile
+import threading
 import uuid
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
-from pipeline.errors import StorageError
+from pipeline.errors import ConfigurationError, StorageError
 from pipeline.shards import CorruptBlock, ManifestError, ShardSet, StoreOptions, open_shards
 from pipeline.shards.block_cache import BlockCache
+from pipeline.shards.remote import _once_a_node
 from pipeline.shards.store import RemoteStore, as_url
-from tests.loopback_site import Site
+from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.0)
 
 
 @pytest.fixture
@@ -39,47 +43,16 @@ def memory(local: ShardSet) -> Iterator[str]:
     system.rm(name, recursive=True)
 
 
-def uids(shards: ShardSet) -> list[int]:
-    return [uid for block in range(len(shards.index)) for uid in shards.read_block(block).fixed["uid"].tolist()]
-
-
-class Server:
-    """Serves a folder with ranges; `faults` are taken one a request before it behaves."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.faults: list[str] = []
-        self.ranges: list[tuple[int, int]] = []
-        self.site = Site({f"/set/{file.name}": self._answer(file) for file in folder.iterdir()})
-
-    def _answer(self, file: Path) -> Callable[[BaseHTTPRequestHandler], None]:
-        def answer(request: BaseHTTPRequestHandler) -> None:
-            content, status = file.read_bytes(), 200
-            asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
-            fault = self.faults.pop(0) if asked and self.faults else ""
-            if fault == "500":
-                request.send_error(500)
-                return
-            if asked and fault != "ignored":
-                start, last = int(asked[1]), int(asked[2])
-                self.ranges.append((start, last + 1))
-                content, status = content[start : last + 1], 206
-            request.send_response(status)
-            request.send_header("Content-Length", str(len(content)))
-            request.end_headers()
-            if fault == "flip":
-                content = bytes([content[0] ^ 1]) + content[1:]
-            request.wfile.write(content[: len(content) // 2] if fault == "short" else content)
-
-        return answer
-
-
 @pytest.fixture
-def server(local: ShardSet, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.0)
-    found = Server(local.path.parent)
+def server(local: ShardSet) -> Iterator[ShardServer]:
+    found = ShardServer(local.path.parent)
     with found.site.running():
         yield found
+        found.released.set()
+
+
+def uids(shards: ShardSet) -> list[int]:
+    return [uid for block in range(len(shards.index)) for uid in shards.read_block(block).fixed["uid"].tolist()]
 
 
 def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> None:
@@ -87,46 +60,86 @@ def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> 
         shards = open_shards(path)
         assert uids(shards) == uids(local)
         assert shards.digest == local.digest
-    assert shards.stats()["requests"] == len(shards.index) + 3, "manifest, index, no quarantine, then one a block"
+    assert shards.stats()["requests"] == len(shards.index) + 4, "manifest, index, quarantine, list; one a block"
 
 
-def test_http_fetches_exactly_the_bytes_of_each_block(local: ShardSet, server: Server) -> None:
-    shards = open_shards(f"{server.site.url}set")
+def test_a_url_of_files_is_their_path(local: ShardSet) -> None:
+    folder = local.path.parent
+    for path in (f"file://{folder}", Path(f"file://{folder}"), f"file:{folder}/manifest.json"):
+        assert open_shards(path).path == local.path
+
+
+def test_http_fetches_exactly_the_bytes_of_each_block(local: ShardSet, server: ShardServer) -> None:
+    shards = open_shards(server.url)
+    assert server.ranges == [], "manifest and index are fetched whole"
     assert uids(shards) == uids(local)
     index = local.index
     wanted = [(int(o), int(o) + int(n)) for o, n in zip(index.offset, index.length, strict=True)]
     assert server.ranges == wanted
 
 
-@pytest.mark.parametrize("fault", ["500", "short", "flip"])
-def test_faults_that_pass_are_not_noticed(local: ShardSet, server: Server, fault: str) -> None:
-    shards = open_shards(f"{server.site.url}set")
+@pytest.mark.parametrize("fault", ["500", "503", "cut", "garbage", "short", "flip", "moved"])
+def test_faults_that_pass_are_not_noticed(local: ShardSet, server: ShardServer, fault: str) -> None:
+    shards = open_shards(server.url)
     server.faults = [fault, "", fault]
     assert uids(shards) == uids(local)
-    assert shards.stats()["retries"] == (0 if fault == "flip" else 2)
+    assert shards.stats()["retries"] == (0 if fault in ("flip", "moved") else 2)
 
 
-def test_faults_that_stay_are_told(server: Server) -> None:
-    shards = open_shards(f"{server.site.url}set", options=StoreOptions(retries=2))
+@pytest.mark.parametrize("fault", ["500", "cut", "garbage", "moved"])
+def test_faults_while_opening_are_not_noticed(local: ShardSet, server: ShardServer, fault: str) -> None:
+    """A manifest cut off is a failed request, not a wrong manifest."""
+    server.faults = [fault, "", fault]
+    assert uids(open_shards(server.url)) == uids(local)
+
+
+def test_faults_that_stay_are_told(server: ShardServer) -> None:
+    shards = open_shards(server.url, options=StoreOptions(retries=2))
     server.faults = ["500"] * 3
     with pytest.raises(StorageError, match=r"shard-00000-of-00002.arrow: cannot be read after 3 tries: status 500"):
         shards.read_block(0)
     server.faults = ["flip"] * 2
     with pytest.raises(CorruptBlock, match="xxh3-128") as caught:
         shards.read_block(1)
-    assert caught.value.shard.startswith("http://127.0.0.1")
+    assert caught.value.shard == f"{server.url}/shard-00000-of-00002.arrow"
+    server.faults = ["long"]
+    with pytest.raises(StorageError, match="at most"):
+        shards.read_block(0)
 
 
-def test_a_server_that_ignores_ranges_is_refused_at_once(server: Server) -> None:
-    shards = open_shards(f"{server.site.url}set")
-    server.faults = ["ignored"]
-    asked = len(server.site.asked)
+def test_a_server_that_ignores_ranges_is_refused_at_once(server: ShardServer) -> None:
+    shards = open_shards(server.url)
+    server.faults = ["200"]
+    asked = len(server.asked)
     with pytest.raises(StorageError, match="status 200 instead of 206"):
         shards.read_block(0)
-    assert len(server.site.asked) == asked + 1
+    assert len(server.asked) == asked + 1
 
 
-def test_what_is_not_there(server: Server, memory: str) -> None:
+@pytest.mark.parametrize("end", ["inside the block", "before it"])
+def test_an_object_that_has_become_shorter_is_a_corrupt_block(local: ShardSet, server: ShardServer, end: str) -> None:
+    """Like a truncated file: `mask` may go on without it."""
+    shards = open_shards(server.url, options=StoreOptions(retries=1))
+    path = local.shard_path(1)
+    at = int(local.index.offset[-1])
+    path.write_bytes(path.read_bytes()[: at + (9 if end == "inside the block" else -100)])
+    server.faults = ["", ""] if end == "inside the block" else ["416", "416"]
+    with pytest.raises(CorruptBlock, match=f"bytes at {at}"):
+        shards.read_block(len(shards.index) - 1)
+
+
+def test_a_set_that_was_made_anew_meanwhile_is_noticed(local: ShardSet, server: ShardServer) -> None:
+    shards = open_shards(server.url)
+    before = uids(shards)
+    toy_set(local.path.parent, [17, 20], row_length=9)
+    with pytest.raises(CorruptBlock):
+        uids(shards)
+    assert uids(open_shards(server.url)) == before, "the same rows in other blocks"
+    fresh = open_shards(server.url)
+    assert fresh.digest != shards.digest
+
+
+def test_what_is_not_there(server: ShardServer, memory: str) -> None:
     with pytest.raises(StorageError, match="no such object"):
         open_shards(f"{server.site.url}nowhere")
     system = fsspec.filesystem("memory")
@@ -138,20 +151,118 @@ def test_what_is_not_there(server: Server, memory: str) -> None:
     system.rm(shard)
     with pytest.raises(ManifestError, match="no such file"):
         open_shards(memory)
+    with pytest.raises(ConfigurationError, match="no reader for this kind of store"):
+        open_shards("nonsense://bucket/set")
 
 
-def test_pauses_double_on_average_and_are_bounded() -> None:
+def test_a_page_in_place_of_a_manifest_is_told_with_its_url(memory: str) -> None:
+    fsspec.filesystem("memory").pipe_file(f"{memory.removeprefix('memory:/')}/manifest.json", b"<html>log in</html>")
+    with pytest.raises(ManifestError, match=f"^{memory}/manifest.json: not a manifest"):
+        open_shards(memory)
+
+
+def test_verify_reads_remote_shards_whole(local: ShardSet, memory: str) -> None:
+    open_shards(memory, verify="shard")
+    name = f"{memory.removeprefix('memory:/')}/{local.manifest.shards[1].path}"
+    system = fsspec.filesystem("memory")
+    system.pipe_file(name, b"X" + system.cat_file(name)[1:])
+    assert uids(open_shards(memory)) == uids(local), "no block has this byte"
+    with pytest.raises(ManifestError, match=r"shard-00001-of-00002.arrow: expected SHA-256"):
+        open_shards(memory, verify="shard")
+
+
+def test_opening_leaves_no_files(memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    shards = open_shards(memory)
+    assert (str(shards.path), list((tmp_path / "temporary").iterdir())) == (f"{Path(memory)}/manifest.json", [])
+    with pytest.raises(StorageError):
+        open_shards(f"{memory}/nowhere")
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the deadline of one request suits any size."""
+    for module in ("store", "remote", "reader"):
+        monkeypatch.setattr(f"pipeline.shards.{module}.LARGEST_REQUEST", 512)
+    shards = open_shards(memory, verify="shard")
+    assert uids(shards) == uids(local)
+    total = sum(shard.bytes for shard in local.manifest.shards) + local.manifest.index.bytes
+    assert shards.stats()["requests"] > total / 512
+
+
+def test_pauses_double_on_average_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
-    def stalled(url: str, part: Any, timeout: float) -> bytes:
-        assert timeout == 7
+    def stalled(url: str, part: Any, most: int, timeout: float) -> bytes:
+        assert (most, timeout) == (4, 7)
         raise TimeoutError("nothing came")
 
+    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.1)
     store = RemoteStore("http://h/x", StoreOptions(retries=12, timeout_s=7), stalled, pauses.append)
     with pytest.raises(StorageError, match="after 13 tries: nothing came"):
         store.read("a", (0, 4))
     assert len(pauses) == 12
     assert all(0 <= pause <= min(10, 0.1 * 2**number) for number, pause in enumerate(pauses))
+    assert len(set(pauses)) == 12, "at random"
+
+
+@pytest.fixture
+def stalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """fsspec's store in memory does not answer until the event."""
+    answer = threading.Event()
+    for name in ("cat_file", "ls"):
+        real = getattr(MemoryFileSystem, name)
+
+        def waiting(*arguments: Any, real: Any = real, **options: Any) -> Any:
+            assert answer.wait(60)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(MemoryFileSystem, name, waiting)
+    yield answer
+    answer.set()
+    for thread in threading.enumerate():
+        if thread.name == "clozeline-request":
+            thread.join()
+
+
+def test_a_store_that_never_answers_is_given_up(memory: str, stalled: threading.Event) -> None:
+    """No file system of fsspec needs a deadline of its own; each try has one, listings too."""
+    options = StoreOptions(retries=2, timeout_s=0.01)
+    with pytest.raises(StorageError, match=r"manifest.json: cannot be read after 3 tries: no whole answer within 0.01"):
+        open_shards(memory, options=options)
+    with pytest.raises(StorageError, match="cannot be read after 3 tries: no whole answer"):
+        RemoteStore(memory, options).sizes("", 1)
+    stalled.set()
+    assert len(uids(open_shards(memory))) == 37
+
+
+@pytest.mark.parametrize("fault", ["stall", "drip"])
+def test_a_body_that_does_not_end_is_given_up(local: ShardSet, server: ShardServer, fault: str) -> None:
+    """Each byte restarts the clock of a socket, but not that of a request."""
+    shards = open_shards(server.url, options=StoreOptions(retries=1, timeout_s=0.5))
+    server.faults = [fault]
+    assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()
+    assert shards.stats()["retries"] == 1
+
+
+def test_errors_of_any_kind_are_failed_tries(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages for stores raise what they like; a missing right is as final as a missing object."""
+    shards = open_shards(memory, options=StoreOptions(retries=1))
+    raised: list[Exception] = [RuntimeError("no token"), PermissionError("403"), RuntimeError("a"), RuntimeError("b")]
+    real = MemoryFileSystem.cat_file
+
+    def failing(self: MemoryFileSystem, *arguments: Any, **options: Any) -> Any:
+        if raised:
+            raise raised.pop(0)
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", failing)
+    with pytest.raises(StorageError, match="no right to read it"):
+        shards.read_block(0)
+    with pytest.raises(StorageError, match="after 2 tries: RuntimeError: b"):
+        shards.read_block(0)
+    shards.read_block(0)
 
 
 def test_which_paths_are_urls() -> None:
@@ -168,77 +279,73 @@ def test_a_cache_saves_requests_and_a_bad_entry_is_fetched_again(local: ShardSet
     again = open_shards(memory, options=options)
     assert uids(again) == uids(local)
     assert again.stats()["cache_hits"] == len(again.index)
-    for entry in (tmp_path / "cache").glob("*/*/*"):
-        entry.write_bytes(bytes(entry.stat().st_size))
+    assert again.stats()["requests"] == 3, "manifest, quarantine, list"
+    for number, entry in enumerate((tmp_path / "cache").glob("*/*/*")):
+        entry.write_bytes(bytes(entry.stat().st_size - number % 2))
     third = open_shards(memory, options=options)
     assert uids(third) == uids(local)
+    assert third.stats()["cache_hits"] == 0
     assert uids(third) == uids(local)
-    assert third.stats()["cache_hits"] == 2 * len(third.index)
+    assert third.stats()["cache_hits"] == len(third.index)
     assert third.stats()["fetched_bytes"] > int(local.index.length.sum())
 
 
-def test_two_caches_of_one_folder_keep_the_bound(tmp_path: Path) -> None:
-    caches = [BlockCache(tmp_path, "set", 300) for _ in range(2)]
-    for number in range(40):
-        caches[number % 2].put(0, number, bytes([number]) * 100)
-        files = [path for path in tmp_path.rglob("*") if path.is_file()]
-        assert sum(path.stat().st_size for path in files) <= 300
-        assert not [path for path in files if path.suffix == ".tmp"]
-        assert caches[1 - number % 2].get(0, number) == bytes([number]) * 100
-    assert caches[0].evicted + caches[1].evicted == 37
+def test_bad_entries_of_a_cache_that_cannot_be_written_do_no_harm(
+    local: ShardSet, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = StoreOptions(cache_dir=tmp_path / "cache")
+    uids(open_shards(memory, options=options))
+    for entry in (tmp_path / "cache").glob("*/*/*"):
+        entry.write_bytes(bytes(entry.stat().st_size))
+    for name in ("put", "drop"):
+        monkeypatch.setattr(BlockCache, name, lambda *arguments: None)
+    assert uids(open_shards(memory, options=options)) == uids(local)
 
 
-def test_what_was_used_last_is_evicted_last(tmp_path: Path) -> None:
-    cache = BlockCache(tmp_path, "set", 300)
-    for number in range(3):
-        cache.put(0, number, bytes(100))
-        os.utime(tmp_path / "set" / "0" / str(number), (number, number))
-    assert cache.get(0, 0) is not None
-    cache.put(0, 3, bytes(100))
-    assert [cache.get(0, number) is not None for number in range(4)] == [True, False, True, True]
+def test_a_wrong_transfer_is_not_kept(local: ShardSet, server: ShardServer, tmp_path: Path) -> None:
+    shards = open_shards(server.url, options=StoreOptions(cache_dir=tmp_path))
+    server.faults = ["flip", "flip"]
+    with pytest.raises(CorruptBlock):
+        shards.read_block(0)
+    assert not list(tmp_path.glob(f"{shards.digest[:16]}/*/*"))
+    assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()
+    assert len(list(tmp_path.glob(f"{shards.digest[:16]}/*/*"))) == 1
 
 
 def test_a_full_disk_ends_the_caching_only(
     local: ShardSet, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(self: Path, content: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     shards = open_shards(memory, options=StoreOptions(cache_dir=tmp_path / "cache"))
+
+    def full(self: Path, content: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
     monkeypatch.setattr(Path, "write_bytes", full)
     assert uids(shards) == uids(local)
     assert capsys.readouterr().err.count("no longer cached") == 1
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-READER = """
-import os, sys
-from pathlib import Path
-from pipeline.shards.block_cache import BlockCache
-folder, die_after = Path(sys.argv[1]), int(sys.argv[2])
-real, calls = Path.replace, 0
-def replace(self, target):
-    global calls
-    calls += 1
-    if calls == die_after:
-        os._exit(9)
-    return real(self, target)
-Path.replace = replace
-cache = BlockCache(folder, "set", 300)
-for number in range(60):
-    found = cache.get(0, number % 7)
-    assert found is None or found == bytes([number % 7]) * 100, found
-    cache.put(0, number % 7, bytes([number % 7]) * 100)
-"""
+def test_later_processes_of_a_node_wait_for_the_first_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = StoreOptions(cache_dir=tmp_path, timeout_s=1)
+    content = [b"one index", b"another"]
+    digests = [hashlib.sha256(index).hexdigest() for index in content]
+    fetched: list[bytes] = []
+    pauses: list[float] = []
 
+    def fetch() -> bytes:
+        fetched.append(content[len(fetched)])
+        return fetched[-1]
 
-def test_processes_share_a_cache_and_may_be_killed_in_it(tmp_path: Path) -> None:
-    """Three blocks of room, two processes at once, kills between writing and renaming: never a wrong byte."""
-    for die_after in (1, 5, 0):
-        command = [sys.executable, "-c", READER, str(tmp_path)]
-        both = [subprocess.Popen([*command, str(n)], stderr=subprocess.PIPE) for n in (die_after, 0)]
-        errors = [process.communicate()[1].decode() for process in both]
-        assert [process.returncode for process in both] == [9 if die_after else 0, 0], errors
-    whole = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".tmp"]
-    assert {path.stat().st_size for path in whole} == {100}
-    assert len(whole) <= 4, "the bound, and at most what both wrote at the same moment"
+    def others_are_late(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            monkeypatch.setenv("LOCAL_RANK", "0")
+            _once_a_node(options, digests[0], fetch, pauses.append)
+            monkeypatch.setenv("LOCAL_RANK", "3")
+
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert _once_a_node(options, digests[0], fetch, others_are_late) == content[0]
+    assert (len(fetched), len(pauses)) == (1, 4)
+    pauses.clear()
+    assert _once_a_node(options, digests[1], fetch, pauses.append) == content[1]
+    assert (len(fetched), sum(pauses)) == (2, pytest.approx(1)), "no longer than a request may take"

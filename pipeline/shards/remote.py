@@ -1,0 +1,144 @@
+"""A remote set as a node sees it: blocks through a cache, and what every process of the node reads at its start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from pipeline.shards.block_cache import BlockCache
+from pipeline.shards.index import BlockIndex, read_index
+from pipeline.shards.manifest import SIZE_LIMIT, Manifest
+from pipeline.shards.shard_table import SHARDS_FILE
+from pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOptions
+
+__all__ = ["RemoteBlocks", "fetch_manifest_and_index"]
+
+_POLL_S: Final = 0.05
+_LIST_LIMIT: Final = 4 << 30  # 33 bytes a shard: a hundred million of them
+
+
+class RemoteBlocks:
+    """Blocks of one remote set, through a cache if there is one."""
+
+    def __init__(self, store: RemoteStore, cache: BlockCache | None) -> None:
+        self._store, self._cache = store, cache
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+
+    def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
+        """The bytes of a block; what a second transfer gives is returned whatever its hash, and then not kept."""
+        if (kept := self._kept(shard, block, xxh3)) is not None:
+            return kept
+        found = self._store.read(name, part)
+        if xxhash.xxh3_128_digest(found) != xxh3:  # a bad transfer: once more
+            found = self._store.read(name, part)
+        if self._cache is not None and xxhash.xxh3_128_digest(found) == xxh3:
+            self._cache.put(shard, block, found)
+        return found
+
+    def read_plain(self, name: str, part: Range) -> bytes:
+        """Bytes of a shard, past the cache."""
+        return self._store.read(name, part)
+
+    def name(self, name: str) -> str:
+        """URL of a shard."""
+        return self._store.url(name)
+
+    def stats(self) -> dict[str, float]:
+        """Requests, retries and bytes fetched; with a cache also its hits, misses and evictions."""
+        store = self._store
+        found: dict[str, float] = {"requests": store.requests, "retries": store.retries, "fetched_bytes": store.bytes}
+        if self._cache is not None:
+            found |= {"cache_hits": self._hits, "cache_misses": self._misses, "cache_evicted": self._cache.evicted}
+        return found
+
+    def _kept(self, shard: int, block: int, xxh3: bytes) -> bytes | None:
+        """The bytes that the cache has; an entry with another hash is removed."""
+        if self._cache is None:
+            return None
+        found = self._cache.get(shard, block)
+        if found is not None and xxhash.xxh3_128_digest(found) != xxh3:
+            self._cache.drop(shard, block)
+            found = None
+        with self._lock:
+            self._hits += found is not None
+            self._misses += found is None
+        return found
+
+
+def fetch_manifest_and_index(
+    store: RemoteStore, folder: Path, pause: Callable[[float], None] = time.sleep
+) -> tuple[Manifest, BlockIndex]:
+    """Manifest and index of a remote set, by way of copies in `folder`, which are not needed afterwards.
+
+    Every process fetches the manifest, so that a set which was made anew is noticed. Index and list of shards, which
+    it names by hash, are fetched once a node where there is a cache.
+
+    Args:
+        store: where the set is.
+        folder: an empty one.
+        pause: waits so many seconds.
+
+    Raises:
+        StorageError: one of them cannot be read.
+        ManifestError: they are not what they should be, or contradict each other.
+    """
+    path = folder / "manifest.json"
+    raw = store.read_whole(path.name, SIZE_LIMIT)
+    path.write_bytes(raw)
+    if (digest := _digest_of_list(raw)) is not None:
+        fetch = partial(store.read_whole, SHARDS_FILE, _LIST_LIMIT)
+        (folder / SHARDS_FILE).write_bytes(_once_a_node(store.options, digest, fetch, pause))
+    manifest = Manifest.load(path)
+    facts = manifest.index
+    # What fits one request is asked for as a whole: some servers ignore a range that is all there is.
+    whole = facts.bytes <= LARGEST_REQUEST
+    fetch = (
+        partial(store.read_whole, facts.path, facts.bytes)
+        if whole
+        else partial(store.read, facts.path, (0, facts.bytes))
+    )
+    copy = folder / "index.arrow"
+    copy.write_bytes(_once_a_node(store.options, facts.sha256, fetch, pause))
+    return manifest, read_index(copy, facts.bytes, facts.sha256, manifest.totals.blocks)
+
+
+def _digest_of_list(manifest: bytes) -> str | None:
+    """SHA-256 of the list of shards where it is a file of its own; a manifest that is none is told of later."""
+    try:
+        return str(json.loads(manifest)["shards"]["sha256"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _once_a_node(
+    options: StoreOptions, sha256: str, fetch: Callable[[], bytes], pause: Callable[[float], None]
+) -> bytes:
+    """What `fetch` gives, through the cache: a node's first process fetches it, the others wait until it is there.
+
+    They wait no longer than a request may take; then they fetch it themselves.
+    """
+    if options.cache_dir is None:
+        return fetch()
+    cache = BlockCache(options.cache_dir, "index", options.cache_bytes)
+    place = (sha256[:16], "whole")
+    first = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0"
+    for _ in range(1 if first else max(1, int(options.timeout_s / _POLL_S))):
+        kept = cache.get(*place)
+        if kept is not None and hashlib.sha256(kept).hexdigest() == sha256:
+            return kept
+        if not first:
+            pause(_POLL_S)
+    found = fetch()
+    if hashlib.sha256(found).hexdigest() == sha256:
+        cache.put(*place, found)
+    return found

@@ -1,0 +1,77 @@
+"""A web server on the loopback interface that serves a shard set with ranges, and misbehaves as told."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+from tests.loopback_site import Site
+
+
+class ShardServer:
+    """Serves a folder as `/set/`; `faults` are taken one a request before it behaves, the empty one is none.
+
+    500 · 503 · 416: that status; 200: the whole object in place of the range; short: an object that ends early; cut:
+    the connection is closed in the middle; garbage: no HTTP; flip: a wrong bit; stall: half of it, then nothing until
+    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.faults: list[str] = []
+        self.asked: list[str] = []
+        self.ranges: list[tuple[int, int]] = []
+        self.released = threading.Event()
+        pages = {}
+        for file in folder.iterdir():
+            pages[f"/set/{file.name}"] = pages[f"/moved/{file.name}"] = self._answer(file)
+        self.site = Site(pages)
+
+    @property
+    def url(self) -> str:
+        return f"{self.site.url}set"
+
+    def _answer(self, file: Path) -> Callable[[BaseHTTPRequestHandler], None]:
+        def answer(request: BaseHTTPRequestHandler) -> None:
+            self.asked.append(file.name)
+            asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
+            fault = self.faults.pop(0) if self.faults else ""
+            content, status = file.read_bytes(), 200
+            if asked and fault != "200":
+                start, stop = int(asked[1]), int(asked[2]) + 1
+                self.ranges.append((start, stop))
+                content, status = content[start:stop], 206
+            self._send(request, fault, status, content, file.name)
+
+        return answer
+
+    def _send(self, request: BaseHTTPRequestHandler, fault: str, status: int, content: bytes, name: str) -> None:
+        if fault == "garbage":
+            request.wfile.write(b"\x00\x01 what is this\r\n\r\n")
+            return
+        if fault in ("500", "503", "416"):
+            request.send_error(int(fault))
+            return
+        if fault == "short":
+            content = content[:-1]
+        if fault == "long":
+            content += b"\0"
+        request.send_response(302 if fault == "moved" else status)
+        if fault == "moved":
+            request.send_header("Location", f"/moved/{name}")
+        request.send_header("Content-Length", "0" if fault == "moved" else str(len(content)))
+        request.end_headers()
+        if fault == "moved":
+            return
+        if fault == "flip":
+            content = bytes([content[0] ^ 1]) + content[1:]
+        half = len(content) // 2
+        request.wfile.write(content[:half] if fault in ("cut", "stall", "drip") else content)
+        if fault == "stall":
+            self.released.wait(60)
+        for number in range(half, len(content) if fault == "drip" else half):
+            if self.released.wait(0.01):
+                break
+            request.wfile.write(content[number : number + 1])
