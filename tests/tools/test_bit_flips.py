@@ -1,77 +1,114 @@
-"""No single flipped bit of a shard set goes unnoticed, wherever it is; random places, and every place of a manifest."""
+"""No single flipped bit of a shard set goes unnoticed: the stream finds it in what it reads, `validate_shards` in all.
+
+Random places of all files, and every place of a manifest.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipeline.errors import ClozelineError
+from pipeline.errors import IntegrityError
+from pipeline.shards import open_shards
 from tests.shard_sets import objective, ordered, write_set
 from tools.validate_shards import validate
+from train.stream import Stream
+
+ROWS = 16
 
 
-@pytest.fixture(params=["arrow none", "arrow zstd", "tar none", "tar zstd"])
-def folder(tmp_path, request) -> Path:
-    """A small set whose manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII."""
-    container, codec = request.param.split()
+@pytest.fixture(params=product(("arrow", "tar"), ("none", "zstd"), ("inside", "beside")), ids=" ".join)
+def folder(tmp_path, monkeypatch, request) -> Path:
+    """A small set, its list of shards inside the manifest or beside it.
+
+    The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
+    """
+    container, codec, place = request.param
+    monkeypatch.setattr("train.source._PAUSE_S", 0.0)  # before a bad block is read again
+    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1 if place == "beside" else 100)
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
-    shards = [ordered(range(1, 12)), ordered(range(12, 17))]
+    shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]
     write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))
     return tmp_path / "set"
 
 
-def mistake(folder: Path) -> str:
+def stream(folder: Path) -> None:
+    """An epoch, as a trainer reads it."""
+    shards = open_shards(folder)
+    sizes = {"lanes": 2, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
+    with Stream(shards, rank=0, world_size=1, seed=1, **sizes) as batches:
+        for _ in range(ROWS // 4):
+            batches.next_step()
+
+
+def mistake(check: Callable[[Path], object], folder: Path) -> str:
     """What a check of the set says is wrong, if anything."""
     try:
-        validate(folder)
-    except ClozelineError as error:
+        check(folder)
+    except IntegrityError as error:
         return str(error)
     return ""
 
 
-def silent_flips(folder: Path, bits: list[int]) -> list[str]:
-    """Flip bits of the set, each alone, counted over all its files; those that a check of the set lets pass."""
-    files = sorted(folder.iterdir())
-    whole = [path.read_bytes() for path in files]
-    ends = np.cumsum([len(content) for content in whole])
+def read_by_the_stream(folder: Path) -> dict[Path, np.ndarray]:
+    """The files of the set, and which of their bytes the stream reads: those of blocks, and all that are no shards."""
+    shards = open_shards(folder)
+    files = {path: np.ones(path.stat().st_size, np.bool_) for path in sorted(folder.iterdir())}
+    for number in range(len(shards.manifest.shards)):
+        files[shards.shard_path(number)][:] = False
+    for shard, start, length in zip(shards.index.shard, shards.index.offset, shards.index.length, strict=True):
+        files[shards.shard_path(int(shard))][int(start) : int(start + length)] = True
+    return files
+
+
+def silent_flips(folder: Path, bits: Iterable[tuple[Path, int]]) -> list[str]:
+    """Flip bits of the set, each alone; those that somebody lets pass who has read them."""
+    files = read_by_the_stream(folder)
     silent = []
-    for bit in bits:
-        number = int(np.searchsorted(ends, bit // 8, side="right"))
-        place = bit // 8 - (int(ends[number - 1]) if number else 0)
-        damaged = bytearray(whole[number])
-        damaged[place] ^= 1 << bit % 8
-        files[number].write_bytes(damaged)
-        if str(folder) not in mistake(folder):
-            silent.append(f"{files[number].name}: bit {bit % 8} of byte {place}")
-        files[number].write_bytes(whole[number])
+    for path, bit in bits:
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        streamed = mistake(stream, folder)
+        if str(folder) not in mistake(validate, folder) or bool(streamed) != files[path][bit // 8]:
+            silent.append(f"{path.name}: bit {bit % 8} of byte {bit // 8}; the stream said {streamed!r}")
+        path.write_bytes(whole)
     return silent
 
 
-def some_bits(folder: Path, count: int) -> list[int]:
-    size = sum(path.stat().st_size for path in folder.iterdir())
-    return random.Random(folder.name).sample(range(8 * size), count)
+def some_bits(folder: Path, count: int) -> Iterator[tuple[Path, int]]:
+    """Places drawn from all files alike: each has its share, however small it is beside the others."""
+    draw = random.Random(folder.name)
+    files = sorted(folder.iterdir())
+    for number in range(count):
+        path = files[number % len(files)]
+        yield path, draw.randrange(8 * path.stat().st_size)
 
 
 def test_a_whole_set_passes(folder):
     assert validate(folder).startswith("OK: ")
+    assert mistake(stream, folder) == ""
+    names = {path.suffix for path in folder.iterdir()}
+    assert len(list(folder.iterdir())) == 5 + (".parquet" in names)
 
 
 def test_hundreds_of_flipped_bits_are_found(folder):
-    assert silent_flips(folder, some_bits(folder, 100)) == []
+    assert silent_flips(folder, some_bits(folder, 120)) == []
 
 
 @pytest.mark.slow
 def test_ten_thousand_flipped_bits_are_found(folder):
-    assert silent_flips(folder, some_bits(folder, 2500)) == []  # of each of four forms
+    assert silent_flips(folder, some_bits(folder, 1250)) == []  # of each of eight forms
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["arrow zstd"], indirect=True)
+@pytest.mark.parametrize("folder", [("arrow", "zstd", "inside")], indirect=True, ids=" ".join)
 def test_every_bit_of_a_manifest_counts(folder):
-    files = sorted(folder.iterdir())
-    before = sum(path.stat().st_size for path in files[: files.index(folder / "manifest.json")])
-    bits = range(8 * before, 8 * (before + (folder / "manifest.json").stat().st_size))
-    assert silent_flips(folder, list(bits)) == []
+    path = folder / "manifest.json"
+    assert silent_flips(folder, [(path, bit) for bit in range(8 * path.stat().st_size)]) == []
