@@ -6,7 +6,7 @@ processes, no shared memory and no locks between ranks.
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,8 +100,8 @@ class Rounds:
             self._begun(following)
         if not item.finished:
             try:
-                wait(item.loads)
-                for load in item.loads:
+                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # no error waits for a read that hangs
+                for load in done:
                     load.result()
             except BaseException:
                 self.clear()  # so that asking again reads again
