@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pipeline.shards import StoreOptions, open_shards
 from train import checkpoint, loop
 from train.checkpoint_format import Index
 from train.command import main
 from train.engine import Engine
+from train.stream import Stream
 
 
 def rank() -> int:
@@ -130,3 +134,19 @@ def small_files(limit: int, *arguments: str) -> int:
 def other_seed_on_rank_one(*arguments: str) -> int:
     """Ranks that were started with different configurations."""
     return main([*arguments, *(["seed=99"] if rank() == 1 else [])])
+
+
+def stream_an_epoch(url: str, cache: str) -> int:
+    """Print the rows of this rank's part of one epoch, and what is left of descriptors and threads after closing."""
+    size, lanes = int(os.environ["WORLD_SIZE"]), 8
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    shards = open_shards(url, options=StoreOptions(cache_dir=Path(cache)))
+    stream = Stream(shards, rank=rank(), world_size=size, lanes=lanes, seed=3, global_batch=16, micro_batch=16 // size)
+    rows = []
+    while stream.samples < stream.samples_per_epoch:
+        rows += [batch.origin.tolist() for batch in stream.next_step()]
+    stats = stream.stats()
+    stream.close()
+    left = len(list(Path("/proc/self/fd").iterdir())) - files
+    print(json.dumps({"rows": rows, "stats": stats, "left": [left, threading.active_count()]}), flush=True)
+    return 0
