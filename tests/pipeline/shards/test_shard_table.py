@@ -81,6 +81,7 @@ def put_list(folder: Path, columns: dict[str, Any], count: int, **options: Any) 
         ("path", ["a", "../b", "c"], "leaves the folder"),
         ("path", ["a", "a", "c"], "one twice"),
         ("path", ["a", "x" * 5000, "c"], "at most 1024 a shard"),
+        ("path", ["a", "\udcff", "c"], "UTF8"),
     ],
 )
 def test_a_list_made_to_mislead(listed: tuple[ShardSet, ShardSet], name: str, values: list[Any], message: str) -> None:
@@ -90,7 +91,12 @@ def test_a_list_made_to_mislead(listed: tuple[ShardSet, ShardSet], name: str, va
     columns = {each: table[each] for each in table.column_names}
     put_list(folder, columns, 3)
     assert len(open_shards(folder)) == 20
-    put_list(folder, {**columns, name: pa.array(values, table[name].type)}, 3)
+    if name == "path":  # not text, in the last case
+        values = [value and value.encode(errors="surrogateescape") for value in values]
+        changed = pa.array(values, pa.binary()).view(pa.string())
+    else:
+        changed = pa.array(values, table[name].type)
+    put_list(folder, {**columns, name: changed}, 3)
     with pytest.raises(ManifestError, match=message):
         open_shards(folder)
 
