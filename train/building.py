@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from pipeline.errors import ConfigurationError
 from train.arena import Column, Segment
 from train.collate import Batch
 from train.mixture import Phase, Timeline
@@ -66,7 +65,6 @@ class Builder:
         position: first lane row.
         count: lane rows of a batch; None: as each phase says.
         default: lane rows of a batch where a phase says nothing.
-        end: no batch begins here or later; None: endless.
     """
 
     def __init__(
@@ -77,11 +75,10 @@ class Builder:
         position: int,
         count: int | None,
         default: int,
-        end: int | None = None,
     ) -> None:
         self.timeline, self.rounds, self.assembly = timeline, rounds, assembly
         self.position = position
-        self._count, self._default, self._end = count, default, end
+        self._count, self._default = count, default
         self._lanes = rounds[0].source.lanes
         self._ring = Ring(6)
         self._phase: Phase | None = None
@@ -96,16 +93,11 @@ class Builder:
     def __call__(self) -> Iterator[list[Batch]]:
         """The next global batches, each as the rank's micro-batches."""
         position, count = self.position, self.count(self.position)
-        phase = self._enter(self.timeline.at(position))
+        phase = self._enter(self.timeline.at(position, count))
         lanes = self._lanes[1] - self._lanes[0]
         most = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values) // (lanes * count))
         if phase.stop is not None:
             most = min(most, (phase.stop - position) // count)
-            if most == 0:
-                stop, start = phase.stop * self.timeline.lanes, position * self.timeline.lanes
-                raise ConfigurationError(
-                    f"a global batch of {count * self.timeline.lanes} at {start} crosses the end of a phase at {stop}"
-                )
         if phase.uniform:
             (source,) = phase.sources
             rounds, row = self.rounds[source], position - phase.start + int(phase.base[0, 0])
@@ -114,9 +106,7 @@ class Builder:
             epochs = [(row + n * count) / rounds.source.order.lane_rows for n in range(1, batches + 1)]
             step = self._step(segments, (batches, lanes, count))
         else:
-            if self._end is not None:
-                most = min(most, -(-(self._end - position) // count))
-            batches = max(1, most)
+            batches = most
             step = self._mixed(phase, position, batches, count)
             epochs = [self._epoch(phase, position + n * count) for n in range(1, batches + 1)]
         if self.assembly.by_length:
@@ -158,8 +148,9 @@ class Builder:
         for k, source in enumerate(phase.sources):
             lane, at = np.nonzero(drawn == k)
             if len(lane):
-                row = phase.rows(k, lanes, positions)[lane, at]
-                cells += _found(self.rounds[source], row, lane, target[lane, at])
+                rows = phase.rows(k, lanes, positions)
+                first = int(rows[:, 0].min())  # a lane that draws nothing now may be behind those that do
+                cells += _found(self.rounds[source], first, rows[lane, at], lane, target[lane, at])
         assembly = self.assembly
         return step_of_cells(cells, target.size, assembly.collate.columns, self._ring, assembly.dtypes)
 
@@ -181,9 +172,10 @@ class Builder:
         return max(phase.rows(k, lane, at).item() / self.rounds[n].source.order.lane_rows for k, n in sources)
 
 
-def _found(rounds: Rounds, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]) -> list[Cells]:
-    """Where lane rows of a set stand in its rounds."""
-    first = int(row.min())
+def _found(
+    rounds: Rounds, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
+) -> list[Cells]:
+    """Where lane rows of a set stand in its rounds; those before the row `first` are let go."""
     found: list[Cells] = []
     before = 0
     for segment in rounds.segments(first, int(row.max()) - first + 1):
