@@ -154,11 +154,10 @@ class Stream:
 
     def set_position(self, samples: int) -> None:
         """Go on from here: a whole number of rows of every lane."""
-        if samples < 0 or samples % self.lanes:
-            raise ConfigurationError(f"position {samples} is not a multiple of the {self.lanes} lanes")
+        position = self._lane_row(samples)
         self._check_open()
         self._stop_building()
-        self._position = samples // self.lanes
+        self._position = position
 
     def state_dict(self) -> dict[str, Any]:
         """The state after the batches *returned*; the same on every rank, whatever was loaded ahead."""
@@ -205,11 +204,15 @@ class Stream:
             self._lane_rows(self.global_batch if global_batch is None else global_batch)
             self._stop_building(keep_rounds=True)
             self._asked = global_batch
-        batches = next(self._waiting, None)
-        if batches is None:
-            self._waiting = self._built()
-            batches = next(self._waiting)
-        self._position = batches[-1].samples // self.lanes
+        try:
+            batches = next(self._waiting, None)
+            if batches is None:
+                self._waiting = self._built()
+                batches = next(self._waiting)
+            self._position = batches[-1].samples // self.lanes
+        except BaseException:
+            self._stop_building()  # so that asking again builds again, from this very batch on
+            raise
         return batches
 
     def one_pass(self, global_batch: int | None = None) -> Iterator[list[Batch]]:
@@ -230,12 +233,15 @@ class Stream:
             rounds.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
-        """Origin [global batch, 3] (source, stored block, row) of the batch at a position, without reading a block."""
-        position = samples // self.lanes
-        phase = self.timeline.at(position)
-        count = self._lane_rows(global_batch or phase.global_batch or self.global_batch)
+        """Origin [global batch, 3] (source, stored block, row) of the batch at a position, without reading a block.
+
+        Raises:
+            ConfigurationError: no such batch begins there.
+        """
+        position = self._lane_row(samples)
+        count = self._lane_rows(global_batch or self.timeline.at(position).global_batch or self.global_batch)
         sources = [replace(source, lanes=(0, self.lanes)) for source in self.sources]
-        return origins(phase, sources, position, count)
+        return origins(self.timeline.at(position, count), sources, position, count)
 
     def stats(self) -> dict[str, float]:
         """Seconds that steps waited for data, blocks and bytes read, loads in flight, masked blocks, skipped rows.
@@ -268,13 +274,9 @@ class Stream:
         self.close()
 
     def _built(self) -> Iterator[list[Batch]]:
-        """The next portion of batches; after an error everything is forgotten, so that asking again reads again."""
+        """The next portion of batches."""
         builder = self._builder or self._start_building()
-        try:
-            return builder() if self._ahead is None else self._ahead.get()
-        except BaseException:
-            self._stop_building()
-            raise
+        return builder() if self._ahead is None else self._ahead.get()
 
     def _start_building(self) -> Builder:
         if not self._rounds:
@@ -309,6 +311,14 @@ class Stream:
             )
         if self._closed:
             raise StreamError("the stream is closed")
+
+    def _lane_row(self, samples: int) -> int:
+        """A position of the stream as one of its lanes."""
+        if samples < 0 or samples % self.lanes:
+            raise ConfigurationError(
+                f"position {samples}: expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            )
+        return samples // self.lanes
 
     def _lane_rows(self, global_batch: int) -> int:
         """Positions that a global batch takes; checks that everything divides."""

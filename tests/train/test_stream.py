@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, rows, toy_set, write_set
-from train.collate import Batch
+from train.collate import Batch, Collate
 from train.errors import StateMismatch
 from train.phases import DataPhase
 from train.stream import Stream
@@ -296,9 +296,39 @@ def test_numbers_that_do_not_divide(shards: ShardSet, options: dict[str, int], m
         open_stream(shards, **options)
 
 
-def test_positions_are_whole_lane_rows(shards: ShardSet) -> None:
-    with open_stream(shards) as stream, pytest.raises(ConfigurationError, match="multiple of the 4 lanes"):
-        stream.set_position(6)
+@pytest.mark.parametrize("samples", [6, -4])
+def test_positions_are_whole_lane_rows(shards: ShardSet, samples: int) -> None:
+    with open_stream(shards) as stream:
+        for ask in (stream.set_position, stream.explain):
+            with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
+                ask(samples)
+
+
+class FailsOnce:
+    """Collates, but for one call."""
+
+    def __init__(self, collate: Collate, call: int) -> None:
+        self._collate, self._left, self.columns = collate, call, collate.columns
+
+    def __call__(self, *arguments: Any) -> Any:
+        self._left -= 1
+        if not self._left:
+            raise MemoryError
+        return self._collate(*arguments)
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("call", [1, 6, 30])
+def test_after_an_error_the_same_batch_comes(shards: ShardSet, threads: int, call: int) -> None:
+    """Whether the batch was built ahead with others or when it was asked for."""
+    with open_stream(shards) as stream:
+        expected = steps(stream, 12)
+    collate = FailsOnce(Collate.from_manifest(shards.manifest), call)
+    with open_stream(shards, io_threads=threads, collate=collate) as stream:
+        found: list[list[list[int]]] = []
+        with pytest.raises(MemoryError):
+            found.extend(contents(stream.next_step()) for _ in range(12))
+        assert found + steps(stream, 12 - len(found)) == expected
 
 
 def test_default_lanes(shards: ShardSet) -> None:
