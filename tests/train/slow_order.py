@@ -1,0 +1,180 @@
+"""The order of a stream, row by row in plain integers: nothing here comes from the package.
+
+What a run has seen hangs on this order, so it stands here a second time, as slow as it likes: every row is looked up
+alone, the lanes of a mixture are counted from their very first row, and inverses are found by searching.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import isqrt
+from typing import TypeAlias
+
+MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+Place: TypeAlias = tuple[int, int, int]
+"""Epoch of the set, stored block over all shards, row in it."""
+
+
+@dataclass(frozen=True)
+class SlowSet:
+    """A set: its name, the rows of each of its shards, and the rows of a block."""
+
+    name: str
+    sizes: tuple[int, ...]
+    block_rows: int
+
+
+@cache
+def stored_rows(rows: SlowSet) -> list[tuple[int, int]]:
+    """(block, row) of all rows as logical blocks have them: full blocks, then the short last blocks."""
+    full: list[tuple[int, int]] = []
+    tails: list[tuple[int, int]] = []
+    block = 0
+    for size in rows.sizes:
+        while size > 0:
+            count = min(size, rows.block_rows)
+            (full if count == rows.block_rows else tails).extend((block, row) for row in range(count))
+            block, size = block + 1, size - count
+    return full + tails
+
+
+@cache
+def permutation(n: int, key: int) -> list[int]:
+    """The keyed permutation of n blocks: twelve rounds, walked until the image is below n."""
+    a = 1 + isqrt(n - 1)
+    b = -(-n // a)
+    images = []
+    for x in range(n):
+        while True:
+            high, low = x // b, x % b
+            for number in range(12):
+                word = finalise(key + GOLDEN * (number + 1))
+                if number % 2 == 0:
+                    high = (high + finalise(word ^ low)) % a
+                else:
+                    low = (low + finalise(word ^ high)) % b
+            x = high * b + low
+            if x < n:
+                break
+        images.append(x)
+    return images
+
+
+@cache
+def row_order(n: int, key: int) -> list[int]:
+    """The keyed order of n rows of a block."""
+    return sorted(range(n), key=lambda row: finalise(key + GOLDEN * (row + 1)))
+
+
+@cache
+def row_at(rows: SlowSet, seed: int, lanes: int, lane: int, position: int) -> Place | None:
+    """The row at a lane's position; None: filler."""
+    stored, size = stored_rows(rows), rows.block_rows
+    n = len(stored)
+    blocks, rest = n // size, n % size
+
+    def key(purpose: str, epoch: int, block: int) -> int:
+        return hashed(seed, rows.name, n, size, lanes, purpose, epoch, block)
+
+    epoch, q = divmod(position, -(-n // lanes))
+    rounds, left = blocks // lanes, blocks % lanes
+    u, v = divmod(left * size + rest, lanes)
+    if q < rounds * size:
+        x, i = q // size * lanes + lane, q % size
+    else:
+        t = q - rounds * size
+        if t >= u + (lane < v):
+            return None
+        z = lane * u + min(lane, v) + t
+        x, i = rounds * lanes + z // size, z % size
+    block = blocks if x == blocks else permutation(blocks, key("blocks", epoch, 0))[x]
+    shuffled = row_order(rest if block == blocks else size, key("rows", epoch, block))
+    return epoch, *stored[block * size + shuffled[i]]
+
+
+@dataclass(frozen=True)
+class SlowPhase:
+    """Sets by number with their shares; `until` counts lane rows, None: endless."""
+
+    sources: tuple[int, ...]
+    weights: tuple[int, ...]
+    until: int | None = None
+
+
+@cache
+def pattern(weights: tuple[int, ...], period: int) -> list[int]:
+    """A mixture's table: whole counts by largest remainders, then always the source that is furthest behind."""
+    if len(weights) == 1:
+        return [0]
+    exact = [Fraction(weight * period, sum(weights)) for weight in weights]
+    counts = [int(share) for share in exact]
+    for source in sorted(range(len(weights)), key=lambda s: (counts[s] - exact[s], s))[: period - sum(counts)]:
+        counts[source] += 1
+    table: list[int] = []
+    taken: Counter[int] = Counter()
+    for place in range(1, period + 1):
+        behind = [place * count - period * taken[source] for source, count in enumerate(counts)]
+        table.append(behind.index(max(behind)))
+        taken[table[-1]] += 1
+    return table
+
+
+class SlowStream:
+    """Every lane of a stream, from its first row on.
+
+    Args:
+        sets: by number.
+        phases: in order.
+        seed: of the order.
+        lanes: L.
+        period: of the mixtures.
+    """
+
+    def __init__(
+        self, sets: Sequence[SlowSet], phases: Sequence[SlowPhase], seed: int, lanes: int, period: int = 4096
+    ) -> None:
+        self._sets, self._phases, self._seed, self.lanes, self._period = sets, phases, seed, lanes, period
+        self._read: list[Counter[int]] = [Counter() for _ in range(lanes)]
+        self._column: list[list[tuple[int, Place | None]]] = [[] for _ in range(lanes)]
+
+    def at(self, lane: int, position: int) -> tuple[int, Place | None]:
+        """Source and row at a lane's position; the row is None where it is filler."""
+        column, read = self._column[lane], self._read[lane]
+        while len(column) <= position:
+            now, start = len(column), 0
+            for phase in self._phases:
+                if phase.until is None or now < phase.until:
+                    break
+                start = phase.until
+            table = pattern(phase.weights, self._period)
+            source = phase.sources[table[(now - start + lane) % len(table)]]
+            column.append((source, row_at(self._sets[source], self._seed, self.lanes, lane, read[source])))
+            read[source] += 1
+        return column[position]
+
+    def batch(self, position: int, count: int) -> list[list[int]]:
+        """(source, block, row) of a global batch of `count` lane rows, lane by lane; -1 for filler."""
+        cells = [self.at(lane, position + ahead) for lane in range(self.lanes) for ahead in range(count)]
+        return [[-1, -1, -1] if row is None else [source, *row[1:]] for source, row in cells]
+
+
+def finalise(x: int) -> int:
+    """The 64-bit SplitMix finaliser."""
+    x &= MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def hashed(*parts: int | str) -> int:
+    """A 64-bit word of parts, each behind its length."""
+    raw = [part.to_bytes(8, "little") if isinstance(part, int) else part.encode() for part in parts]
+    joined = b"".join(len(part).to_bytes(8, "little") + part for part in raw)
+    return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest(), "little")
