@@ -8,31 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
+from tests.train.slow_order import SlowSet, row_at
 from train.order import BlockOrder, LogicalBlocks, Piece
 
 Cell = tuple[int, int] | None
 
 
-def slow_epoch(order: BlockOrder, rows: int, block_rows: int, epoch: int) -> list[list[Cell]]:
-    """The epoch dealt by hand: for each lane, (logical block, row) or None for filler, one entry a lane row."""
-    lanes: list[list[Cell]] = [[] for _ in range(order.lanes)]
-    places = [order.block(epoch, x) for x in range(rows // block_rows)]
-    shuffled = {block: [(block, int(row)) for row in order.row_order(epoch, block)] for block in places}
-    while len(places) >= order.lanes:
-        for lane in lanes:
-            lane.extend(shuffled[places.pop(0)])
-    rest = [(rows // block_rows, int(row)) for row in order.row_order(epoch, rows // block_rows)]
-    left = [cell for block in places for cell in shuffled[block]] + (rest if rows % block_rows else [])
-    for number, lane in enumerate(lanes):
-        share = len(left) // order.lanes + (number < len(left) % order.lanes)
-        at = sum(len(left) // order.lanes + (n < len(left) % order.lanes) for n in range(number))
-        lane.extend(left[at : at + share])
-    longest = max(len(lane) for lane in lanes)
-    return [[*lane, *[None] * (longest - len(lane))] for lane in lanes]
+def block_sizes(shards: list[int], block_rows: int) -> list[int]:
+    """Rows of every stored block of shards with so many rows."""
+    return [min(block_rows, rows - start) for rows in shards for start in range(0, rows, block_rows)]
 
 
-def fast_epoch(order: BlockOrder, epoch: int, ranks: int) -> list[list[Cell]]:
-    """The same from the loads of each rank."""
+def dealt(order: BlockOrder, epoch: int, ranks: int) -> list[list[Cell]]:
+    """An epoch from the loads of each rank: by lane and lane row (logical block, row in it), None for filler."""
     lanes: list[list[Cell]] = [[] for _ in range(order.lanes)]
     own = order.lanes // ranks
     for rank in range(ranks):
@@ -56,21 +44,35 @@ def fast_epoch(order: BlockOrder, epoch: int, ranks: int) -> list[list[Cell]]:
 sizes = st.tuples(st.integers(1, 200), st.integers(1, 24), st.integers(1, 12))
 
 
-@settings(max_examples=150, deadline=None)
-@given(sizes, st.integers(0, 3), st.data())
-def test_order_equals_the_slow_one(shape: tuple[int, int, int], epoch: int, data: st.DataObject) -> None:
-    rows, block_rows, lanes = shape
-    order = BlockOrder("set", rows, block_rows, 5, lanes)
-    slow = slow_epoch(order, rows, block_rows, epoch)
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=6).filter(any),
+    st.integers(1, 24),
+    st.integers(1, 12),
+    st.integers(0, 3),
+    st.data(),
+)
+def test_order_equals_the_slow_one(
+    shards: list[int], block_rows: int, lanes: int, epoch: int, data: st.DataObject
+) -> None:
+    """Loads, single rows and their inverse, for shards of any sizes and lanes of any ranks."""
+    slow = SlowSet("set", tuple(shards), block_rows)
+    order = BlockOrder("set", sum(shards), block_rows, 5, lanes)
+    blocks = LogicalBlocks(np.array(block_sizes(shards, block_rows)), block_rows)
     ranks = data.draw(st.sampled_from([n for n in range(1, lanes + 1) if lanes % n == 0]))
-    assert fast_epoch(order, epoch, ranks) == slow
-    assert {len(lane) for lane in slow} == {order.lane_rows}
-    lane, q = data.draw(st.integers(0, lanes - 1)), data.draw(st.integers(0, order.lane_rows - 1))
-    place = order.row(lane, epoch * order.lane_rows + q)
-    assert (place and place[1:]) == slow[lane][q]
-    if place:
-        assert place[0] == epoch
-        assert order.where(place[1], place[2], epoch) == (lane, epoch * order.lane_rows + q)
+    for lane, cells in enumerate(dealt(order, epoch, ranks)):
+        assert len(cells) == order.lane_rows == -(-sum(shards) // lanes)
+        for position, cell in enumerate(cells, epoch * order.lane_rows):
+            expected = row_at(slow, 5, lanes, lane, position)
+            assert order.row(lane, position) == (cell and (epoch, *cell))
+            if expected is None:
+                assert cell is None
+                continue
+            assert cell is not None
+            logical, row = cell
+            block, stored = blocks.stored(logical, np.array([row]))
+            assert (epoch, int(block[0]), int(stored[0])) == expected
+            assert order.where(*blocks.logical(*expected[1:]), epoch) == (lane, position)
 
 
 @settings(max_examples=150, deadline=None)
@@ -79,14 +81,14 @@ def test_exactly_once_and_filler_last(shape: tuple[int, int, int]) -> None:
     rows, block_rows, lanes = shape
     order = BlockOrder("set", rows, block_rows, 1, lanes)
     for epoch in range(2):
-        dealt = fast_epoch(order, epoch, 1)
-        cells = Counter(cell for lane in dealt for cell in lane)
+        lane_cells = dealt(order, epoch, 1)
+        cells = Counter(cell for lane in lane_cells for cell in lane)
         filler = cells.pop(None, 0)
         assert filler == order.lane_rows * lanes - rows < lanes
         assert set(cells.values()) == {1}
         assert set(cells) == {divmod(row, block_rows) for row in range(rows)}
-        assert [lane.index(None) for lane in dealt if None in lane] == [order.lane_rows - 1] * filler
-        assert [None in lane for lane in dealt] == [False] * (lanes - filler) + [True] * filler
+        assert [lane.index(None) for lane in lane_cells if None in lane] == [order.lane_rows - 1] * filler
+        assert [None in lane for lane in lane_cells] == [False] * (lanes - filler) + [True] * filler
 
 
 @pytest.mark.parametrize(("rows", "block_rows", "lanes"), [(1000, 16, 8), (2047, 16, 8), (63, 16, 8), (7, 16, 8)])
@@ -105,11 +107,7 @@ def test_last_round_reads_few_blocks(rows: int, block_rows: int, lanes: int, ran
 @given(st.integers(1, 9), st.lists(st.integers(0, 40), min_size=1, max_size=8))
 def test_logical_blocks_tile_the_stored_ones(block_rows: int, shards: list[int]) -> None:
     """Full blocks first, then the tails in order; every stored row in exactly one logical row, and back."""
-    stored = [
-        n
-        for rows in shards
-        for n in [block_rows] * (rows // block_rows) + [rows % block_rows] * bool(rows % block_rows)
-    ]
+    stored = block_sizes(shards, block_rows)
     blocks = LogicalBlocks(np.array(stored, np.int64), block_rows)
     full = [(b, r) for b, n in enumerate(stored) if n == block_rows for r in range(n)]
     tails = [(b, r) for b, n in enumerate(stored) if n < block_rows for r in range(n)]
