@@ -215,6 +215,11 @@ class Stream:
             raise
         return batches
 
+    def __iter__(self) -> Iterator[list[Batch]]:
+        """Steps without end; an iterator goes on where the stream stands, also after a new position."""
+        while True:
+            yield self.next_step()
+
     def one_pass(self, global_batch: int | None = None) -> Iterator[list[Batch]]:
         """Every row of the first set once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
 

@@ -174,6 +174,15 @@ def test_state_is_small_and_valid_before_and_after_use(shards: ShardSet) -> None
         assert steps(stream, 2) == expected
 
 
+def test_a_state_holds_for_an_iterator_that_exists(shards: ShardSet) -> None:
+    with open_stream(shards, io_threads=1) as stream:
+        batches = iter(stream)
+        expected = [contents(next(batches)) for _ in range(6)]
+        stream.load_state_dict({**stream.state_dict(), "samples": 16})
+        assert [contents(next(batches)) for _ in range(4)] == expected[2:]
+        assert stream.samples == 48
+
+
 @pytest.mark.parametrize(
     ("field", "change"), [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})]
 )
