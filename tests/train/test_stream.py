@@ -183,6 +183,15 @@ def test_a_state_holds_for_an_iterator_that_exists(shards: ShardSet) -> None:
         assert stream.samples == 48
 
 
+def test_the_state_is_small_however_far_the_stream_is(shards: ShardSet) -> None:
+    with open_stream(shards, seed=2**63 - 1) as stream:
+        stream.set_position(10**18)
+        assert len(json.dumps(stream.state_dict())) < 200
+        told = stream.explain(10**18)
+        assert np.array_equal(np.concatenate([batch.origin for batch in stream.next_step()]), told)
+        assert len(np.unique(told, axis=0)) == 8
+
+
 @pytest.mark.parametrize(
     ("field", "change"), [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})]
 )
