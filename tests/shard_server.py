@@ -16,7 +16,8 @@ class ShardServer:
 
     500 · 503 · 416: that status; 200: the whole object in place of the range; short: an object that ends early; cut:
     the connection is closed in the middle; garbage: no HTTP; flip: a wrong bit; stall: half of it, then nothing until
-    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many.
+    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many. `hold(name)` is called before each
+    answer and may wait.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -24,6 +25,7 @@ class ShardServer:
         self.asked: list[str] = []
         self.ranges: list[tuple[int, int]] = []
         self.released = threading.Event()
+        self.hold: Callable[[str], None] = lambda name: None
         pages = {}
         for file in folder.iterdir():
             pages[f"/set/{file.name}"] = pages[f"/moved/{file.name}"] = self._answer(file)
@@ -36,6 +38,7 @@ class ShardServer:
     def _answer(self, file: Path) -> Callable[[BaseHTTPRequestHandler], None]:
         def answer(request: BaseHTTPRequestHandler) -> None:
             self.asked.append(file.name)
+            self.hold(file.name)
             asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
             fault = self.faults.pop(0) if self.faults else ""
             content, status = file.read_bytes(), 200
