@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -44,6 +45,8 @@ class Turn(Generic[B]):
     """real tokens over all ranks"""
     stop: bool
     """whether some rank was asked to stop: then this batch is still trained on, and is the last"""
+    waited: float
+    """seconds that the slowest rank waited for its micro-batches"""
 
 
 def take_turn(source: Source[B], heads: Mapping[str, Counter], world: World, *, stop: bool) -> Turn[B]:
@@ -54,16 +57,20 @@ def take_turn(source: Source[B], heads: Mapping[str, Counter], world: World, *, 
     """
     batches: Sequence[B] = ()
     problem: Exception | None = None
+    began = time.perf_counter()
     try:
         batches = source.next_step()
     except (ClozelineError, OSError) as error:
         problem = error
-    mine = [count_labels(head, batches) for head in heads.values()]
-    totals = world.total([*mine, real_tokens(batches), float(stop), float(problem is not None)])
-    if totals[-1]:
+    waited = [0.0] * world.size
+    waited[world.rank] = time.perf_counter() - began
+    labels = [count_labels(head, batches) for head in heads.values()]
+    flags = [float(stop), float(problem is not None)]
+    totals = world.total([*waited, *flags, real_tokens(batches), *labels])
+    stops, problems, tokens, *counts = totals[world.size :]
+    if problems:
         world.share(problem)
-    counts = dict(zip(heads, totals, strict=False))
-    return Turn(batches=batches, counts=counts, tokens=int(totals[-3]), stop=totals[-2] > 0)
+    return Turn(batches, dict(zip(heads, counts, strict=True)), int(tokens), stops > 0, max(totals[: world.size]))
 
 
 def count_labels(head: Counter, batches: Iterable[MicroBatch]) -> float:

@@ -7,13 +7,14 @@ leaves the previous checkpoint or the new one. A failed save removes what it wro
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from safetensors.torch import save_file
@@ -35,50 +36,13 @@ from train.config import CheckpointConfig
 from train.distributed import World
 from train.engine import Engine
 from train.errors import CheckpointError, SaveError
+from train.state import TrainState, read_state
 
-__all__ = ["Checkpoints", "TrainState", "changed_keys", "load", "read_state"]
+__all__ = ["Checkpoints", "load"]
 
 Report = Callable[..., None]
 _LATEST: Final = "latest"
 _HIDDEN: Final = ".tmp-"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainState:
-    """Where a run stands, and what it was: everything that is neither a parameter nor an optimizer state."""
-
-    step: int
-    """optimizer steps done, skipped ones included"""
-    samples: int
-    """rows consumed: the whole position of the stream"""
-    tokens: int = 0
-    """real tokens seen"""
-    skipped: int = 0
-    """steps whose gradient was not finite"""
-    skipped_in_a_row: int = 0
-    """of these, the last ones without a good step between"""
-    heldout_loss: float | None = None
-    """loss on the first held-out set at this step, where it was measured"""
-    frozen: dict[str, Any] = field(default_factory=dict)
-    """configuration keys that a continuation must share"""
-    dataset: str = ""
-    """digest of the training set's manifest"""
-    shape: dict[str, Any] = field(default_factory=dict)
-    """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
-    versions: dict[str, str] = field(default_factory=dict)
-    """versions of the libraries that computed it"""
-
-    def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
-        """The state after a step; a skipped one counts, and consumes its rows, like any other."""
-        return replace(
-            self,
-            step=self.step + 1,
-            samples=self.samples + rows,
-            tokens=self.tokens + tokens,
-            skipped=self.skipped + skipped,
-            skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
-            heldout_loss=None,
-        )
 
 
 class Checkpoints:
@@ -126,6 +90,18 @@ class Checkpoints:
                 "the checkpoints before it are whole: free space, then start the same command again"
             )
         return False
+
+    def score(self, state: TrainState) -> None:
+        """Note a held-out loss in the checkpoint of its step, if there is one; the evaluation comes after the save."""
+        path = self.directory / f"step-{state.step:08d}"
+        if self.world.rank > 0 or not path.is_dir():
+            return
+        try:
+            index = Index.read(path)
+            replace(index, state={**index.state, "heldout_loss": state.heldout_loss}).write(path)
+            self._prune(path.name)
+        except (OSError, CheckpointError) as error:
+            self._report("score_failed", step=state.step, error=str(error))
 
     def _attempt(self, engine: Engine, state: TrainState, hidden: Path, final: Path) -> str | None:
         """The reason why nothing was committed, the same on every rank, or None."""
@@ -228,7 +204,7 @@ def _best(paths: Iterable[Path]) -> set[str]:
             loss = Index.read(path).state.get("heldout_loss")
         except CheckpointError:
             continue
-        if loss is not None:
+        if loss is not None and math.isfinite(loss):
             losses[path.name] = loss
     return {min(losses, key=lambda name: (losses[name], name))} if losses else set()
 
@@ -335,33 +311,6 @@ def _point(final: Path) -> None:
         os.fsync(file.fileno())
     pointer.replace(final.parent / _LATEST)
     sync_directory(final.parent)
-
-
-def read_state(index: Index) -> TrainState:
-    """The state in an index; unknown keys are an error.
-
-    Raises:
-        CheckpointError: a key is missing or unknown.
-    """
-    known = {item.name for item in fields(TrainState)}
-    if unknown := set(index.state) - known:
-        raise CheckpointError(f"checkpoint state: unknown keys {sorted(unknown)}; written by a newer version?")
-    try:
-        return TrainState(**index.state)
-    except TypeError as error:
-        raise CheckpointError(f"checkpoint state: {error}") from error
-
-
-def changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
-    """Frozen keys that differ between a checkpoint and this start, with both values, but for the allowed ones."""
-    pairs = {**saved.frozen, "data (digest)": saved.dataset}, {**now.frozen, "data (digest)": now.dataset}
-    keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
-    free = [f"{key}." for key in allowed]
-    return [
-        f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"
-        for key in keys
-        if not any(f"{key.removesuffix(' (digest)')}.".startswith(prefix) for prefix in free)
-    ]
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:

@@ -74,13 +74,14 @@ class Index:
     format: int = field(default=FORMAT)
 
     def write(self, directory: Path) -> None:
-        """Write checkpoint.json and force it to the disk."""
-        path = directory / INDEX
-        with path.open("w", encoding="utf-8") as file:
+        """Write checkpoint.json, or replace it as a whole, and force it to the disk."""
+        part = directory / f".{INDEX}.tmp"
+        with part.open("w", encoding="utf-8") as file:
             json.dump(asdict(self), file, separators=(",", ":"))
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
+        part.replace(directory / INDEX)
 
     @staticmethod
     def read(directory: Path) -> Index:

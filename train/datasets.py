@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
@@ -14,6 +13,7 @@ from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url
 from train.collate import Collate
 from train.config import DataConfig, TrainConfig
+from train.distributed import device_of
 from train.online import Corruption, corruption_of
 from train.phases import DataPhase, data_digest, distinct_sets, is_one_set
 from train.stream import Stream
@@ -100,7 +100,7 @@ def open_stream(
     online = None
     if corruption is not None:
         sets = [phases] if isinstance(phases, ShardSet) else distinct_sets(phases)
-        online = Collate.from_manifests([corruption.manifest(shards.manifest) for shards in sets])
+        online = Collate.from_manifests([corruption.manifest(shards.manifest) for shards in sets], data.token_dtype)
     return Stream(
         phases,
         rank=rank,
@@ -113,10 +113,11 @@ def open_stream(
         collate=online,
         io_threads=data.io_threads,
         prefetch_blocks=data.prefetch_blocks,
+        token_dtype=data.token_dtype,
         by_length=data.length_buckets,
         on_corrupt=data.on_corrupt,
         max_corrupt_fraction=data.max_corrupt_fraction,
-        pin=torch.cuda.is_available(),
+        pin=device_of(os.environ).type == "cuda",
     )
 
 
@@ -126,6 +127,8 @@ def _corruption(data: DataConfig, shards: ShardSet) -> Corruption | None:
 
 def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
     given = config.data.heldout
+    if config.evaluate.rows == 0:
+        return {}
     if isinstance(given, dict):
         return given
     if given is not None:

@@ -123,6 +123,7 @@ class Engine:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         device = self.world.device
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
+        moved["input_ids"] = _widened(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))
 
     def train(self, mode: bool) -> None:
@@ -202,6 +203,13 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
         settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
     return settings
+
+
+def _widened(ids: Tensor) -> Tensor:
+    """Ids that travelled as uint16 or int32 as int64; by way of int16, since few kernels know unsigned integers."""
+    if ids.dtype == torch.uint16:
+        return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
+    return ids.to(torch.int64)
 
 
 def _gradient_bytes(engine: Any) -> int:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
 import torch
 
-from train.agreement import count_labels
+from train.agreement import take_turn
 from train.engine import Engine, MicroBatch
+from train.stopping import StopRequest
+from train.stream import Stream
 from train.watchdog import Watchdog
 
-__all__ = ["Evaluation", "HeldoutSet", "evaluate", "unigram_entropy"]
-
-B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
-
-
-class Pass(Protocol[B_co]):
-    """A stream that can be read once from end to end."""
-
-    def one_pass(self, global_batch: int) -> Iterable[Sequence[B_co]]:
-        """This rank's micro-batches of each global batch: equally many on every rank, filled up with empty rows."""
+__all__ = ["Evaluation", "HeldoutSet", "evaluate", "passes", "unigram_entropy"]
 
 
 @dataclass
@@ -29,7 +21,9 @@ class HeldoutSet:
     """A held-out set and what never changes about it."""
 
     name: str
-    stream: Pass[MicroBatch]
+    stream: Stream
+    batches: int
+    """global batches of an evaluation"""
     vocab_size: int
     entropy: float | None = field(default=None)
     """entropy of its labels in nats, once it has been read"""
@@ -49,38 +43,68 @@ class Evaluation:
     """entropy of the empirical distribution of these very labels, in nats: the best loss without any context"""
 
 
-def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog) -> Evaluation:
-    """Read the whole set once, dropout off; the same figure at any world size with the same batches.
+@dataclass(frozen=True)
+class _Source:
+    """A pass as a source of turns."""
 
-    Sums and counts are kept in float64 and reduced once, so that each label weighs the same.
+    steps: Iterator[Sequence[MicroBatch]]
+
+    def next_step(self) -> Sequence[MicroBatch]:
+        return next(self.steps)
+
+
+def passes(rows: int, global_batch: int, most: int | None) -> int:
+    """Global batches of an evaluation of a set, at most `most` rows rounded up to whole ones; 45 rows in 8s are 6."""
+    return -(-(rows if most is None else min(rows, most)) // global_batch)
+
+
+def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
+    """Read the set once, dropout off; the same figure at any world size with the same batches.
+
+    Sums and counts are kept in float64, so that each label weighs the same.
+
+    Returns:
+        The results, or None where some rank was asked to stop: then all ranks have stopped at the same batch.
+
+    Raises:
+        ClozelineError: reading failed on some rank; raised on all of them.
     """
-    heads: Mapping[str, float] = engine.config.model.heads
-    sums = dict.fromkeys(heads, 0.0)
-    counts = dict.fromkeys(heads, 0.0)
-    histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
     engine.train(False)
-    with torch.no_grad():
-        for batches in heldout.stream.one_pass(engine.config.data.global_batch):
-            for batch in batches:
-                losses = engine.losses(batch.tensors)
-                for head in heads:
-                    sums[head] += float(losses[head].total)
-                    counts[head] += count_labels(engine.heads[head], [batch])
-                if histogram.numel() and (labels := batch.tensors.get("label_ids")) is not None:
-                    histogram += torch.bincount(labels, minlength=heldout.vocab_size)
-            watchdog.beat()
-    engine.train(True)
-    totals = engine.world.total([*sums.values(), *counts.values(), *histogram.tolist()])
+    source = _Source(heldout.stream.one_pass(engine.config.data.global_batch))
+    try:
+        with torch.no_grad():
+            return _evaluated(engine, heldout, source, watchdog, stop)
+    finally:
+        engine.train(True)
+
+
+def _evaluated(
+    engine: Engine, heldout: HeldoutSet, source: _Source, watchdog: Watchdog, stop: StopRequest
+) -> Evaluation | None:
+    heads: Mapping[str, float] = engine.config.model.heads
+    sums, counts = dict.fromkeys(heads, 0.0), dict.fromkeys(heads, 0.0)
+    histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
+    for _ in range(heldout.batches):
+        turn = take_turn(source, engine.heads, engine.world, stop=stop.wanted())
+        if turn.stop:
+            return None
+        for batch in turn.batches:
+            losses = engine.losses(batch.tensors)
+            for head in heads:
+                sums[head] += float(losses[head].total)
+            if histogram.numel() and (labels := batch.tensors.get("label_ids")) is not None:
+                histogram += torch.bincount(labels, minlength=heldout.vocab_size)
+        for head in heads:
+            counts[head] += turn.counts[head]
+        watchdog.beat()
+    totals = engine.world.total([*sums.values(), *histogram.tolist()])
     if heldout.entropy is None:
-        heldout.entropy = unigram_entropy(totals[2 * len(heads) :])
-    means = {
-        head: totals[index] / totals[len(heads) + index] if totals[len(heads) + index] else 0.0
-        for index, head in enumerate(heads)
-    }
+        heldout.entropy = unigram_entropy(totals[len(heads) :])
+    means = {head: total / counts[head] if counts[head] else 0.0 for head, total in zip(heads, totals, strict=False)}
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         losses=means,
-        labels=int(sum(totals[len(heads) : 2 * len(heads)])),
+        labels=int(sum(counts.values())),
         unigram_entropy=heldout.entropy,
     )
 

@@ -1,19 +1,21 @@
-"""The training loop: batch, step, evaluate, log, save, stop."""
+"""The training loop: batch, step, log, save, evaluate, stop."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from train.agreement import Source, take_turn
-from train.checkpoint import Checkpoints, TrainState
+from train.checkpoint import Checkpoints
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, MicroBatch
 from train.errors import DivergedError
 from train.evaluate import HeldoutSet, evaluate
 from train.record import Recorder
+from train.state import TrainState
 from train.stopping import StopRequest
 from train.watchdog import Watchdog
 
@@ -34,42 +36,74 @@ class Run:
     watchdog: Watchdog
     stop: StopRequest
 
+    @cached_property
+    def schedule(self) -> Callable[[int], float]:
+        """Step, from 1, to the share of the learning rate."""
+        schedule: Callable[[int], float] = self.config.schedule.build(self.config.schedule.options.steps)
+        return schedule
+
+    def owes_evaluation(self, state: TrainState) -> bool:
+        """Whether the held-out sets are due at this step and have not been read; a start makes up for a stop."""
+        due = state.step == self.config.steps or _due(state.step, self.config.evaluate.every)
+        return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
+
+    def done(self, state: TrainState) -> bool:
+        """Whether nothing is left to do."""
+        return state.step >= self.config.steps and not self.owes_evaluation(state)
+
 
 def train(run: Run, state: TrainState) -> TrainState:
-    """Train from `state` to `steps`, or until somebody asks to stop; the state returned has been saved."""
-    config, engine, recorder = run.config, run.engine, run.recorder
-    schedule = config.schedule.build(config.schedule.options.steps)
-    stopped = False
-    while state.step < config.steps and not stopped:
-        began = time.perf_counter()
-        turn = take_turn(run.stream, engine.heads, run.world, stop=run.stop.wanted())
-        fetched = time.perf_counter()
-        step, stopped = state.step + 1, turn.stop
-        rate = config.optimizer.options.learning_rate * schedule(step)
-        result = engine.step(turn.batches, turn.counts, step, rate)
-        seconds = (fetched - began, time.perf_counter() - fetched)
-        run.watchdog.beat()
-        rows = len(turn.batches) * config.data.micro_batch * run.world.size
-        state = state.advanced(rows=rows, tokens=turn.tokens, skipped=result.skipped)
-        last = stopped or step == config.steps
-        record = recorder.measure(state, turn, result, rate, seconds, log=last or _due(step, config.log.every))
-        if record is not None and (stats := getattr(run.stream, "stats", None)):
-            record["stream"] = {**stats(), "waited_share": seconds[0] / max(sum(seconds), 1e-9)}
-        if _due(step, config.evaluate.every) or (step == config.steps and not stopped):
-            found = {heldout.name: evaluate(engine, heldout, run.watchdog) for heldout in run.heldout}
-            state = replace(state, heldout_loss=next((result.loss for result in found.values()), None))
-            record = recorder.add_heldout(record, state, found)
-        recorder.write(record)
-        if last or _due(step, config.checkpoint.every):
-            while not run.checkpoints.save(engine, state) and last:
+    """Train from `state` until all is done, or somebody asks to stop; the state returned has been saved.
+
+    A step that is both saved and evaluated is saved first, so that nothing is lost if the evaluation fails.
+    """
+    saved, stopped = state.step, False
+    while not stopped and not run.done(state):
+        state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
+        last = stopped or state.step == run.config.steps
+        if saved < state.step and (last or _due(state.step, run.config.checkpoint.every)):
+            while not (done := run.checkpoints.save(run.engine, state)) and last:
                 run.watchdog.beat()  # the end must be saved: it works, or `max_failures` in a row end the run
+            saved = state.step if done else saved
             run.watchdog.beat()
-        if state.skipped_in_a_row >= config.max_consecutive_skips:
+        if state.skipped_in_a_row >= run.config.max_consecutive_skips:
             raise DivergedError(
-                f"step {step}: {state.skipped_in_a_row} gradients in a row were not finite (max_consecutive_skips): "
-                "lower optimizer.learning_rate or lengthen schedule.warmup; events.jsonl names the rows of each step"
+                f"step {state.step}: {state.skipped_in_a_row} gradients in a row were not finite "
+                "(max_consecutive_skips): lower optimizer.learning_rate or lengthen schedule.warmup; events.jsonl "
+                "names the rows of each step"
             )
     return state
+
+
+def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
+    """The state after one optimizer step, and whether it is the last because somebody asked to stop."""
+    config, engine = run.config, run.engine
+    began = time.perf_counter()
+    turn = take_turn(run.stream, engine.heads, run.world, stop=run.stop.wanted())
+    step = state.step + 1
+    rate = config.optimizer.options.learning_rate * run.schedule(step)
+    result = engine.step(turn.batches, turn.counts, step, rate)
+    seconds = time.perf_counter() - began
+    run.watchdog.beat()
+    rows = len(turn.batches) * config.data.micro_batch * run.world.size
+    state = state.advanced(rows=rows, tokens=turn.tokens, skipped=result.skipped)
+    log = turn.stop or step == config.steps or _due(step, config.log.every)
+    run.recorder.step(state, turn, result, rate, seconds, log=log)
+    return state, turn.stop
+
+
+def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
+    """The state with its held-out loss, and whether somebody asked to stop before it was known."""
+    found = {}
+    for heldout in run.heldout:
+        evaluation = evaluate(run.engine, heldout, run.watchdog, run.stop)
+        if evaluation is None:
+            return state, True
+        found[heldout.name] = evaluation
+    state = replace(state, heldout_loss=next(iter(found.values())).loss)
+    run.checkpoints.score(state)
+    run.recorder.heldout(state, found)
+    return state, False
 
 
 def _due(step: int, every: int | None) -> bool:

@@ -39,6 +39,7 @@ class Journal:
         self._writes = rank == 0
         self._board: Any = None
         self._warned = False
+        self._last: int | None = None
         self._status: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
 
     def begin(self, step: int) -> None:
@@ -50,6 +51,7 @@ class Journal:
         part = path.with_suffix(".tmp")
         part.write_text("".join(f"{json.dumps(line)}\n" for line in kept), encoding="utf-8")
         part.replace(path)
+        self._last = kept[-1]["step"] if kept else None
         if self.config.tensorboard:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -59,13 +61,20 @@ class Journal:
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the object of a step; a number that is not finite becomes null."""
+        if self._writes:
+            self._append("metrics.jsonl", _finite(record))
+            self._last = record["step"]
+            self._draw(record["step"], record)
+
+    def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        """Add fields to the object of a step, the last that was written; where it has none, `record` becomes it."""
         if not self._writes:
             return
-        finite = _finite(record)
-        self._append("metrics.jsonl", finite)
-        if self._board is not None:
-            for tag, value in numbers(finite).items():
-                self._board.add_scalar(tag, value, record["step"])
+        if record["step"] != self._last:
+            self.step({**record, **fields})
+            return
+        self._append("metrics.jsonl", _finite(fields), to_last=True)
+        self._draw(record["step"], fields)
 
     def event(self, event: str, **fields: Any) -> None:
         """Write something that happened once: start, resume, save, skip, stop and the like."""
@@ -96,12 +105,22 @@ class Journal:
             self._board.close()
             self._board = None
 
-    def _append(self, name: str, record: Mapping[str, Any]) -> None:
+    def _append(self, name: str, record: Mapping[str, Any], *, to_last: bool = False) -> None:
+        """Append an object, or its fields to the last object of the file."""
+        text = json.dumps(record) + "\n"
         try:
-            with (self.directory / name).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            with (self.directory / name).open("r+b" if to_last else "ab") as file:
+                if to_last:
+                    file.seek(-len("}\n"), os.SEEK_END)
+                    text = f", {text[1:]}"
+                file.write(text.encode())
         except OSError as error:
             self._warn(error)
+
+    def _draw(self, step: int, record: Mapping[str, Any]) -> None:
+        if self._board is not None:
+            for tag, value in numbers(_finite(record)).items():
+                self._board.add_scalar(tag, value, step)
 
     def _warn(self, error: OSError) -> None:
         if not self._warned:

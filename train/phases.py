@@ -12,7 +12,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from train.mixture import PhasePlan
 
-__all__ = ["DataPhase", "as_phases", "data_digest", "distinct_sets", "is_one_set", "phase_plans"]
+__all__ = ["DataPhase", "as_phases", "data_digest", "distinct_sets", "is_one_set", "phase_plans", "set_labels"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,15 @@ def distinct_sets(phases: Sequence[DataPhase]) -> list[ShardSet]:
         for shards in phase.sets:
             found.setdefault(_key(shards), shards)
     return list(found.values())
+
+
+def set_labels(sets: Sequence[ShardSet]) -> list[str]:
+    """What to call sets side by side: their names, with the digest where several have the same name."""
+    names = [shards.manifest.name for shards in sets]
+    return [
+        name if names.count(name) == 1 else f"{name} ({shards.digest[:8]})"
+        for name, shards in zip(names, sets, strict=True)
+    ]
 
 
 def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:

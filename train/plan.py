@@ -11,10 +11,15 @@ import numpy as np
 import torch
 
 from model.build import Model
-from pipeline.shards import ShardSet
+from pipeline.errors import ConfigurationError
+from pipeline.example import Rows
+from pipeline.shards import CorruptBlock, ShardSet
 from train.config import TrainConfig
 from train.datasets import Datasets
+from train.evaluate import passes
+from train.mixture import Mixture
 from train.online import Corruption
+from train.phases import set_labels
 
 __all__ = ["MemoryEstimate", "Plan", "Stretch", "estimate_memory", "make_plan", "operations_per_second"]
 
@@ -43,6 +48,8 @@ class Stretch:
     rows_per_step: int
     tokens_per_row: float
     flops_per_row: float
+    shares: dict[str, float]
+    """set → its share of the rows, as the mixture really draws them"""
 
     @property
     def rows(self) -> int:
@@ -61,6 +68,12 @@ class Plan:
     micro_batch: int
     world_size: int
     stretches: tuple[Stretch, ...]
+    evaluations: int
+    """passes over the held-out sets"""
+    heldout_rows: int
+    """rows of such a pass"""
+    heldout_flops: float
+    """operations of such a pass"""
     memory: MemoryEstimate
 
     def lines(self, operations: float) -> list[str]:
@@ -68,6 +81,7 @@ class Plan:
         read, steps = (sum(getattr(stretch, name) for stretch in self.stretches) for name in ("rows", "steps"))
         tokens = sum(stretch.rows * stretch.tokens_per_row for stretch in self.stretches)
         flops = sum(stretch.rows * stretch.flops_per_row for stretch in self.stretches)
+        flops += self.evaluations * self.heldout_flops
         seconds = flops / (operations * self.world_size)
         memory = self.memory
         return [
@@ -76,6 +90,7 @@ class Plan:
             *(self._batch(stretch) for stretch in self.stretches),
             f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
             f"{read / self.rows:.2f} epochs",
+            *self._heldout(),
             f"arithmetic {flops:.3g} operations, at least {seconds:,.0f} s on {self.world_size} ranks of this machine",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
             f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}; activations come on top",
@@ -84,10 +99,15 @@ class Plan:
     def _batch(self, stretch: Stretch) -> str:
         count = stretch.rows_per_step // self.world_size // self.micro_batch
         when = f", for {stretch.steps:,} steps" if len(self.stretches) > 1 else ""
+        shares = " + ".join(f"{share:.4g} {name}" for name, share in stretch.shares.items())
         return (
             f"batch      {stretch.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
-            f"{self.micro_batch} rows{when}"
+            f"{self.micro_batch} rows{when}{f': {shares}' if len(stretch.shares) > 1 else ''}"
         )
+
+    def _heldout(self) -> Iterator[str]:
+        if self.heldout_rows:
+            yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
 
 
 def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> Plan:
@@ -95,8 +115,12 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
 
     Raises:
         CorruptBlock: a first block is not what its index says.
+        ConfigurationError: every block of a set is in quarantine.
     """
     parameters = model.num_parameters()
+    every, batch = config.evaluate.every, config.data.global_batch
+    rows = [batch * passes(len(shards), batch, config.evaluate.rows) for shards in datasets.heldout.values()]
+    flops = [_of_a_row(shards, config, model, datasets.corruption)[1] for shards in datasets.heldout.values()]
     return Plan(
         parameters=parameters,
         horizon=config.schedule.options.steps or config.steps,
@@ -104,6 +128,9 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
         micro_batch=config.data.micro_batch,
         world_size=world_size,
         stretches=tuple(_stretches(config, model, datasets)),
+        evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
+        heldout_rows=sum(rows),
+        heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
         memory=estimate_memory(config, parameters, world_size),
     )
 
@@ -114,20 +141,38 @@ def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterato
         batch = phase.global_batch or config.data.global_batch
         steps = left if phase.until_samples is None else min(left, (phase.until_samples - position) // batch)
         if steps:
-            figures = np.array([_of_a_row(shards, model, datasets.corruption) for shards in phase.sets])
-            tokens, flops = np.average(figures, axis=0, weights=phase.weights or None).tolist()
-            yield Stretch(steps, batch, tokens, flops)
+            figures = np.array([_of_a_row(shards, config, model, datasets.corruption) for shards in phase.sets])
+            mixture = Mixture(phase.weights or (1.0,) * len(phase.sets))
+            tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+            shares = (mixture.counts / mixture.period).tolist()
+            yield Stretch(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))
         left, position = left - steps, position + steps * batch
 
 
-def _of_a_row(shards: ShardSet, model: Model, corruption: Corruption | None) -> tuple[float, float]:
+def _of_a_row(
+    shards: ShardSet, config: TrainConfig, model: Model, corruption: Corruption | None
+) -> tuple[float, float]:
     """(tokens, operations) of a row, means over a set's first block."""
-    rows = shards.read_block(0)
+    rows = _first_block(shards, masked=config.data.on_corrupt == "mask")
     if corruption is not None:
         rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
     return tokens + target, model.flops(max(1, round(tokens)), round(target), labels)
+
+
+def _first_block(shards: ShardSet, *, masked: bool) -> Rows:
+    """The first block that training would read: not one in quarantine, nor a corrupt one where those are masked."""
+    problem: CorruptBlock | None = None
+    for block in range(len(shards.index)):
+        try:
+            if block not in shards.quarantined:
+                return shards.read_block(block)
+        except CorruptBlock as error:
+            if not masked:
+                raise
+            problem = problem or error
+    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, there is nothing to read")
 
 
 def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> MemoryEstimate:

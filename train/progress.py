@@ -21,7 +21,7 @@ class Display:
     def __init__(self, steps: int, rank: int, console: Console | None = None) -> None:
         self.console = console or Console(quiet=rank > 0, highlight=False, markup=False, soft_wrap=True)
         self._steps = steps
-        self._every = max(1, steps // _LINES)
+        self._every = max(1, -(-steps // _LINES))
         self._bar: Progress | None = None
         if self.console.is_terminal and rank == 0:
             self._bar = Progress(
@@ -52,13 +52,14 @@ class Display:
     def step(self, record: Mapping[str, Any]) -> None:
         """Show a step's record."""
         step = record["step"]
-        if "loss" not in record:
-            pass  # a step between two log steps that only has held-out results
-        elif self._bar is not None:
+        if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record))
-        elif step % self._every == 0 or step == 1 or "heldout" in record:
+        elif step % self._every == 0 or step in (1, self._steps):
             self.say(f"step {step}/{self._steps}  {summary(record)}")
-        for name, found in record.get("heldout", {}).items():
+
+    def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
+        """Show the results on the held-out sets."""
+        for name, found in heldout.items():
             self.say(
                 f"  {heldout_title(name)} at step {step}: loss {found['loss']:.4f}, "
                 f"unigram entropy {found['unigram_entropy']:.4f} nats over {found['labels']} labels"

@@ -3,67 +3,116 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from train import partitions
 from train.agreement import Turn
-from train.checkpoint import TrainState
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
 from train.metrics import Journal, resident_bytes
 from train.progress import Display
+from train.state import TrainState
+from train.supply import Supply
 
 __all__ = ["Recorder", "announcer", "memory_by_rank"]
 
 _ROWS_NAMED: Final = 64
 """Rows of a skipped step that its event names, at most, on each rank."""
+_SAID: Final = {
+    "save_failed": "step {step}: no checkpoint: {error}; training goes on",
+    "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training goes on",
+    "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
+    "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
+    "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
+    "data.io_threads or data.prefetch_blocks, or bring the shards nearer",
+    "masked": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
+    "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
+}
+"""Events that a person should know of, and how they read."""
 
 
 class Recorder:
     """Turns a step into a record on all ranks; rank 0's journal and display show it."""
 
-    def __init__(self, engine: Engine, journal: Journal, display: Display) -> None:
-        self.journal = journal
-        self.display = display
-        self._engine = engine
+    def __init__(self, engine: Engine, supply: Supply, journal: Journal, display: Display) -> None:
+        self._engine, self._supply = engine, supply
+        self._journal, self._display = journal, display
         self._measured = False
+        self._masked = 0.0
 
-    def measure(
+    def step(
         self,
         state: TrainState,
         turn: Turn[MicroBatch],
         result: StepResult,
         learning_rate: float,
-        seconds: tuple[float, float],
+        seconds: float,
         *,
         log: bool,
-    ) -> dict[str, Any] | None:
-        """The record of a step, or None where none is wanted: summing losses over ranks costs a collective.
+    ) -> None:
+        """Write down a step.
 
         Args:
             state: after the step.
             turn: the global batch.
             result: what the engine did with it.
             learning_rate: the step's rate.
-            seconds: spent on waiting for data and on computing.
-            log: whether a record is wanted.
+            seconds: that the step took.
+            log: whether a record is wanted: summing losses and counters over ranks costs a collective.
+
+        Raises:
+            IntegrityError: too many blocks of a set are masked.
         """
+        self._supply.note(state.step, turn.waited, seconds)
         if result.skipped:
             self._skipped(state, turn)
         if not self._measured:
             self._measured = True
-            self.journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
+            self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
         if not log:
-            return None
-        config = self._engine.config
-        totals = self._engine.world.total([float(total) for total in result.sums.values()])
-        counts = turn.counts
-        losses = {
-            head: total / counts[head] if counts[head] else 0.0 for head, total in zip(result.sums, totals, strict=True)
+            return
+        counters = self._supply.counters()
+        totals = self._engine.world.total([*map(float, result.sums.values()), *counters.values()])
+        record = self._record(state, turn, result, totals, seconds)
+        # a sum has the type of what was added up: blocks stay whole numbers
+        stream = {
+            name: type(own)(all_)
+            for (name, own), all_ in zip(counters.items(), totals[len(result.sums) :], strict=True)
         }
-        waited, computed = seconds
+        self._write(
+            {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": turn.waited / seconds}}
+        )
+        if stream["masked_blocks"] > self._masked:
+            self._masked = stream["masked_blocks"]
+            self._supply.name_masked(state.step)
+
+    def heldout(self, state: TrainState, found: Mapping[str, Evaluation]) -> None:
+        """Add the results on the held-out sets to the record of their step.
+
+        Raises:
+            IntegrityError: too many blocks of a set are masked.
+        """
+        heldout = {name: asdict(evaluation) for name, evaluation in found.items()}
+        self._journal.extend({"step": state.step, "samples": state.samples}, {"heldout": heldout})
+        self._display.heldout(state.step, heldout)
+        self._journal.status("running", heldout=heldout)
+        self._supply.name_masked(state.step)
+
+    def _record(
+        self,
+        state: TrainState,
+        turn: Turn[MicroBatch],
+        result: StepResult,
+        totals: Sequence[float],
+        seconds: float,
+    ) -> dict[str, Any]:
+        config, counts = self._engine.config, turn.counts
+        losses = {
+            head: total / counts[head] if counts[head] else 0.0
+            for head, total in zip(result.sums, totals, strict=False)
+        }
         return {
             "step": state.step,
             "samples": state.samples,
@@ -71,37 +120,21 @@ class Recorder:
             "time": time.time(),
             "loss": sum(weight * losses[head] for head, weight in config.model.heads.items()),
             "losses": losses,
-            "learning_rate": learning_rate,
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
             "tokens": state.tokens,
             "labels": {head: int(count) for head, count in counts.items()},
-            "tokens_per_s": turn.tokens / (waited + computed),
-            "samples_per_s": len(turn.batches)
-            * config.data.micro_batch
-            * self._engine.world.size
-            / (waited + computed),
-            "step_ms": {"data": waited * 1e3, "compute": computed * 1e3},
+            "tokens_per_s": turn.tokens / seconds,
+            "samples_per_s": len(turn.batches) * config.data.micro_batch * self._engine.world.size / seconds,
+            "step_ms": {"data": turn.waited * 1e3, "compute": (seconds - turn.waited) * 1e3},
             "memory_bytes": resident_bytes(),
         }
 
-    def add_heldout(
-        self, record: dict[str, Any] | None, state: TrainState, found: Mapping[str, Evaluation]
-    ) -> dict[str, Any] | None:
-        """The record with the results on the held-out sets; a step without a record gets a short one."""
-        if not found:
-            return record
-        heldout = {name: asdict(evaluation) for name, evaluation in found.items()}
-        return {**(record or {"step": state.step, "samples": state.samples}), "heldout": heldout}
-
-    def write(self, record: Mapping[str, Any] | None) -> None:
-        """Write and show a record."""
-        if record is None:
-            return
-        self.journal.step(record)
-        self.display.step(record)
-        figures = {key: record[key] for key in ("step", "samples", "loss", "heldout") if key in record}
-        self.journal.status("running", steps=self._engine.config.steps, **figures)
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._journal.step(record)
+        self._display.step(record)
+        figures = {key: record[key] for key in ("step", "samples", "loss")}
+        self._journal.status("running", steps=self._engine.config.steps, **figures)
 
     def _skipped(self, state: TrainState, turn: Turn[MicroBatch]) -> None:
         """Name the rows of a step whose gradient was not finite, over all ranks."""
@@ -111,8 +144,8 @@ class Recorder:
             if origin is not None:
                 mine += origin.tolist()
         rows = [row for found in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in found]
-        self.journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
-        self.display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
+        self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
+        self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
 
 
 def announcer(journal: Journal, display: Display) -> Callable[..., None]:
@@ -122,10 +155,8 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
         journal.event(event, **fields)
         if event == "save":
             journal.status("running", checkpoint=fields["checkpoint"])
-        elif event == "save_failed":
-            display.say(f"step {fields['step']}: no checkpoint: {fields['error']}; training goes on")
-        elif event == "checkpoint_refused":
-            display.say(f"checkpoint {fields['checkpoint']} is passed over: {fields['reason']}")
+        elif event in _SAID:
+            display.say(_SAID[event].format_map(fields))
 
     return announce
 

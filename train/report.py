@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pipeline.config import to_plain
 from pipeline.report import page, table
-from train.checkpoint import TrainState
 from train.config import TrainConfig, flatten
 from train.metrics import read_lines
 from train.progress import heldout_title
+from train.state import TrainState
 
 __all__ = ["closing_lines", "curve", "write_report"]
 
@@ -36,22 +36,23 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
 
 
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
-    """What a person wants to read at the end."""
-    records = [record for record in read_lines(output / "metrics.jsonl") if record.get("loss") is not None]
-    ending = "done" if state.step >= steps else f"stopped ({reason})"
+    """What a person wants to read at the end; `reason` of a stop, None where all is done."""
+    everything = read_lines(output / "metrics.jsonl")
+    records = [record for record in everything if record.get("loss") is not None]
+    ending = "done" if reason is None else f"stopped ({reason})"
     lines = [f"{ending}: step {state.step} of {steps}, {state.samples:,} rows, {state.tokens:,} tokens"]
     if records:
         first, final = records[0], records[-1]
         lines.append(f"loss {first['loss']:.4f} at step {first['step']}, {final['loss']:.4f} at step {final['step']}")
     if state.skipped:
         lines.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
-    for name, found in _last_heldout(records).items():
+    for name, found in _last_heldout(everything).items():
         verdict = "below" if found["loss"] < found["unigram_entropy"] else "not below"
         lines.append(
             f"{heldout_title(name)}: loss {found['loss']:.4f}, {verdict} the unigram entropy "
             f"{found['unigram_entropy']:.4f} of the same labels"
         )
-    if state.step < steps:
+    if reason is not None:
         lines.append("the state is saved: start the same command again to go on")
     return lines
 

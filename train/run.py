@@ -14,13 +14,13 @@ from model.build import Model, build_model
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import Manifest
-from train.checkpoint import Checkpoints, TrainState, changed_keys, load, read_state
+from train.checkpoint import Checkpoints, load
 from train.config import TrainConfig, check_world, frozen
 from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
-from train.evaluate import HeldoutSet
+from train.evaluate import HeldoutSet, passes
 from train.loop import Run, train
 from train.metrics import Journal
 from train.phases import distinct_sets
@@ -29,7 +29,9 @@ from train.progress import Display
 from train.record import Recorder, announcer, memory_by_rank
 from train.report import closing_lines, write_report
 from train.run_directory import claim, save_config
+from train.state import TrainState, changed_keys, read_state
 from train.stopping import StopRequest
+from train.supply import Supply
 from train.watchdog import Watchdog
 
 __all__ = ["dry_run", "run"]
@@ -116,39 +118,41 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
     if config.steps > (horizon := config.schedule.options.steps):
         display.say(f"the schedule ended at step {horizon}: up to step {config.steps} the rate keeps its last value")
-    for shards in distinct_sets(datasets.phases):
-        if blocks := len(shards.quarantined):
-            journal.event("quarantine", shards=str(shards.path), blocks=blocks, sha256=shards.quarantine.sha256)
-            display.say(f"{shards.path}: {blocks} blocks in quarantine come as filler rows")
+    for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
+        if (quarantine := shards.quarantine).sha256:
+            blocks = len(shards.quarantined)
+            announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
     stream = parts.enter_context(open_stream(config.data, datasets.phases, datasets.corruption, world.rank, world.size))
     stream.set_position(state.samples)
     heldout = [
         HeldoutSet(
             name,
             parts.enter_context(open_stream(config.data, shards, datasets.corruption, world.rank, world.size)),
+            passes(len(shards), config.data.global_batch, config.evaluate.rows),
             shards.manifest.tokenizer.vocab_size,
         )
         for name, shards in datasets.heldout.items()
     ]
+    supply = Supply([stream, *(held.stream for held in heldout)], world, config.data.max_corrupt_fraction, announce)
+    journal.event("data", step=state.step, phases=supply.phases())
     watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
-    recorder = Recorder(engine, journal, display)
-    state = train(Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop), state)
-    return _finish(config, engine, journal, display, state, stop)
+    recorder = Recorder(engine, supply, journal, display)
+    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
+    return _finish(job, journal, display, train(job, state))
 
 
-def _finish(
-    config: TrainConfig, engine: Engine, journal: Journal, display: Display, state: TrainState, stop: StopRequest
-) -> int:
+def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> int:
     """Say how the run ended; returns its exit code."""
-    memory = memory_by_rank(engine)
-    done = state.step >= config.steps
+    config, done = job.config, job.done(state)
     code = 0 if done else STOPPED
+    reason = None if done else job.stop.reason or "asked on another rank"
+    memory = memory_by_rank(job.engine)
     journal.event("memory", step=state.step, ranks=memory)
-    journal.event("done" if done else "stop", step=state.step, reason=stop.reason, exit_code=code)
+    journal.event("done" if done else "stop", step=state.step, reason=reason, exit_code=code)
     journal.status("done" if done else "stopped", step=state.step, exit_code=code)
-    if engine.world.rank == 0:
+    if job.world.rank == 0:
         report = write_report(config, memory)
-        for line in closing_lines(config.output, state, config.steps, stop.reason):
+        for line in closing_lines(config.output, state, config.steps, reason):
             display.say(line)
         display.say(f"report {report}")
     return code

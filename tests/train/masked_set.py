@@ -65,6 +65,6 @@ def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, **opt
 
 def write_config(path: Path, shards: Path, output: Path, **changes: Any) -> Path:
     """A configuration file of a small encoder; `changes` are dotted keys with `__` for the dot."""
-    plain = plain_config(data__shards=str(shards), output=str(output), **changes)
+    plain = plain_config(**{"data__shards": str(shards), "output": str(output), **changes})
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     return path

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from pipeline.config import validate
 from train.agreement import take_turn
-from train.checkpoint import Checkpoints, TrainState, load
+from train.checkpoint import Checkpoints, load
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, StepResult
+from train.state import TrainState
 
 VOCABULARY = 301
 LENGTH = 11

@@ -11,11 +11,11 @@ from synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 from tests.distributed import RankPool
 from train import checkpoint, partitions
-from train.checkpoint import TrainState, changed_keys
 from train.checkpoint_format import Index, Reader
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine
+from train.state import TrainState, changed_keys
 
 Losses = list[tuple[str, str]]
 

@@ -87,7 +87,7 @@ def test_display_draws_on_terminals_only(terminal: bool) -> None:
     with Display(40, 0, console) as display:
         for step in range(1, 41):
             display.step(record(step))
-        display.step({"step": 40, "heldout": {"heldout": {"loss": 1.0, "unigram_entropy": 3.0, "labels": 7}}})
+        display.heldout(40, {"heldout": {"loss": 1.0, "unigram_entropy": 3.0, "labels": 7}})
     text = console.export_text()
     console.file.close()
     assert "held-out at step 40: loss 1.0000, unigram entropy 3.0000 nats over 7 labels" in text

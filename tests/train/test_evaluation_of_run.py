@@ -1,0 +1,204 @@
+"""Held-out evaluation in whole runs: which rows, when, and what an interruption in its middle costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from masked_set import masked_rows, write_config, write_masked_sets
+
+from pipeline.config import load_config
+from pipeline.errors import ClozelineError, IntegrityError
+from pipeline.shards import open_shards
+from tests.distributed import RankPool
+from train import loop
+from train.checkpoint_format import Index
+from train.config import TrainConfig
+from train.distributed import World
+from train.evaluate import passes
+from train.metrics import read_lines
+from train.order import BlockOrder, LogicalBlocks
+from train.run import dry_run, run
+from train.stopping import StopRequest
+
+STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+def start(world: World, config: Path, overrides: list[str], stop_at: int = 0, fail: bool = False) -> tuple[int, str]:
+    """A run; (exit code, error). The last rank is asked to stop at its n-th look, or the first evaluation fails."""
+    asked = 0
+    real_wanted, real_evaluate = StopRequest.wanted, loop.evaluate
+
+    def wanted(self: StopRequest) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == stop_at and world.rank == world.size - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real_wanted(self)
+
+    def broken(*_: Any) -> None:
+        raise IntegrityError("injected")
+
+    StopRequest.wanted = wanted  # type: ignore[method-assign]
+    if fail:
+        loop.evaluate = broken  # type: ignore[assignment]
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+    finally:
+        StopRequest.wanted, loop.evaluate = real_wanted, real_evaluate  # type: ignore[method-assign]
+
+
+def logged(output: Path) -> list[tuple[Any, ...]]:
+    """Every bit of a run's losses, one line a step."""
+    return [
+        (record["step"], record["loss"].hex(), json.dumps(record.get("heldout")))
+        for record in read_lines(output / "metrics.jsonl")
+    ]
+
+
+@pytest.fixture(scope="module")
+def straight(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tuple[Any, ...]]:
+    folder = tmp_path_factory.mktemp("straight")
+    config = write_config(folder / "a.yaml", shards, folder / "run", evaluate__every=EVERY)
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2
+    found = logged(folder / "run")
+    assert [step for step, _, heldout in found if heldout != "null"] == [EVERY, STEPS]
+    return found
+
+
+@pytest.mark.parametrize("every", [None, 4])
+@pytest.mark.parametrize("look", [EVERY + 1, EVERY + 3, EVERY + PASSES])
+def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any], look: int, every: int | None
+) -> None:
+    """Whether its step had been saved before or not; the next start makes up for it, to the same bits."""
+    changes = {"evaluate__every": EVERY, "checkpoint__every": every}
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
+    assert two_ranks.run(start, config, [], look) == [(75, "")] * 2
+    assert logged(tmp_path / "run") == [*straight[: EVERY - 1], (*straight[EVERY - 1][:2], "null")]
+    assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == f"step-{EVERY:08d}\n"
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2
+    assert logged(tmp_path / "run") == straight
+
+
+def test_a_stop_in_the_last_evaluation_is_no_end(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any]
+) -> None:
+    """All steps are done and saved; the run is done once its last evaluation is."""
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", evaluate__every=EVERY, zero__stage=3)
+    assert two_ranks.run(start, config, [], STEPS + PASSES + 2) == [(75, "")] * 2
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert (status["state"], status["step"]) == ("stopped", STEPS)
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2
+    found = logged(tmp_path / "run")
+    assert [line[0] for line in found] == [line[0] for line in straight]
+    assert json.loads(found[-1][2])["heldout"]["labels"] == json.loads(straight[-1][2])["heldout"]["labels"]
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2, "nothing is left to do"
+    assert logged(tmp_path / "run") == found
+
+
+def test_a_failure_in_an_evaluation_costs_no_step(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any]
+) -> None:
+    """The checkpoint is older than the evaluation, and knows its loss afterwards."""
+    changes = {"evaluate__every": EVERY, "checkpoint__every": EVERY, "checkpoint__keep_best": True}
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
+    assert two_ranks.run(start, config, [], 0, True) == [(65, "injected")] * 2
+    checkpoint = tmp_path / "run" / "checkpoints" / f"step-{EVERY:08d}"
+    assert Index.read(checkpoint).state["heldout_loss"] is None
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2
+    assert logged(tmp_path / "run") == straight
+    losses = [json.loads(straight[step - 1][2])["heldout"]["loss"] for step in (EVERY, STEPS)]
+    folders = [tmp_path / "run" / "checkpoints" / f"step-{step:08d}" for step in (EVERY, STEPS)]
+    assert [Index.read(folder).state["heldout_loss"] for folder in folders] == losses
+
+
+def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks: RankPool, tmp_path: Path) -> None:
+    """One rank reads it; the others neither hang nor go on."""
+    path = write_masked_sets(tmp_path / "corrupt")
+    (shard,) = (tmp_path / "corrupt" / "heldout").glob("shard-*.arrow")
+    raw = bytearray(shard.read_bytes())
+    raw[int(open_shards(shard.parent).index.offset[1]) + 50] ^= 1
+    shard.write_bytes(raw)
+    config = write_config(tmp_path / "a.yaml", path, tmp_path / "run", steps=1)
+    results = two_ranks.run(start, config, [])
+    assert [code for code, _ in results] == [65, 65]
+    assert all(f"{shard.name}: block 1: expected xxh3-128" in message for _, message in results)
+    assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == "step-00000001\n"
+
+
+@pytest.mark.parametrize(("rows", "batches"), [(None, 6), (45, 6), (1000, 6), (41, 6), (40, 5), (9, 2), (1, 1)])
+def test_rows_are_whole_batches(rows: int | None, batches: int) -> None:
+    assert passes(45, 8, rows) == batches
+
+
+def test_a_part_of_the_heldout_set_is_the_same_everywhere(
+    two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path
+) -> None:
+    """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own arithmetic."""
+    heldout = open_shards(shards.parent.parent / "heldout")
+    order = BlockOrder(heldout.manifest.name, 45, 16, 0, 4)
+    stored = LogicalBlocks(heldout.index.rows, 16)
+    content = masked_rows(20_000, 45).columns["label_ids"]
+    labels: list[int] = []
+    for lane in range(4):
+        for position in range(4):
+            _, block, row = order.row(lane, position) or (0, 0, 0)
+            (stored_block,), (number,) = stored.stored(block, np.array([row]))
+            labels += content[int(stored_block) * 16 + int(number)].tolist()
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    found = []
+    for name, ranks in (("one", one_rank), ("two", two_ranks)):
+        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={})
+        assert ranks.run(start, config, ["evaluate.every=1", "evaluate.rows=9"])[0][0] == 0
+        found += [record["heldout"]["heldout"] for record in read_lines(tmp_path / name / "metrics.jsonl")]
+    assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
+    entropy = -float((shares * np.log(shares)).sum())
+    assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
+    assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
+
+
+def test_no_rows_are_no_evaluation(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """The set is not even opened."""
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=2, data__heldout="/nowhere")
+    assert one_rank.run(start, config, ["evaluate.rows=0", "evaluate.every=1"]) == [(0, "")]
+    assert not any("heldout" in record for record in read_lines(tmp_path / "run" / "metrics.jsonl"))
+
+
+def test_records_between_two_logged_steps(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """An evaluation at a step that is not logged is an object of its own."""
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=4, log__every=2)
+    assert one_rank.run(start, config, ["evaluate.every=3"]) == [(0, "")]
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [(record["step"], "loss" in record, "heldout" in record) for record in records] == [
+        *((2, True, False), (3, False, True), (4, True, True)),
+    ]
+
+
+def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two of 16 rows and the end's; their operations are a third of those of as many rows trained on."""
+
+    def told(*overrides: str) -> tuple[str, float]:
+        config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=5, schedule__steps=5)
+        assert dry_run(load_config(TrainConfig, config, list(overrides))) == 0
+        text = capsys.readouterr().out
+        return text, float(text.split("arithmetic ")[1].split()[0])
+
+    without, trained = told("evaluate.rows=0")
+    assert "held-out" not in without
+    text, both = told("evaluate.rows=9", "evaluate.every=2")
+    assert "held-out   16 rows in each of 3 evaluations" in text
+    assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
+    assert "48 rows in each of 1 evaluations" in told()[0]

@@ -1,0 +1,178 @@
+"""What a run says of its data: masked blocks, quarantine, phases with their effective weights, waiting."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from masked_set import write_config, write_masked_sets
+
+from pipeline.config import load_config
+from pipeline.errors import ClozelineError
+from pipeline.shards import ShardSet, open_shards
+from tests.distributed import RankPool
+from train import agreement, source, supply
+from train.config import TrainConfig
+from train.distributed import World
+from train.metrics import read_lines
+from train.order import BlockOrder, LogicalBlocks
+from train.run import dry_run, run
+from train.supply import Waiting
+
+LANES, BLOCK_ROWS, STEPS = 4, 16, 30
+
+
+def start(world: World, config: Path, overrides: list[str], window: int = 100) -> tuple[int, str]:
+    """A run that does not pause before it reads again, and judges its waiting over other windows."""
+    real_pause, real_waiting = source._PAUSE_S, supply.Waiting
+    source._PAUSE_S = 0.0
+    supply.Waiting = lambda: real_waiting(window, 0.05 if window == 100 else 0.0)  # type: ignore[assignment,misc]
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+    finally:
+        source._PAUSE_S, supply.Waiting = real_pause, real_waiting  # type: ignore[misc]
+
+
+def events(output: Path, kind: str) -> list[dict[str, Any]]:
+    found = [event for event in read_lines(output / "events.jsonl") if event["event"] == kind]
+    return [{key: value for key, value in event.items() if key not in ("event", "time")} for event in found]
+
+
+def losses(output: Path) -> list[str]:
+    return [record["loss"].hex() for record in read_lines(output / "metrics.jsonl")]
+
+
+def first_block_of(shards: ShardSet, lane: int) -> int:
+    """The stored block that a lane reads first."""
+    order = BlockOrder(shards.manifest.name, len(shards), BLOCK_ROWS, 0, LANES)
+    (piece,) = LogicalBlocks(shards.index.rows, BLOCK_ROWS).pieces(order.block(0, lane))
+    return piece.block
+
+
+def damage(shards: ShardSet, block: int) -> dict[str, Any]:
+    """Flip a bit of a block; its place as quarantine.json says it."""
+    path = shards.shard_path(int(shards.index.shard[block]))
+    raw = bytearray(path.read_bytes())
+    raw[int(shards.index.offset[block]) + 60] ^= 1
+    path.write_bytes(raw)
+    return {"shard": path.name, "block": int(shards.index.block[block])}
+
+
+def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ranks: RankPool, tmp_path: Path) -> None:
+    """The block is rank 1's; with the event's words in quarantine.json the next run is the same to the last bit."""
+    manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
+    shards = open_shards(manifest)
+    place = damage(shards, first_block_of(shards, LANES - 1))
+    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_corrupt_fraction": 0.1, "data__on_corrupt": "mask"}
+    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "masked", **changes)
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2
+    assert events(tmp_path / "masked", "masked") == [{"step": 1, "shards": str(manifest), **place}]
+    last = read_lines(tmp_path / "masked" / "metrics.jsonl")[-1]["stream"]
+    assert last["masked_blocks"] == 1
+    assert last["blocks"] >= len(shards.index) - 1
+    raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
+    (manifest.parent / "quarantine.json").write_bytes(raw)
+    config = write_config(tmp_path / "b.yaml", manifest, tmp_path / "quarantine", steps=STEPS, schedule__steps=STEPS)
+    for steps in (20, STEPS):
+        assert two_ranks.run(start, config, [f"steps={steps}"]) == [(0, "")] * 2
+    assert losses(tmp_path / "quarantine") == losses(tmp_path / "masked")
+    said = {"shards": str(manifest), "blocks": 1, "sha256": hashlib.sha256(raw).hexdigest()}
+    assert events(tmp_path / "quarantine", "quarantine") == [said, said], "at every start"
+    assert events(tmp_path / "quarantine", "masked") == []
+
+
+def test_masked_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_path: Path) -> None:
+    """One of 16 blocks on each rank: each is within a tenth, both are not."""
+    manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
+    shards = open_shards(manifest)
+    for lane in (0, LANES - 1):
+        damage(shards, first_block_of(shards, lane))
+    changes = {"data__max_corrupt_fraction": 0.1, "data__on_corrupt": "mask"}
+    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", **changes)
+    for code, message in two_ranks.run(start, config, []):
+        assert code == 65
+        assert "2 of 16 blocks cannot be read, more than data.max_corrupt_fraction 0.1" in message
+    assert len(events(tmp_path / "run", "masked")) == 2
+
+
+@pytest.mark.parametrize("how", ["corrupt", "quarantine"])
+def test_the_plan_is_made_of_a_block_that_is_read(
+    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    """A set whose first block cannot be read can still be trained on."""
+    manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
+    place = damage(open_shards(manifest), 0)
+    if how == "quarantine":
+        (manifest.parent / "quarantine.json").write_text(json.dumps([{**place, "reason": "bits"}]))
+    mask = ["data.on_corrupt=mask", "data.max_corrupt_fraction=0.1"] if how == "corrupt" else []
+    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
+    assert one_rank.run(start, config, mask) == [(0, "")]
+    assert dry_run(load_config(TrainConfig, config, mask)) == 0
+    assert "240 rows" in capsys.readouterr().out
+
+
+def test_phases_and_effective_weights_are_told(one_rank: RankPool, tmp_path: Path) -> None:
+    """Weights 1 and 2 are 1,365 and 2,731 of 4,096; a phase is told when its first step is done, and only then."""
+    manifests = [str(write_masked_sets(tmp_path / name, rows=rows)) for name, rows in (("a", 240), ("b", 90))]
+    labels = [f"toy/train ({open_shards(Path(path)).digest[:8]})" for path in manifests]
+    phases = [
+        {"shards": manifests[0], "until_samples": 32, "global_batch": 16},
+        {"shards": manifests, "weights": [1.0, 2.0]},
+    ]
+    config = write_config(tmp_path / "c.yaml", tmp_path, tmp_path / "run", data__shards=None, data__phases=phases)
+    for steps in (1, 2, 4):
+        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.rows=0"]) == [(0, "")]
+    first = {"phase": 0, "shares": {labels[0]: 1.0}, "global_batch": 16, "until_samples": 32}
+    shares = dict(zip(labels, (1365 / 4096, 2731 / 4096), strict=True))
+    second = {"phase": 1, "shares": shares, "global_batch": 8, "until_samples": None}
+    assert events(tmp_path / "run", "data") == [{"step": step, "phases": [first, second]} for step in (0, 1, 2)]
+    assert events(tmp_path / "run", "phase") == []
+    assert one_rank.run(start, config, [f"output={tmp_path / 'whole'}", "evaluate.rows=0"]) == [(0, "")]
+    assert events(tmp_path / "whole", "phase") == [{"step": 3, **second}]
+
+
+def test_a_run_that_waits_says_so_once(two_ranks: RankPool, tmp_path: Path) -> None:
+    """With a bar of 0 every window is too high; steps 2 to 5 are the first."""
+    manifest = write_masked_sets(tmp_path / "corrupt")
+    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=13, schedule__steps=13)
+    assert two_ranks.run(start, config, [], 4) == [(0, "")] * 2
+    (said,) = events(tmp_path / "run", "data_starved")
+    assert (said["step"], said["steps"]) == (5, 4)
+    assert 0 < said["waited_share"] < 1
+
+
+def test_waiting_is_judged_over_windows() -> None:
+    waiting = Waiting(window=4, bar=0.05)
+    assert waiting.add(9.0, 9.0) is None, "the first step loads the first round"
+    steps = [(0.0, 1.0)] * 3 + [(0.3, 1.0)] + [(0.3, 1.0)] * 4 + [(0.05, 1.0)] * 4 + [(0.06, 1.0)] * 4
+    found = [waiting.add(*step) for step in steps]
+    assert [share for share in found if share is not None] == pytest.approx([0.075, 0.06])
+    assert [number for number, share in enumerate(found) if share is not None] == [3, 15], "told again after a rest"
+
+
+def waited(world: World, seconds: list[float]) -> float:
+    """What a turn says of the wait where the clock moves by these seconds, one for each rank, while it reads."""
+    now = 0.0
+
+    def read() -> list[Any]:
+        nonlocal now
+        now += seconds[world.rank]
+        return []
+
+    real = agreement.time
+    agreement.time = SimpleNamespace(perf_counter=lambda: now)  # type: ignore[assignment]
+    try:
+        return agreement.take_turn(SimpleNamespace(next_step=read), {}, world, stop=False).waited
+    finally:
+        agreement.time = real
+
+
+def test_the_slowest_rank_is_what_a_step_waits_for(two_ranks: RankPool) -> None:
+    """And not the time in which one rank waits for the other's."""
+    assert two_ranks.run(waited, [0.25, 3.0]) == [3.0, 3.0]
