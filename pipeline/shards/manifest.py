@@ -254,8 +254,8 @@ class Manifest(_Strict):
         keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
         parts: dict[str, Any] = {key: facts[key] for key in keys}
         parts["counts"] = [facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")]
-        table = isinstance(self.shards, ShardTable)
-        parts["shards"] = facts["shards"]["sha256"] if table else [shard.sha256 for shard in self.shards]
+        listed = self.shards
+        parts["shards"] = listed.digest() if isinstance(listed, ShardTable) else [shard.sha256 for shard in listed]
         parts["index"] = self.index.sha256
         return canonical_sha256(parts)
 

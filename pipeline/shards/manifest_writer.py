@@ -73,10 +73,11 @@ def write_manifest(
     with output.file(str(prefix / "index.arrow")) as path:
         write_index(path, shards)
         raw = path.read_bytes()
-    listed: Any = [_shard_facts(shard) for shard in shards]
+    listed = [_shard_facts(shard) for shard in shards]
+    table = None
     if len(listed) >= _MOST_LISTED:
         with output.file(str(prefix / SHARDS_FILE)) as path:
-            listed = plain_shards(write_shards_file(path, listed))
+            table = write_shards_file(path, listed)
     facts = {
         **fields,
         "format": FORMAT,
@@ -94,10 +95,12 @@ def write_manifest(
         "compression": {"codec": codec, "level": level if codec == "zstd" else None},
         "totals": {**(totals or {}), **_totals(shards)},
         "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
-        "shards": listed,
+        "shards": listed if table is None else plain_shards(table),
         "code": {"package_version": version("clozeline")},
     }
     manifest = _validated(facts, folder)
+    if table is not None:
+        manifest = manifest.model_copy(update={"shards": table})
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
     plain["checksum"] = canonical_sha256(plain)
     with output.file(str(prefix / "manifest.json")) as path:

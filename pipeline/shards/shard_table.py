@@ -95,6 +95,11 @@ class ShardTable(Sequence[ShardFacts]):
         found: list[str] = self._column("path").to_pylist()
         return found
 
+    def digest(self) -> str:
+        """SHA-256 (hex) of all shards' SHA-256, in order; it does not change with their paths."""
+        hashes = self._column("sha256").combine_chunks()
+        return hashlib.sha256(memoryview(hashes.buffers()[1])[: 32 * self._count]).hexdigest()
+
     def loaded(self, folder: Path) -> ShardTable:
         """The same with its file read; nothing is parsed before its hash agrees.
 
@@ -144,8 +149,9 @@ def write_shards_file(path: Path, shards: Sequence[dict[str, Any]]) -> ShardTabl
     """Write the list of shards as Parquet."""
     columns = {name: [shard[name] for shard in shards] for name in _SCHEMA.names}
     columns["sha256"] = [bytes.fromhex(digest) for digest in columns["sha256"]]
-    pq.write_table(pa.table(columns, schema=_SCHEMA), path, compression="zstd")
-    return ShardTable(hashlib.sha256(path.read_bytes()).hexdigest(), len(shards))
+    table = pa.table(columns, schema=_SCHEMA)
+    pq.write_table(table, path, compression="zstd")
+    return ShardTable(hashlib.sha256(path.read_bytes()).hexdigest(), len(shards), table)
 
 
 def to_shards(value: Any) -> Sequence[ShardFacts]:

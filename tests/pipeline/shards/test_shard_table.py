@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.shards import ManifestError, ShardSet, open_shards
+from pipeline.shards import Manifest, ManifestError, ShardSet, open_shards, write_manifest
 from pipeline.shards.shard_table import SHARDS_FILE, ShardTable, relative_path
 from tests.shard_sets import change_manifest, toy_set
 
@@ -34,6 +34,34 @@ def test_a_list_beside_the_manifest_says_the_same(listed: tuple[ShardSet, ShardS
     ]
     assert beside.digest == open_shards(beside.path, verify="shard").digest
     assert beside.digest != inside.digest
+
+
+def test_what_was_written_knows_all_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 2)
+    written: list[Manifest] = []
+
+    def kept(*arguments: Any, **options: Any) -> None:
+        written.append(write_manifest(*arguments, **options))
+
+    monkeypatch.setattr("tests.shard_sets.write_manifest", kept)
+    found = toy_set(tmp_path, [9, 4, 7]).manifest
+    assert written[0].digest == found.digest
+    assert list(written[0].shards) == list(found.shards)
+
+
+def test_paths_do_not_move_the_digest_and_hashes_do(listed: tuple[ShardSet, ShardSet]) -> None:
+    beside = listed[1]
+    folder = beside.path.parent
+    table = pq.read_table(folder / SHARDS_FILE)
+    columns = {name: table[name] for name in table.column_names}
+    moved = [f"moved/{path}" for path in columns["path"].to_pylist()]
+    (folder / "moved").mkdir()
+    for path in folder.glob("shard-*"):
+        path.rename(folder / "moved" / path.name)
+    put_list(folder, {**columns, "path": pa.array(moved)}, 3)
+    assert open_shards(folder, verify="shard").digest == beside.digest
+    put_list(folder, {**columns, "path": pa.array(moved), "sha256": columns["sha256"].take(pa.array([0, 2, 1]))}, 3)
+    assert open_shards(folder).digest != beside.digest
 
 
 def test_every_flipped_bit_of_the_list_is_found(listed: tuple[ShardSet, ShardSet]) -> None:
