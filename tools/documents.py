@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,16 @@ import pyarrow.compute as pc
 
 from pipeline.errors import IntegrityError
 
-__all__ = ["find_documents"]
+__all__ = ["document_tables", "documents_at", "find_documents", "read_table"]
+
+
+def document_tables(manifest_path: Path) -> list[Path]:
+    """The tables of documents above a set, in the order of the token shards; empty where there are none."""
+    for folder in manifest_path.resolve().parents:
+        found = sorted((folder / "encode").glob("documents-*.arrow"))
+        if found:
+            return found
+    return []
 
 
 def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
@@ -25,24 +34,47 @@ def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, 
         IntegrityError: a file of that name is no table of documents.
     """
     found: dict[bytes, dict[str, Any]] = {}
-    for folder in manifest_path.resolve().parents:
-        for path in sorted((folder / "encode").glob("documents-*.arrow")):
-            wanted = set(uids) - found.keys()
-            if not wanted:
-                return found
-            found |= _search(path, wanted)
+    for path in document_tables(manifest_path):
+        wanted = set(uids) - found.keys()
+        if not wanted:
+            break
+        known = pa.array(list(wanted), pa.binary(16))
+        for batch in _batches(path, "uid"):
+            lines = batch.filter(pc.is_in(batch.column("uid"), value_set=known)).to_pylist()
+            found |= {line["uid"]: line for line in lines}
     return found
 
 
-def _search(path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
-    wanted = pa.array(list(uids), pa.binary(16))
+def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, Any]]:
+    """Documents by uid whose address is `url`, or begins with it where it ends with `*`.
+
+    Raises:
+        IntegrityError: a file of that name is no table of documents.
+    """
     found: dict[bytes, dict[str, Any]] = {}
+    for path in document_tables(manifest_path):
+        for batch in _batches(path, "url"):
+            urls = batch.column("url")
+            chosen = pc.starts_with(urls, url[:-1]) if url.endswith("*") else pc.equal(urls, url)
+            found |= {line["uid"]: line for line in batch.filter(pc.fill_null(chosen, False)).to_pylist()}
+    return found
+
+
+def read_table(path: Path, columns: Collection[str]) -> pa.Table:
+    """Some columns of a table of documents, in its order."""
+    batches = [batch.select(list(columns)) for batch in _batches(path, *columns)]
+    return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in columns})
+
+
+def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
+    """Batches that have these columns."""
     try:
         with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
-                lines = batch.filter(pc.is_in(batch.column("uid"), value_set=wanted)).to_pylist()
-                found |= {line["uid"]: line for line in lines}
-    except (pa.ArrowException, KeyError) as error:
+                missing = ", ".join(set(columns) - set(batch.schema.names))
+                if missing:
+                    raise IntegrityError(f"{path}: not a table of documents (no {missing}); run encode again")
+                yield batch
+    except pa.ArrowException as error:
         raise IntegrityError(f"{path}: not a table of documents ({error}); run encode again") from error
-    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,15 +17,17 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import Row, Rows
 from pipeline.objectives import Skip
 from pipeline.shards import ShardSet
+from pipeline.shards.errors import CorruptBlock
 from tools.command import Arguments, natural, positive, run_tool
 from tools.documents import find_documents
-from tools.feed import VARIANTS, Feed, add_feed_arguments, open_feed
+from tools.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from tools.packing import packing_of
 from tools.viewer.pieces import Pieces, pieces_of
 from train.online import corruption_of
 
 __all__ = ["explain", "main"]
 
-_TEXTS: Final = ("input_ids", "target_ids", "ids", "token_ids")
+_TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
 
 
 def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64) -> list[dict[str, Any]]:
@@ -46,30 +48,70 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     found: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
         mine = [visit for visit in visits if visit.source == source]
-        stored = _read(shards, [visit.stored for visit in mine if visit.stored])
-        uids = {rows.fixed["document_uid"].tobytes() for rows in stored.values()}
-        documents, pieces = find_documents(shards.path, uids), pieces_of(shards)
+        stored, lost = _read(shards, {visit.stored for visit in mine if visit.stored}, mask=feed.mask)
+        documents, pieces = _documents(shards, stored), pieces_of(shards)
         delivered = _delivered(feed, source)
         for visit in mine:
             facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
+                facts |= _place(shards, *visit.stored)
+            if visit.stored in stored:
                 row, skipped = delivered(stored[visit.stored], visit.epoch)
-                facts |= _facts(shards, *visit.stored, row)
-                facts |= _source(documents.get(row.fixed["document_uid"].tobytes()))
-                facts |= {"skipped": skipped} if skipped else dict(_texts(row, pieces, tokens))
+                facts |= _identity(row, documents[visit.stored])
+                facts |= {"filler": skipped} if skipped else dict(_texts(row, pieces, tokens))
+            elif visit.stored:
+                facts["filler"] = lost[visit.stored[0]]
             found[visit.place] = facts
     return [found[visit.place] for visit in visits]
 
 
-def _read(shards: ShardSet, stored: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Rows]:
-    """Single rows by block and row; every block is read once."""
-    found: dict[tuple[int, int], Rows] = {}
+Place = tuple[int, int]
+
+
+def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[dict[Place, Rows], dict[int, str]]:
+    """Single rows by block and row, and why blocks are not read; every block is read once.
+
+    Raises:
+        CorruptBlock: a block is damaged, and the stream would not mask it either.
+    """
+    found: dict[Place, Rows] = {}
+    lost: dict[int, str] = {}
     for block in sorted({block for block, _ in stored}):
-        rows = shards.read_block(block)
+        if block in shards.quarantined:
+            lost[block] = "its block is in quarantine"
+            continue
+        try:
+            rows = shards.read_block(block)
+        except CorruptBlock as error:
+            if not mask:
+                raise
+            lost[block] = f"its block is masked: {error}"
+            continue
         numbers = {row for its_block, row in stored if its_block == block}
         found |= {(block, number): rows.take(np.array([number])) for number in numbers}  # copies: the block can go
-    return found
+    return found, lost
+
+
+def _documents(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, list[dict[str, Any]]]:
+    """The documents of each row, in their order, with where they came from if that is known.
+
+    Of a packed row whose packing is not known only the first can be named.
+    """
+    packing = packing_of(shards) if stored else None
+    uids = {
+        place: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
+        for place, rows in stored.items()
+    }
+    lines = find_documents(shards.path, {uid for found in uids.values() for uid in found})
+    return {place: [_origin(uid, lines.get(uid)) for uid in found] for place, found in uids.items()}
+
+
+def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"document": uid.hex()}
+    if line is not None:
+        facts |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
+    return facts
 
 
 def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
@@ -82,63 +124,75 @@ def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]
         variants = np.array([epoch % VARIANTS], np.uint16)
         examples, skips = corruption(rows, variants)
         if skips[0]:
-            return Rows({**rows.fixed, "variant": variants}, rows.columns).row(0), Skip(int(skips[0])).reason
+            skipped = f"skipped by the objective ({Skip(int(skips[0])).reason})"
+            return Rows({**rows.fixed, "variant": variants}, rows.columns).row(0), skipped
         return examples.row(0), ""
 
     return corrupted
 
 
-def _facts(shards: ShardSet, block: int, row: int, content: Row) -> dict[str, Any]:
-    """Identity of a row. Of the documents in it the first is known by its uid, the others by their number."""
-    fixed, starts = content.fixed, content.columns.get("document_starts", ())
+def _place(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
+    """Where a row is stored."""
+    path = shards.manifest.shards[int(shards.index.shard[block])].path
+    return {"shard": path, "block": int(shards.index.block[block]), "row": row}
+
+
+def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a row is. Further documents begin in it; `documents` counts them all, also those without a name."""
+    fixed, starts = row.fixed, row.columns.get("document_starts", ())
     return {
         "sample": f"{int(fixed['uid']):016x}",
         "variant": int(fixed["variant"]),
-        "shard": shards.manifest.shards[int(shards.index.shard[block])].path,
-        "block": int(shards.index.block[block]),
-        "row": row,
-        "document": fixed["document_uid"].tobytes().hex(),
+        **documents[0],
         "document_offset": int(fixed["document_offset"]),
         "copy": int(fixed["copy"]),
-        "documents": max(1, len(starts)),
+        "documents": max(len(documents), len(starts)),
+        "others": documents[1:],
     }
 
 
-def _source(document: dict[str, Any] | None) -> dict[str, Any]:
-    if document is None:
-        return {}
-    return {"source": document["source"], "source_offset": document["offset"], "url": document["url"]}
-
-
 def _texts(row: Row, pieces: Pieces | None, most: int) -> Iterator[tuple[str, str]]:
-    """The decoded columns; ids where the tokenizer is not found."""
+    """The decoded columns, labels one by one; ids where the tokenizer is not found."""
     for name in _TEXTS:
         if name in row.columns:
             ids = row.columns[name][:most].tolist()
-            text = " ".join(map(str, ids)) if pieces is None else " ".join(pieces.text(ids).replace("⏎", "").split())
-            yield name, text + (" …" if len(row.columns[name]) > most else "")
+            if pieces is None:
+                text = " ".join(map(str, ids))
+            elif name == "label_ids":
+                text = " | ".join(pieces.piece(token).strip() or "␣" for token in ids)
+            else:
+                text = pieces.text(ids)
+            yield name, " ".join(text.replace("⏎", "").split()) + (" …" if len(row.columns[name]) > most else "")
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
     """A row for a person."""
     head = f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}"
-    if "sample" not in facts:
+    if "shard" not in facts:
         yield f"{head}: filler row, weight 0"
         return
-    yield (
-        f"{head}: sample {facts['sample']}, variant {facts['variant']}: {facts['shard']}, block {facts['block']}, "
-        f"row {facts['row']}"
-    )
-    copy = f", copy {facts['copy']}" if facts["copy"] else ""
-    more = f"; {facts['documents'] - 1} more begin in the row" if facts["documents"] > 1 else ""
-    yield f"       document {facts['document']}, from token {facts['document_offset']}{copy}{more}"
-    if "source" in facts:
-        yield f"       source {facts['source']}, record at {facts['source_offset']:,}, {facts['url'] or 'no url'}"
-    if "skipped" in facts:
-        yield f"       skipped by the objective ({facts['skipped']}): a filler row, weight 0"
+    what = f" sample {facts['sample']}, variant {facts['variant']}:" if "sample" in facts else ""
+    yield f"{head}:{what} {facts['shard']}, block {facts['block']}, row {facts['row']}"
+    if "sample" in facts:
+        copy = f", copy {facts['copy']}" if facts["copy"] else ""
+        more = facts["documents"] - len(facts["others"]) - 1
+        yield _source(facts, f"document {facts['document']}, from token {facts['document_offset']}{copy}")
+        for other in facts["others"]:
+            yield _source(other, f"then document {other['document']}")
+        if more:
+            yield f"       then {more} more, which only the sample set and the tables of encode can name"
+    if "filler" in facts:
+        yield f"       a filler row, weight 0: {facts['filler']}"
     for name in _TEXTS:
         if name in facts:
             yield f"       {name}: {facts[name]}"
+
+
+def _source(facts: dict[str, Any], start: str) -> str:
+    if "source" not in facts:
+        return f"       {start}"
+    url = f", {facts['url']}" if facts["url"] else ""
+    return f"       {start}: {facts['source']}, record at {facts['source_offset']:,}{url}"
 
 
 def _position(options: argparse.Namespace, feed: Feed) -> int:
@@ -149,12 +203,11 @@ def _position(options: argparse.Namespace, feed: Feed) -> int:
 
 
 def _title(feed: Feed, samples: int) -> str:
-    names = " + ".join(shards.manifest.name for shards in feed.sets)
-    end = samples + feed.rows(samples)
-    state = "" if feed.consumed is None else ", read already" if end <= feed.consumed else ", not read yet"
-    step = feed.step(samples)
+    sources = feed.timeline.at(samples // feed.lanes).sources
+    names = " + ".join(feed.sets[source].manifest.name for source in sources)
+    end, step = samples + feed.rows(samples), feed.step(samples)
     number = f", step {step:,}" if feed.samples(step) == samples else ""
-    return f"{names}: samples {samples:,} to {end:,}{number}{state}"
+    return f"{names}: samples {samples:,} to {end:,}{number}{STATES[feed.state(samples)]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

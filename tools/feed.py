@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from pipeline.config import load_config
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.shards import ShardSet
-from tools.command import Arguments, natural, positive
+from tools.command import Arguments, natural, positive, some_path
 from train.config import DataConfig, TrainConfig
 from train.datasets import open_phases
 from train.metrics import read_lines
@@ -23,7 +23,13 @@ from train.online import OnlineCorruption
 from train.order import BlockOrder, LogicalBlocks
 from train.phases import DataPhase, distinct_sets, phase_plans
 
-__all__ = ["VARIANTS", "Feed", "Visit", "add_feed_arguments", "open_feed"]
+__all__ = ["STATES", "VARIANTS", "Feed", "State", "Visit", "add_feed_arguments", "open_feed"]
+
+State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
+STATES: Final[dict[State, str]] = {
+    "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
+}  # fmt: skip
+"""What to say of a position of a run."""
 
 
 _OWN: Final = ("seed", "global_batch", "lanes")
@@ -67,6 +73,7 @@ class Feed:
         steps: length of the run; None: unknown.
         consumed: samples that the run has read so far; None: there is no run.
         corrupt: what becomes of samples in the stream.
+        mask: whether rows of blocks that cannot be read are filler, as `data.on_corrupt: mask` has it.
     """
 
     phases: Sequence[DataPhase]
@@ -76,6 +83,7 @@ class Feed:
     steps: int | None = None
     consumed: int | None = None
     corrupt: OnlineCorruption | None = None
+    mask: bool = False
 
     @cached_property
     def sets(self) -> list[ShardSet]:
@@ -120,12 +128,12 @@ class Feed:
         if found is None:
             return Visit(samples, place, lane, source, lane_row // order.lane_rows, None)
         epoch, logical, row = found
-        blocks, rows = self._blocks(source).stored(logical, np.array([row]))
+        blocks, rows = self._blocks[source].stored(logical, np.array([row]))
         return Visit(samples, place, lane, source, epoch, (int(blocks[0]), int(rows[0])))
 
     def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
         """When a stored row of a set is read in an epoch; None: the phases end before."""
-        lane, lane_row = self.orders[source].where(*self._blocks(source).logical(*stored), epoch)
+        lane, lane_row = self.orders[source].where(*self._blocks[source].logical(*stored), epoch)
         for phase in self.timeline.phases:
             if source in phase.sources:
                 position = phase.position(phase.sources.index(source), lane, lane_row)
@@ -161,19 +169,27 @@ class Feed:
             left -= (phase.stop - phase.start) // share
         raise AssertionError("the last phase has no end")
 
+    def state(self, samples: int) -> State:
+        """Whether a run has read the global batch at a position, or ever will."""
+        if self.consumed is None:
+            return "unknown"
+        if samples + self.rows(samples) <= self.consumed:
+            return "read"
+        return "ahead" if self.steps is None or self.step(samples) <= self.steps else "beyond"
+
     def share(self, phase: Phase) -> int:
         """Rows of each lane in a global batch."""
         return (phase.global_batch or self.global_batch) // self.lanes
 
-    def _blocks(self, source: int) -> LogicalBlocks:
-        shards = self.sets[source]
-        return LogicalBlocks(shards.index.rows, shards.manifest.block_rows)
+    @cached_property
+    def _blocks(self) -> list[LogicalBlocks]:
+        return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
 
 
 def add_feed_arguments(parser: Arguments) -> None:
     """Arguments that name a run, or a set and how it is read."""
-    parser.add_argument("manifest", type=Path, nargs="?", help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="a run directory of train/main.py instead of a set")
+    parser.add_argument("manifest", type=some_path, nargs="?", help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
     parser.add_argument("--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)")
     parser.add_argument("--lanes", type=positive, metavar="L", help="data.lanes of the run (gcd(64, G))")
@@ -209,9 +225,17 @@ def _of_run(run: Path) -> Feed:
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml")
     config = load_config(TrainConfig, path)
-    lines = [line for line in read_lines(run / "metrics.jsonl") if "samples" in line]
-    consumed = int(lines[-1]["samples"]) if lines else 0
-    return replace(_of_data(config.data), steps=config.steps, consumed=consumed, corrupt=config.data.corrupt)
+    data, consumed = config.data, _consumed(run / "metrics.jsonl")
+    mask = data.on_corrupt == "mask"
+    return replace(_of_data(data), steps=config.steps, consumed=consumed, corrupt=data.corrupt, mask=mask)
+
+
+def _consumed(path: Path) -> int:
+    """Samples that a run has read by its last line."""
+    try:
+        return max((int(line["samples"]) for line in read_lines(path) if "samples" in line), default=0)
+    except (ValueError, TypeError) as error:
+        raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
 
 
 def _of_data(data: DataConfig) -> Feed:

@@ -1,7 +1,8 @@
-"""When a sample is read: `python tools/where_is.py --run DIR --uid UID`, or a set with its seed, lanes and batch.
+"""When a sample or a document is read: `python tools/where_is.py --run DIR --uid UID`, or a set instead of `--run`.
 
-Finds the rows of the sample (one a variant) and computes, without reading the stream, at which positions each was or
-will be seen. `tools/explain_batch.py --samples N` shows the whole batch there.
+Finds the rows of a sample (one a variant), or all rows that hold text of a document: by its uid, or by its address
+with `--url`. Then it computes, without reading the stream, at which positions each was or will be read.
+`tools/explain_batch.py --samples N` shows the whole batch there.
 """
 
 from __future__ import annotations
@@ -9,56 +10,73 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pipeline.errors import ConfigurationError
 from tools.command import Arguments, natural, positive, run_tool
-from tools.feed import VARIANTS, Feed, Visit, add_feed_arguments, open_feed
-from tools.shard_rows import find_rows
+from tools.documents import documents_at, find_documents
+from tools.feed import STATES, VARIANTS, Feed, Visit, add_feed_arguments, open_feed
+from tools.shard_rows import Stored, find_document_rows, find_rows
 
-__all__ = ["main", "visits"]
+__all__ = ["Found", "document_rows", "main", "sample_rows", "visits"]
+
+_SAMPLE_DIGITS: Final = 16
+_DOCUMENT_DIGITS: Final = 32
 
 
-def visits(feed: Feed, uid: int, epochs: range, variant: int | None = None) -> list[dict[str, Any]]:
-    """Every time that a sample is read in some epochs, as plain data in the order of the stream.
+class Found(NamedTuple):
+    """A row of one of the sets of a feed."""
+
+    source: int
+    stored: Stored
+
+
+def sample_rows(feed: Feed, uid: int) -> list[Found]:
+    """The rows of a sample in all sets."""
+    return [Found(source, one) for source, shards in enumerate(feed.sets) for one in find_rows(shards, uid)]
+
+
+def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[Found], str]:
+    """The rows in all sets that hold text of some documents, and which rows could not be told."""
+    found = [find_document_rows(shards, uids) for shards in feed.sets]
+    rows = [Found(source, one) for source, (stored, _) in enumerate(found) for one in stored]
+    return rows, ", ".join(dict.fromkeys(untold for _, untold in found if untold))
+
+
+def visits(feed: Feed, rows: Sequence[Found], epochs: range, variant: int | None = None) -> list[dict[str, Any]]:
+    """Every time that rows are read in some epochs, as plain data in the order of the stream.
 
     Args:
         feed: what is read.
-        uid: of the sample.
-        epochs: of the set.
+        rows: of its sets.
+        epochs: of each set.
         variant: only this one; None: all.
-
-    Raises:
-        ConfigurationError: the set has no such sample or variant.
     """
     found = [
-        _facts(feed, visit)
-        for source, shards in enumerate(feed.sets)
-        for stored in find_rows(shards, uid)
+        _facts(feed, one.stored, visit)
+        for one in rows
         for epoch in epochs
-        if (visit := feed.visit(source, stored, epoch)) is not None
+        if variant in (None, _variant(feed, one, epoch))
+        and (visit := feed.visit(one.source, (one.stored.block, one.stored.row), epoch)) is not None
     ]
-    chosen = [one for one in found if variant in (None, one["variant"])]
-    if not chosen:
-        what = "sample" if not found else f"variant {variant} of the sample"
-        where = ", ".join(str(shards.path) for shards in feed.sets)
-        raise ConfigurationError(
-            f"--uid {uid:016x}: no such {what} in epochs {epochs.start} to {epochs.stop - 1} of {where}"
-        )
-    return sorted(chosen, key=lambda one: (one["samples"], one["place"]))
+    return sorted(found, key=lambda one: (one["samples"], one["place"]))
 
 
-def _facts(feed: Feed, visit: Visit) -> dict[str, Any]:
+def _variant(feed: Feed, row: Found, epoch: int) -> int:
+    """Which corruption of the sample a row is in an epoch."""
+    return epoch % VARIANTS if feed.online(row.source) else row.stored.variant
+
+
+def _facts(feed: Feed, row: Stored, visit: Visit) -> dict[str, Any]:
     """A visit of a stored row as plain data."""
     shards = feed.sets[visit.source]
-    block, row = visit.stored or (0, 0)
-    variant = int(shards.read_block(block, columns=("variant",)).fixed["variant"][row])
     facts: dict[str, Any] = {
-        "variant": visit.epoch % VARIANTS if feed.online(visit.source) else variant,
+        "sample": f"{row.uid:016x}",
+        "variant": _variant(feed, Found(visit.source, row), visit.epoch),
         "set": shards.manifest.name,
-        "shard": shards.manifest.shards[int(shards.index.shard[block])].path,
-        "block": int(shards.index.block[block]),
-        "row": row,
+        "shard": shards.manifest.shards[int(shards.index.shard[row.block])].path,
+        "block": int(shards.index.block[row.block]),
+        "row": row.row,
         "epoch": visit.epoch,
         "lane": visit.lane,
         "samples": visit.samples,
@@ -66,29 +84,49 @@ def _facts(feed: Feed, visit: Visit) -> dict[str, Any]:
         "place": visit.place,
     }
     if feed.consumed is not None:
-        facts["seen"] = visit.samples + feed.rows(visit.samples) <= feed.consumed
+        facts["state"] = feed.state(visit.samples)
+        facts["seen"] = facts["state"] == "read"
     return facts
 
 
 def _lines(feed: Feed, found: Sequence[dict[str, Any]]) -> Iterator[str]:
     for one in found:
-        state = "" if "seen" not in one else ": seen" if one["seen"] else ": not seen yet"
         end = one["samples"] + feed.rows(one["samples"])
         yield (
-            f"epoch {one['epoch']}: step {one['step']:,}, samples {one['samples']:,} to {end:,}, row {one['place']} of "
-            f"the batch (lane {one['lane']}){state}; {one['set']}, variant {one['variant']}: {one['shard']}, block "
-            f"{one['block']}, row {one['row']}"
+            f"epoch {one['epoch']}: step {one['step']:,}, samples {one['samples']:,} to {end:,}, row {one['place']} "
+            f"(lane {one['lane']}){STATES[one.get('state', 'unknown')]}: sample {one['sample']}, variant "
+            f"{one['variant']}; {one['set']}, {one['shard']}, block {one['block']}, row {one['row']}"
         )
 
 
-def _uid(text: str) -> int:
+def _summary(
+    documents: dict[bytes, dict[str, Any] | None], found: Sequence[dict[str, Any]], untold: str
+) -> Iterator[str]:
+    """What was asked for, and how much of it there is."""
+    for uid, line in documents.items():
+        url = f", {line['url']}" if line is not None and line["url"] else ""
+        where = "" if line is None else f": {line['source']}, record at {line['offset']:,}{url}"
+        yield f"document {uid.hex()}{where}"
+    samples = len({(one["set"], one["sample"]) for one in found})
+    counts = {text: sum(one.get("state") == state for one in found) for state, text in STATES.items() if text}
+    states = ", ".join(f"{count:,} {text.removeprefix(', ')}" for text, count in counts.items() if count)
+    yield f"{samples:,} samples, {len(found):,} readings{': ' if states else ''}{states}"
+    if untold:
+        yield f"not among them, because the sample set and encode/ do not stand above the set: {untold}"
+
+
+def _uid(text: str) -> int | bytes:
+    """A sample's number or a document's bytes."""
+    digits = text.lower().removeprefix("0x")
     try:
-        uid = int(text, 16)
+        number = int(digits, 16)
     except ValueError:
-        uid = -1
-    if not 0 <= uid < 1 << 64:
-        raise argparse.ArgumentTypeError(f"expected up to 16 hexadecimal digits, got {text!r}")
-    return uid
+        number = -1
+    if number < 0 or not (len(digits) <= _SAMPLE_DIGITS or len(digits) == _DOCUMENT_DIGITS):
+        raise argparse.ArgumentTypeError(
+            f"expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got {text!r}"
+        )
+    return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
 
 
 def _epochs(options: argparse.Namespace, feed: Feed) -> range:
@@ -99,19 +137,73 @@ def _epochs(options: argparse.Namespace, feed: Feed) -> range:
     return range(options.epoch, options.epoch + (options.epochs or 1))
 
 
+def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
+    """The documents asked for by uid or address, with their lines in the tables of `encode`, where there are any.
+
+    Raises:
+        ConfigurationError: no table knows the address.
+    """
+    found: dict[bytes, dict[str, Any] | None] = {}
+    for shards in feed.sets:
+        if options.url is None:
+            found |= {options.uid: None} | find_documents(shards.path, [options.uid]) | found
+        else:
+            found |= documents_at(shards.path, options.url)
+    if not found:
+        raise ConfigurationError(
+            f"--url {options.url}: no document from there in encode/documents-*.arrow above {_paths(feed)}; "
+            "a `*` at its end stands for anything"
+        )
+    return found
+
+
+def _nothing(options: argparse.Namespace, feed: Feed, rows: Sequence[Found], epochs: range) -> ConfigurationError:
+    """Why no visit was found."""
+    asked = f"--url {options.url}" if options.uid is None else f"--uid {_shown(options.uid)}"
+    if rows:
+        what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
+        where = f"in epochs {epochs.start} to {epochs.stop - 1} of {_paths(feed)}"
+        return ConfigurationError(f"{asked}: {what} is read {where}")
+    quarantined = sum(len(shards.quarantined) for shards in feed.sets)
+    left = f"; {quarantined} blocks in quarantine were not searched" if quarantined else ""
+    if isinstance(options.uid, int):
+        return ConfigurationError(f"{asked}: no such sample in {_paths(feed)}{left}")
+    return ConfigurationError(
+        f"{asked}: no row of {_paths(feed)} holds text of it; held-out documents stand in the held-out set, and those "
+        f"that grouping dropped in none{left}"
+    )
+
+
+def _shown(uid: int | bytes) -> str:
+    return f"{uid:016x}" if isinstance(uid, int) else uid.hex()
+
+
+def _paths(feed: Feed) -> str:
+    return ", ".join(str(shards.path) for shards in feed.sets)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
     add_feed_arguments(parser)
-    parser.add_argument("--uid", type=_uid, required=True, help="sample uid in hexadecimal, as the other tools show it")
-    parser.add_argument("--variant", type=natural, metavar="V", help="only this variant of the sample")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--uid", type=_uid, help="hexadecimal uid of a sample (16 digits) or of a document (32)")
+    asked.add_argument("--url", help="address of a document; with * at its end: of all that begin so")
+    parser.add_argument("--variant", type=natural, metavar="V", help="only this variant of the samples")
     parser.add_argument("--epoch", type=natural, default=0, metavar="E", help="first epoch (%(default)s)")
     parser.add_argument("--epochs", type=positive, metavar="N", help="how many; default: to the end of the run, else 1")
     parser.add_argument("--json", action="store_true", help="one JSON object a visit")
 
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
-        found = visits(feed, options.uid, _epochs(options, feed), options.variant)
+        epochs = _epochs(options, feed)
+        documents = {} if isinstance(options.uid, int) else _documents(options, feed)
+        rows, untold = document_rows(feed, list(documents)) if documents else (sample_rows(feed, options.uid), "")
+        found = visits(feed, rows, epochs, options.variant)
+        if not found:
+            raise _nothing(options, feed, rows, epochs)
+        if documents and not options.json:
+            print("\n".join(_summary(documents, found, untold)))
         for line in map(json.dumps, found) if options.json else _lines(feed, found):
             print(line)
         return 0

@@ -94,7 +94,7 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
         assert facts["variant"] == row.fixed["variant"]
         assert facts["shard"] == shards.shard_path(int(shards.index.shard[block])).name
         assert (facts["block"], facts["row"]) == (shards.index.block[block], place)
-        assert facts["documents"] == max(1, len(row.columns.get("document_starts", ())))
+        assert facts["documents"] == 1 + len(facts["others"])
         document = known[facts["document"]]
         assert (facts["source"], facts["source_offset"], facts["url"]) == (
             document.source, document.offset, document.url,
@@ -116,7 +116,7 @@ def run_directory(tmp_path, manifest, seen, **changes):
 def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
     manifest = example_sets(shard_sets)["masked_lm"][0]
     run = run_directory(tmp_path, manifest, 16)
-    for step, state in ((2, "read already"), (3, "not read yet")):
+    for step, state in ((2, "read already"), (3, "not read yet"), (9, "after the run's last step")):
         assert main(["--run", str(run), "--step", str(step)]) == 0
         out = capsys.readouterr().out
         assert f"samples {8 * step - 8} to {8 * step}, step {step}, {state}" in out
@@ -156,8 +156,8 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT])))
     assert main(["--run", str(run), "--step", "1"]) == 0
     out = capsys.readouterr().out
-    assert out.count("skipped by the objective (too_short): a filler row, weight 0") == 8
-    assert out.count("document ") == 8
+    assert out.count("a filler row, weight 0: skipped by the objective (too_short)") == 8
+    assert out.count(" document ") - out.count(" then document ") == 8
     assert "ids: " not in out
 
 
@@ -172,11 +172,63 @@ def test_a_run_over_phases_is_read_from_its_configuration(shard_sets, tmp_path, 
         {"shards": both, "weights": [1.0, 3.0], "global_batch": 16},
     ]
     (run / "config.yaml").write_text(yaml.safe_dump(config))
-    for step, samples, counts in ((2, "8 to 16", (8, 0)), (4, "32 to 48", (4, 12))):
+    one, two = "masked_lm/train", "masked_lm/train + causal_lm/train"
+    for step, names, samples, counts in ((2, one, "8 to 16", (8, 0)), (4, two, "32 to 48", (4, 12))):
         assert main(["--run", str(run), "--step", str(step)]) == 0
         out = capsys.readouterr().out
-        assert f"masked_lm/train + causal_lm/train: samples {samples}, step {step}, not read yet" in out
+        assert out.startswith(f"{names}: samples {samples}, step {step}, not read yet")
         assert (out.count(", masked_lm/train, epoch"), out.count(", causal_lm/train, epoch")) == counts
+
+
+@pytest.mark.parametrize("reason", ["quarantine", "masked"])
+def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, reason):
+    """Of a block in quarantine, and of a damaged one where the run masks them, as the stream has it."""
+    folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "set")
+    shards = open_shards(folder)
+    lost = {1, 4}
+    if reason == "quarantine":
+        entries = [{"shard": shards.manifest.shards[int(shards.index.shard[block])].path,
+                    "block": int(shards.index.block[block]), "reason": "spike"} for block in lost]  # fmt: skip
+        (folder / "quarantine.json").write_text(json.dumps(entries))
+    for block in lost:  # damaged in both cases: what is in quarantine is not read
+        with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
+            file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
+            file.write(b"?")
+    run = run_directory(tmp_path, folder, 0, data__on_corrupt="mask" if reason == "masked" else "raise",
+                        data__max_corrupt_fraction=0.5)  # fmt: skip
+    shards = open_shards(folder)
+    expected = delivered_places(shards, 3, 4, 8, 27)
+    shown = []
+    for step in range(1, 28):
+        assert main(["--run", str(run), "--step", str(step), "--json"]) == 0
+        shown += [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown] == expected
+    filler = [one["filler"] for one in shown if "filler" in one]
+    assert len(filler) == 32
+    assert all(("is in quarantine" if reason == "quarantine" else "is masked: ") in text for text in filler)
+    if reason == "masked":
+        assert main([str(folder), "--step", "1", "--global-batch", "200"]) == 65  # a set by itself masks nothing
+
+
+def delivered_places(shards, seed, lanes, global_batch, steps):
+    """Shard, block and row of everything that a stream delivers; None for filler rows."""
+    found = []
+    with Stream(as_phases(shards), rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
+                micro_batch=8, io_threads=0, on_corrupt="mask", max_corrupt_fraction=0.5) as stream:  # fmt: skip
+        for _ in range(steps):
+            for batch in stream.next_step():
+                for (_, block, row), weight in zip(batch.origin.tolist(), batch.row_weight.tolist(), strict=True):
+                    path = shards.manifest.shards[int(shards.index.shard[block])].path
+                    found.append((path, int(shards.index.block[block]), row) if weight else None)
+    return found
+
+
+def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsys):
+    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
+    for content in (b"\xff\xfe{", b'[1, "samples"]\n', b'{"samples": "x"}\n'):
+        (run / "metrics.jsonl").write_bytes(content)
+        assert main(["--run", str(run), "--step", "1"]) == 65
+        assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
 
 
 def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):

@@ -20,7 +20,9 @@ def everywhere(shards: ShardSet) -> dict[int, list[tuple[int, int]]]:
 def test_rows_of_sets_in_order_and_of_others_are_found(shard_sets, tmp_path):
     for shards in (open_shards(example_sets(shard_sets)["masked_lm"][0]), toy_set(tmp_path, [9, 0, 13])):
         for uid, places in everywhere(shards).items():
-            assert find_rows(shards, uid) == places
+            found = find_rows(shards, uid)
+            assert [(one.block, one.row) for one in found] == places
+            assert {one.uid for one in found} == {uid}
 
 
 def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
@@ -30,7 +32,7 @@ def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
     monkeypatch.setattr(ShardSet, "read_block", lambda self, block, **options: reads.append(block) or read(self, block))
     for uid, places in everywhere(shards).items():
         reads.clear()
-        assert find_rows(shards, uid) == places
+        assert [(one.block, one.row) for one in find_rows(shards, uid)] == places
         assert len(set(reads)) <= 2 * 8  # of 64 blocks in each shard: halved six times, the block and its neighbour
 
 
