@@ -7,23 +7,24 @@ thread idle, or waits for one round before it asks for the next, stays below.
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import numpy as np
-
-from benchmarks.loader import token_rows, write_ours
+from benchmarks.peers.clozeline import LANES, write_set
+from benchmarks.peers.limits import Claim, finish
+from benchmarks.peers.workload import BATCH, token_rows
 from pipeline.shards import ShardSet, open_shards
 from train.stream import Stream
 
 _LATENCY_S = 0.05
-_LANES = 8
+_SHARE = 0.9
 
 
 class SlowSet(ShardSet):
@@ -35,39 +36,32 @@ class SlowSet(ShardSet):
         return super().read_block(*arguments, **options)
 
 
-def measure(shards: ShardSet, threads: int) -> dict[str, float]:
-    """Blocks a second over two epochs, and the bound."""
+def measure(shards: ShardSet, threads: int) -> Claim:
+    """Blocks a second over two epochs, beside the bound."""
     slow = SlowSet(shards.path, shards.manifest, shards.index)
-    options: Any = {"seed": 1, "global_batch": 32, "micro_batch": 32, "lanes": _LANES, "io_threads": threads}
+    options: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH, "lanes": LANES, "io_threads": threads}
     with Stream(slow, rank=0, world_size=1, **options) as stream:
         stream.next_step()
         begun, blocks, samples = time.perf_counter(), stream.stats()["blocks"], stream.samples
         while stream.samples < samples + 2 * stream.samples_per_epoch:
             stream.next_step()
-        seconds = time.perf_counter() - begun
-        read = stream.stats()["blocks"] - blocks
-        return {"threads": threads, "blocks/s": read / seconds, "bound": threads / _LATENCY_S}
+        rate = (stream.stats()["blocks"] - blocks) / (time.perf_counter() - begun)
+    return Claim(f"{threads} threads", "blocks/s", rate, threads / _LATENCY_S, "bound", _SHARE, more=True)
 
 
-def main() -> None:
-    """Write a set, measure it with several numbers of threads."""
+def main() -> int:
+    """Write a set, measure it with several numbers of threads; the exit code is 1 if one stays below its share."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--samples", type=int, default=122_880)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "set"
-        write_ours(Path(temporary), folder, np.asarray(token_rows(arguments.samples)), "none")
+        write_set(Path(temporary), folder, token_rows(arguments.samples), "none")
         shards = open_shards(folder)
-        rows = [measure(shards, threads) for threads in (2, 4, 8)]
-    print("| io threads | blocks/s | bound | share | target | holds |\n|---|---|---|---|---|---|")
-    for row in rows:
-        share = row["blocks/s"] / row["bound"]
-        print(f"| {row['threads']} | {row['blocks/s']:.1f} | {row['bound']:.0f} | {share:.2f} | 0.9 | "
-              f"{'yes' if share >= 0.9 else 'NO'} |")  # fmt: skip
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        claims = [measure(shards, threads) for threads in (2, 4, 8)]
+    return finish(claims, arguments.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

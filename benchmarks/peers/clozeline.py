@@ -1,0 +1,136 @@
+"""Our stream with its defaults: every block's hash checked, order exact, batches built ahead by a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.peers.workload import BATCH, numbers
+
+SHARDS = 8
+BLOCK_ROWS = 1920
+LANES = 8
+ROUND = BLOCK_ROWS * LANES // BATCH
+"""Batches after which all lanes read their next blocks."""
+
+
+class Ours:
+    """A stream of one rank over an example set."""
+
+    has_workers = False
+    codec: Literal["none", "zstd"] = "none"
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        self.stream = _stream(folder / self.codec, state)
+
+    def __del__(self) -> None:
+        if hasattr(self, "stream"):
+            self.stream.close()
+
+    @staticmethod
+    def load() -> None:
+        """Import the stream, and with it the reader of shards."""
+        import train.stream  # noqa: F401
+
+    @classmethod
+    def write(cls, folder: Path, ids: NDArray[np.uint16]) -> None:
+        """Write the samples once."""
+        write_set(folder, folder / cls.codec, ids, cls.codec)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        stream = self.stream
+        end = (stream.samples // stream.samples_per_epoch + 1) * stream.samples_per_epoch
+        while stream.samples < end:
+            yield stream.next_step()[0].tensors["input_ids"]
+
+    def state(self) -> Any:
+        """One integer and what it belongs to."""
+        return self.stream.state_dict()
+
+
+class OursZstd(Ours):
+    """The same from compressed shards."""
+
+    codec = "zstd"
+
+
+def elastic(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
+    """An epoch read by 8 ranks, then 4, 2 and 1, each going on from the state of the ranks before it.
+
+    Args:
+        folder: of the set.
+        expected: sample numbers of every batch that one rank gets in this epoch.
+    """
+    seen = np.zeros(sum(len(batch) for batch in expected), np.int64)
+    state, other, done = None, 0, 0
+    for turn, world_size in enumerate((8, 4, 2, 1)):
+        ranks = [_stream(folder, state, rank, world_size) for rank in range(world_size)]
+        end = len(expected) * (turn + 1) // 4
+        for batch in expected[done:end]:
+            got = np.concatenate([numbers(rank.next_step()[0].tensors["input_ids"]) for rank in ranks])
+            other += not np.array_equal(got, batch)
+            np.add.at(seen, got, 1)
+        state, done = ranks[-1].state_dict(), end
+        for rank in ranks:
+            rank.close()
+    return {"elastic_repeated": float((seen > 1).sum()), "elastic_missing": float((seen == 0).sum()),
+            "elastic_other": float(other)}  # fmt: skip
+
+
+def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any:
+    from pipeline.shards import open_shards
+    from train.stream import Stream
+
+    sizes: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH // world_size, "lanes": LANES}
+    stream = Stream(open_shards(folder), rank=rank, world_size=world_size, **sizes)
+    if state is not None:
+        stream.load_state_dict(state)
+    return stream
+
+
+def origins(rows: int, seed: int) -> dict[str, Any]:
+    """Fixed columns as they are in earnest: every row of another document, so that they do not compress."""
+    from pipeline.example import FIXED_COLUMNS
+
+    random = np.random.RandomState(seed)
+    fixed: dict[str, Any] = {
+        name: np.zeros(rows, dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"
+    }
+    fixed["document_uid"] = random.randint(0, 256, (rows, 16)).astype(np.uint8)
+    fixed["document_offset"] = random.randint(0, 1000, rows).astype(np.uint32)
+    fixed["uid"] = random.randint(0, 1 << 62, rows).astype(np.uint64)
+    return {name: fixed[name] for name in FIXED_COLUMNS}
+
+
+def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal["none", "zstd"]) -> None:
+    """An example set of an encoder."""
+    from pipeline.example import Ragged, Rows
+    from pipeline.shards import ColumnSpec, fixed_columns, write_manifest, write_shard
+    from pipeline.stage import Output
+
+    columns = [*fixed_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]
+    folder.mkdir()
+    shards = []
+    for number, part in enumerate(np.array_split(np.arange(len(ids)), SHARDS)):
+        rows = Rows(origins(len(part), number), {"input_ids": Ragged.from_matrix(ids[part])})
+        path = folder / f"shard-{number:05d}.arrow"
+        shards.append(write_shard(path, rows, columns, block_rows=BLOCK_ROWS, codec=codec))
+    write_manifest(
+        folder,
+        name="benchmark",
+        kind="examples",
+        seed=1,
+        tokenizer={"name": "none", "fingerprint": "", "vocab_size": 65536, "special_ids": {"pad": 0}},
+        columns=columns,
+        block_rows=BLOCK_ROWS,
+        container="arrow",
+        codec=codec,
+        shards=shards,
+        output=Output(root),
+        objective={"name": "none", "label": "none", "architecture": "encoder", "heads": [], "frame": {}},
+    )

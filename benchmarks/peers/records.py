@@ -1,0 +1,128 @@
+"""Records of several integer lists in the formats of others: what the same training features take there."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.hugging_face import ArrowFiles
+from benchmarks.peers.mds import Mosaic
+from benchmarks.peers.sample_tar import add_array
+from benchmarks.peers.token_chunks import LitData
+
+Columns = Mapping[str, list[NDArray[Any]]]
+"""One list of arrays a name, all of the same number of records."""
+
+
+def save(path: Path, columns: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> None:
+    """Keep flat values and offsets for a writer in another process."""
+    parts: dict[str, Any] = {f"{name}.{part}": pair[part] for name, pair in columns.items() for part in (0, 1)}
+    np.savez(path, **parts)
+
+
+def load(path: Path) -> Columns:
+    """What `save` kept."""
+    with np.load(path) as kept:
+        names = [key.removesuffix(".0") for key in kept.files if key.endswith(".0")]
+        arrays = {name: (kept[f"{name}.0"], kept[f"{name}.1"]) for name in names}
+    return {name: [values[a:b] for a, b in pairwise(offsets)] for name, (values, offsets) in arrays.items()}
+
+
+def _rows(columns: Columns) -> Iterator[dict[str, NDArray[Any]]]:
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))
+
+
+def write_flat_binary(source: Path, folder: Path) -> None:
+    """Two files a column as Megatron keeps them: values, and lengths, offsets and document bounds of the records."""
+    for name, arrays in load(source).items():
+        np.concatenate(arrays).tofile(folder / f"{name}.bin")
+        lengths = np.array([len(array) for array in arrays], np.int32)
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        documents = np.arange(len(arrays) + 1, dtype=np.int64)
+        header = b"MMIDIDX\x00\x00" + bytes(8 + 1 + 8 + 8)  # version, type, records, documents
+        (folder / f"{name}.idx").write_bytes(
+            b"".join((header, lengths.tobytes(), starts.tobytes(), documents.tobytes()))
+        )
+
+
+def write_tar(source: Path, folder: Path) -> None:
+    """One member an array."""
+    with tarfile.open(folder / "00000.tar", "w") as archive:
+        for number, row in enumerate(_rows(load(source))):
+            for name, array in row.items():
+                add_array(archive, f"{number:08d}.{name}.npy", array)
+
+
+def write_datasets(source: Path, folder: Path) -> None:
+    """Arrow files of Hugging Face, lists of 16-bit integers."""
+    ArrowFiles.load()
+    import datasets
+    import pyarrow as pa
+
+    columns = load(source)
+    table = pa.table({name: pa.array(arrays, pa.list_(pa.uint16())) for name, arrays in columns.items()})
+    datasets.Dataset(table).save_to_disk(str(folder / "hf"))
+
+
+def write_mds(source: Path, folder: Path, compression: str | None = None) -> None:
+    """Shards of mosaicml-streaming."""
+    Mosaic.load()
+    from streaming import MDSWriter
+
+    columns = load(source)
+    types = dict.fromkeys(columns, "ndarray:uint16")
+    with MDSWriter(out=str(folder / "mds"), columns=types, compression=compression) as out:
+        for row in _rows(columns):
+            out.write(row)
+
+
+def write_litdata(source: Path, folder: Path, compression: str | None = None) -> None:
+    """Chunks of litdata, one-dimensional tensors without headers."""
+    LitData.load()
+    import litdata
+
+    options: Any = {"chunk_bytes": "64MB", "num_workers": 1, "compression": compression}
+    litdata.optimize(fn=_Records(source), inputs=[0], output_dir=str(folder / "lit"), **options)
+
+
+class _Records:
+    """Gives litdata all records, in a process of its own."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+
+    def __call__(self, _: int) -> Iterator[dict[str, Any]]:
+        import torch
+
+        for row in _rows(load(self.source)):
+            yield {name: torch.from_numpy(array.astype(np.uint16)) for name, array in row.items()}
+
+
+WRITERS: dict[str, Callable[[Path, Path], None]] = {
+    "flat binary with index": write_flat_binary,
+    "MDS": write_mds,
+    "MDS, zstd": lambda source, folder: write_mds(source, folder, "zstd"),
+    "litdata": write_litdata,
+    "litdata, zstd": lambda source, folder: write_litdata(source, folder, "zstd"),
+    "datasets, Arrow": write_datasets,
+    "per-sample tar": write_tar,
+}
+
+
+def main(name: str, sources: list[Path], folder: Path) -> None:
+    """Write each source in one format and print the bytes it takes."""
+    sizes = []
+    for number, source in enumerate(sources):
+        place = folder / f"{name} {number}"
+        place.mkdir()
+        WRITERS[name](source, place)
+        sizes.append(sum(path.stat().st_size for path in place.rglob("*") if path.is_file()))
+    print(json.dumps(sizes))

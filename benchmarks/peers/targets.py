@@ -1,0 +1,89 @@
+"""What the stream must reach beside the peers, in CPU time and in samples a second, and on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks.peers.limits import Claim
+from benchmarks.peers.measure import RESUMED_AT
+
+__all__ = ["GUARD_US", "MAIN", "ratios", "requirements"]
+
+Figures = Mapping[str, Mapping[str, float]]
+
+MAIN: Final = "ours, uncompressed"
+ZSTD: Final = "ours, zstd"
+GUARD_US: Final = 1.0
+"""CPU microseconds that a sample may take."""
+_LIMIT: Final = "numpy memmap, whole batch"
+_STREAMS: Final = (
+    "litdata",
+    "datasets, streaming whole batches",
+    "datasets, streaming + DataLoader",
+    "webdataset, per-sample tar",
+    "mosaicml-streaming",
+)
+_TIMES: Final = (
+    (MAIN, "litdata", 10.0),
+    (MAIN, "datasets, map-style", 12.0),
+    (MAIN, "memmap + DataLoader", 5.0),
+    (MAIN, "datatrove, files in sequence", 6.0),
+    (MAIN, "datasets, streaming + DataLoader", 50.0),
+    (MAIN, "datasets, streaming whole batches", 0.0),
+    (MAIN, "webdataset, per-sample tar", 70.0),
+    (MAIN, "mosaicml-streaming", 80.0),
+    (ZSTD, "litdata", 4.0),
+    (ZSTD, "mosaicml-streaming", 40.0),
+)
+
+
+def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
+    """For each peer: CPU time and samples a second of the best windows, and both ratios of the means.
+
+    A target of 0 asks for nothing. The gather of numpy is what no loader can be better than: at most 1.3 times its CPU
+    time, at least 0.6 of its samples a second.
+    """
+    rows = []
+    for case, peer, target in (*_TIMES, (MAIN, _LIMIT, None)):
+        if case not in found or peer not in found:
+            continue
+        ours, theirs = found[case], found[peer]
+        on_cpu, on_wall = (1 / 1.3, 0.6) if target is None else (target, target)
+        rows.append(
+            (
+                Claim(case, "CPU us/sample", ours["least_cpu"], theirs["least_cpu"], peer, on_cpu),
+                Claim(case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, on_wall, more=True),
+                theirs["cpu"] / ours["cpu"],
+                ours["rate"] / theirs["rate"],
+            )
+        )
+    return rows
+
+
+def requirements(found: Figures) -> list[Claim]:
+    """What must hold of ours besides: CPU time, first batch, resume, state, and every sample exactly once."""
+    own = found[MAIN]
+    streams = {name: found[name] for name in _STREAMS if name in found}
+    resume = max(own[f"resume_{percent}"] for percent in RESUMED_AT)
+    claims = [
+        Claim(MAIN, "CPU us/sample", own["least_cpu"], GUARD_US),
+        Claim(ZSTD, "CPU us/sample", found[ZSTD]["least_cpu"], GUARD_US),
+        Claim(MAIN, "s to first batch", own["first"], 0.1),
+        Claim(MAIN, "s to resume, longest", resume, own["first"] + 0.02, "its first batch + 0.02 s"),
+        Claim(MAIN, "bytes of state", own["state_bytes"], 300.0),
+    ]
+    if streams:
+        fastest = min(streams, key=lambda name: streams[name]["first"])
+        claims.append(Claim(MAIN, "s to first batch", own["first"], streams[fastest]["first"], fastest))
+    for peer, target in (("webdataset, per-sample tar", 100.0), ("litdata", 1.0)):
+        if peer in found:
+            claims.append(Claim(MAIN, "s to resume at 50 %", own["resume_50"], found[peer]["resume_50"], peer, target))
+    for case in (MAIN, ZSTD):
+        facts = found[case]
+        parts = ("epoch", "resumed", "elastic")
+        lost = sum(facts[f"{part}_{what}"] for part in parts for what in ("repeated", "missing"))
+        claims.append(Claim(case, "samples repeated or missing", lost, 0.0))
+        claims.append(Claim(case, "other batches at 8, 4, 2, 1 ranks", facts["elastic_other"], 0.0))
+        claims.append(Claim(case, "resumed streams identical", facts["identical"], 1.0, more=True))
+    return claims
