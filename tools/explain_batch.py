@@ -16,18 +16,20 @@ import numpy as np
 from pipeline.errors import ConfigurationError
 from pipeline.example import Row, Rows
 from pipeline.objectives import Skip
-from pipeline.shards import ShardSet
+from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.errors import CorruptBlock
 from tools.command import Arguments, natural, positive, run_tool
 from tools.documents import find_documents
 from tools.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from tools.packing import packing_of
+from tools.packing import packing_of, sample_manifest
+from tools.shard_rows import PAIR_LABEL, PARTNER, find_rows
 from tools.viewer.pieces import Pieces, pieces_of
 from train.online import corruption_of
 
 __all__ = ["explain", "main"]
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
+_NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
 
 
 def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64) -> list[dict[str, Any]]:
@@ -49,7 +51,7 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     for source, shards in enumerate(feed.sets):
         mine = [visit for visit in visits if visit.source == source]
         stored, lost = _read(shards, {visit.stored for visit in mine if visit.stored}, mask=feed.mask)
-        documents, pieces = _documents(shards, stored), pieces_of(shards)
+        documents, partners, pieces = _documents(shards, stored), _partners(shards, stored), pieces_of(shards)
         delivered = _delivered(feed, source)
         for visit in mine:
             facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
@@ -58,8 +60,8 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
                 facts |= _place(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = delivered(stored[visit.stored], visit.epoch)
-                facts |= _identity(row, documents[visit.stored])
-                facts |= {"filler": skipped} if skipped else dict(_texts(row, pieces, tokens))
+                facts |= _identity(row, documents[visit.stored]) | partners.get(visit.stored, {})
+                facts |= {"filler": skipped} if skipped else {**_numbers(row), **dict(_texts(row, pieces, tokens))}
             elif visit.stored:
                 facts["filler"] = lost[visit.stored[0]]
             found[visit.place] = facts
@@ -107,6 +109,24 @@ def _documents(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, li
     return {place: [_origin(uid, lines.get(uid)) for uid in found] for place, found in uids.items()}
 
 
+def _partners(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, dict[str, Any]]:
+    """The document of the second half of a pair, unless its label says that it is the first one's.
+
+    Examples do not name it, their samples do.
+    """
+    grouping, samples = shards.manifest.grouping, sample_manifest(shards)
+    if grouping is None or samples is None or not grouping.options.get("partner"):
+        return {}
+    source, uids = open_shards(samples[0]), {}
+    for place, rows in stored.items():
+        if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
+            continue
+        for found in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
+            uids[place] = source.read_block(found.block, columns=(PARTNER,)).columns[PARTNER][found.row].tobytes()
+    lines = find_documents(shards.path, set(uids.values()))
+    return {place: {"partner": _origin(uid, lines.get(uid))} for place, uid in uids.items()}
+
+
 def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"document": uid.hex()}
     if line is not None:
@@ -151,6 +171,11 @@ def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _numbers(row: Row) -> dict[str, int]:
+    """What is one number in every row."""
+    return {name: int(row.columns[name][0]) for name in _NUMBERS if len(row.columns.get(name, ())) == 1}
+
+
 def _texts(row: Row, pieces: Pieces | None, most: int) -> Iterator[tuple[str, str]]:
     """The decoded columns, labels one by one; ids where the tokenizer is not found."""
     for name in _TEXTS:
@@ -159,10 +184,10 @@ def _texts(row: Row, pieces: Pieces | None, most: int) -> Iterator[tuple[str, st
             if pieces is None:
                 text = " ".join(map(str, ids))
             elif name == "label_ids":
-                text = " | ".join(pieces.piece(token).strip() or "␣" for token in ids)
+                text = " | ".join("".join(pieces.piece(token).split()) or "␣" for token in ids)
             else:
-                text = pieces.text(ids)
-            yield name, " ".join(text.replace("⏎", "").split()) + (" …" if len(row.columns[name]) > most else "")
+                text = " ".join(pieces.text(ids).replace("⏎", "").split())
+            yield name, text + (" …" if len(row.columns[name]) > most else "")
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
@@ -179,11 +204,13 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield _source(facts, f"document {facts['document']}, from token {facts['document_offset']}{copy}")
         for other in facts["others"]:
             yield _source(other, f"then document {other['document']}")
+        if "partner" in facts:
+            yield _source(facts["partner"], f"partner document {facts['partner']['document']}")
         if more:
             yield f"       then {more} more, which only the sample set and the tables of encode can name"
     if "filler" in facts:
         yield f"       a filler row, weight 0: {facts['filler']}"
-    for name in _TEXTS:
+    for name in (*_NUMBERS, *_TEXTS):
         if name in facts:
             yield f"       {name}: {facts[name]}"
 

@@ -15,10 +15,13 @@ from pipeline.seeding import mix
 from pipeline.shards import ShardSet, open_shards
 from tools.packing import packing_of, sample_manifest, uid_keys
 
-__all__ = ["Stored", "blocks_of", "find_document_rows", "find_rows", "readable_blocks"]
+__all__ = ["PAIR_LABEL", "PARTNER", "Stored", "blocks_of", "find_document_rows", "find_rows", "readable_blocks"]
 
 _IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
-_PARTNER: Final = "partner_document_uid"
+PARTNER: Final = "partner_document_uid"
+"""Column of sample sets of pairs: the document of the second half."""
+PAIR_LABEL: Final = "sentence_label"
+"""Column of their examples: 0 where the partner was left out."""
 
 
 class Stored(NamedTuple):
@@ -79,13 +82,13 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
         untold = "pairs of which it is the second half"
     found: list[Stored] = []
     for block in readable_blocks(shards):
-        rows = shards.read_block(block, columns=_IDENTITY)
+        rows = shards.read_block(block, columns=(*_IDENTITY, PAIR_LABEL))
         if packing is not None:
             mask = packing.holding(rows, wanted)
         else:
             mask = np.isin(uid_keys(rows.fixed["document_uid"]), wanted)
         if partnered is not None:
-            mask |= np.isin(rows.fixed["uid"], partnered)
+            mask |= np.isin(rows.fixed["uid"], partnered) & _with_partner(rows)
         found += _chosen(block, rows, mask)
     return found, untold
 
@@ -96,13 +99,20 @@ def _partnered(shards: ShardSet, wanted: NDArray[np.bytes_]) -> NDArray[np.uint6
     if samples is None:
         return None
     found = [np.empty(0, np.uint64)]
-    if _PARTNER in (column.name for column in samples[1].columns):
+    if PARTNER in (column.name for column in samples[1].columns):
         source = open_shards(samples[0])
         for block in readable_blocks(source):
-            rows = source.read_block(block, columns=("uid", _PARTNER))
-            partners = rows.columns[_PARTNER].values.reshape(-1, 16)
+            rows = source.read_block(block, columns=("uid", PARTNER))
+            partners = rows.columns[PARTNER].values.reshape(-1, 16)
             found.append(rows.fixed["uid"][np.isin(uid_keys(partners), wanted)])
     return np.concatenate(found)
+
+
+def _with_partner(rows: Rows) -> NDArray[np.bool_]:
+    if PAIR_LABEL not in rows.columns:
+        return np.ones(len(rows), np.bool_)
+    used: NDArray[np.bool_] = rows.columns[PAIR_LABEL].values != 0
+    return used
 
 
 def _rows_of(shards: ShardSet, block: int, uid: int) -> Iterator[Stored]:

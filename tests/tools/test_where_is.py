@@ -139,7 +139,7 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
 
 
 def test_a_document_is_found_as_the_partner_of_another(tmp_path):
-    """Examples of pairs do not say which document the second half is from; their samples do."""
+    """Examples of pairs do not say which document the second half is from; their samples do, and labels if it is."""
     partner = ColumnSpec("partner_document_uid", "uint8", "list", "uid")
     sample = rows([1, 2, 3])
     uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])
@@ -148,11 +148,20 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     samples = write_set(tmp_path / "run/group/pairs/train", [sample], columns=(IDS, partner), kind="samples",
                         grouping=grouping, objective=None)  # fmt: skip
     parents = [{"name": "pairs/train", "digest": samples.digest, "role": "samples"}]
-    examples = write_set(tmp_path / "run/corrupt/nsp/train", [rows([3, 1, 2])], grouping=grouping, parents=parents)
-    alone = write_set(tmp_path / "alone", [rows([3, 1, 2])], grouping=grouping, parents=parents)
-    for shards, expected in ((examples, ([1, 3], "")), (alone, ([], "pairs of which it is the second half"))):
-        found, untold = document_rows(Feed(as_phases(shards), 0, 1, 1), [bytes([7] * 16)])
+    pairs = rows([3, 1, 2])
+    pairs.columns["sentence_label"] = Ragged.from_lists([[0], [1], [1]], np.uint8)
+    label = ColumnSpec("sentence_label", "uint8", "list", "1: another document's")
+    for folder, expected, partners in (
+        ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
+        ("alone", ([], "pairs of which it is the second half"), [None] * 3),
+    ):
+        shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
+        feed = Feed(as_phases(shards), 0, 1, 3)
+        found, untold = document_rows(feed, [bytes([7] * 16)])
         assert (sorted(one.stored.uid for one in found), untold) == expected
+        shown = sorted(explain(feed, 0), key=lambda one: one["row"])
+        assert [one.get("partner", {}).get("document") for one in shown] == partners
+        assert [one["sentence_label"] for one in shown] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
