@@ -1,8 +1,9 @@
-"""Check a shard set: `python tools/validate_shards.py MANIFEST [--against SAMPLE_MANIFEST]`.
+"""Check a shard set: `python tools/validate_shards.py MANIFEST [--against SAMPLE_MANIFEST] [--tokenizer FOLDER]`.
 
 Manifest, index, size and SHA-256 of every file, hash of every block, counts, ids, and what rows must obey by the
-meaning of their columns. With `--against` every example is restored to its original tokens, too. Exit code 0 with a
-line of figures, 65 naming file, block and sample of the first mismatch, 64 for wrong use, 74 for a missing file.
+meaning of their columns. With `--against` every example is restored to its original tokens, too. Of a set that was
+copied away from its tokenizer, all is checked that can be without, unless `--tokenizer` says where it is. Exit code 0
+with a line of figures, 65 naming file, block and sample of the first mismatch, 64 for wrong use, 74 for a missing file.
 """
 
 from __future__ import annotations
@@ -13,21 +14,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.shards import open_shards
-from tools.command import Arguments, run_tool
-from tools.validation.restoring import Restoring
+from tools.command import Arguments, run_tool, some_path
+from tools.validation.restoring import Restoring, check_origin
 from tools.validation.shard_set import check_shard_set
+from tools.validation.tokenizer import vocabulary_for
 
 __all__ = ["main", "validate"]
 
 
-def validate(path: Path, against: Path | None = None) -> str:
-    """Check a set; the line of figures.
+def validate(path: Path, against: Path | None = None, tokenizer: Path | None = None) -> str:
+    """Check a set; the line of figures, and of what could not be checked.
+
+    Args:
+        path: manifest of the set, or its folder.
+        against: the sample set that its examples come from.
+        tokenizer: the tokenizer's folder; default: the one found above the set.
 
     Raises:
         ClozelineError: the first thing that is wrong.
     """
     shards = open_shards(path)
-    restoring = None if against is None else Restoring(shards, open_shards(against, verify="shard"))
+    vocabulary = vocabulary_for(shards, tokenizer)
+    restoring = None
+    if against is not None:
+        samples = open_shards(against, verify="shard")
+        check_origin(shards, samples)
+        restoring = None if vocabulary is None else Restoring(shards, samples, vocabulary)
     start = time.perf_counter()
     check_shard_set(shards, restoring)
     seconds = time.perf_counter() - start
@@ -37,6 +49,9 @@ def validate(path: Path, against: Path | None = None) -> str:
         f"tokens in {totals.blocks:,} blocks of {totals.shards:,} shards, {totals.bytes:,} bytes; "
         "every hash and count agrees"
     )
+    if vocabulary is None:
+        left = "nothing was compared with it" + (" and no example was restored" if against else "")
+        return f"{line}; its tokenizer is not above it, so {left}: give its folder with --tokenizer"
     if restoring is None:
         return line
     if not restoring.objective.invertible:
@@ -48,11 +63,14 @@ def validate(path: Path, against: Path | None = None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=Path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--against", type=Path, metavar="SAMPLE_MANIFEST", help="the sample set the examples come from")
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument(
+        "--against", type=some_path, metavar="SAMPLE_MANIFEST", help="the sample set the examples come from"
+    )
+    parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help="default: found above the set")
 
     def action(options: argparse.Namespace) -> int:
-        print(validate(options.manifest, options.against))
+        print(validate(options.manifest, options.against, options.tokenizer))
         return 0
 
     return run_tool(parser, arguments, action)

@@ -10,24 +10,38 @@ from numpy.typing import NDArray
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.example import Ragged, Rows, Sample
 from pipeline.objectives import Objective, build_objective
-from pipeline.shard_format import vocabulary_of
-from pipeline.shards import Manifest, ShardSet, feature_columns, fixed_columns
+from pipeline.shards import ShardSet, feature_columns, fixed_columns
+from pipeline.vocabulary import Vocabulary
 from tools.validation.place import Place
 
-__all__ = ["Restoring", "objective_of"]
+__all__ = ["Restoring", "check_origin"]
 
 
-def objective_of(shards: ShardSet) -> Objective:
-    """The objective that made an example set, with the vocabulary of its tokenizer.
+def check_origin(examples: ShardSet, samples: ShardSet) -> None:
+    """Check that an example set can have been made from a sample set, and that no sample is unaccounted for.
 
     Raises:
-        ConfigurationError: it is no example set, or its tokenizer is not found above it.
+        ConfigurationError: the sets cannot belong together.
+        IntegrityError: examples are missing.
     """
-    facts = shards.manifest.objective
-    if facts is None:
-        raise ConfigurationError(f"{shards.path}: expected an example set, got a set of {shards.manifest.kind}")
-    vocabulary = vocabulary_of(shards.path, shards.manifest.tokenizer.fingerprint)
-    return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
+    manifest = examples.manifest
+    if manifest.kind != "examples":
+        raise ConfigurationError(f"{examples.path}: expected an example set, got a set of {manifest.kind}")
+    if samples.manifest.kind != "samples":
+        raise ConfigurationError(f"--against {samples.path}: expected a sample set, got one of {samples.manifest.kind}")
+    parents = {parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"}
+    if parents and samples.digest not in parents:
+        raise ConfigurationError(
+            f"--against {samples.path}: the examples come from the sample set {', '.join(parents.values())} "
+            f"with digest {next(iter(parents))[:16]}…, this one has {samples.digest[:16]}…"
+        )
+    expected = len(samples) * manifest.variants
+    counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
+    if counted != expected:
+        raise IntegrityError(
+            f"{examples.path}: {len(samples)} samples x {manifest.variants} variants = {expected}, but "
+            f"examples + skipped = {counted}"
+        )
 
 
 class Restoring:
@@ -35,14 +49,18 @@ class Restoring:
 
     Args:
         examples: the example set.
-        samples: the sample set it should come from.
+        samples: the sample set it comes from, see `check_origin`.
+        vocabulary: that of their tokenizer.
 
     Raises:
-        ConfigurationError: the sets cannot belong together.
+        IntegrityError: the objective has other columns.
+        ConfigurationError: there is no such objective.
     """
 
-    def __init__(self, examples: ShardSet, samples: ShardSet) -> None:
-        self.objective = objective_of(examples)
+    def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
+        facts = examples.manifest.objective
+        assert facts is not None  # every example set names its own
+        self.objective = build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
         self.samples = samples
         self.restored = 0
         self.tokens = 0
@@ -50,34 +68,13 @@ class Restoring:
         self._held = -1
         self._rows: Rows | None = None
         self._check_schema(examples)
-        self._check_parents(examples.manifest, examples)
 
     def _check_schema(self, examples: ShardSet) -> None:
-        vocabulary = self.objective.vocabulary
-        expected = [*fixed_columns(), *feature_columns(self.objective.features, vocabulary.size)]
+        expected = [*fixed_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
         mine = [(spec.name, spec.arrow_type) for spec in examples.columns]
         if mine != [(spec.name, spec.arrow_type) for spec in expected]:
             names = [f"{spec.name} {spec.arrow_type}" for spec in expected]
             raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
-
-    def _check_parents(self, manifest: Manifest, examples: ShardSet) -> None:
-        if self.samples.manifest.kind != "samples":
-            raise ConfigurationError(
-                f"--against {self.samples.path}: expected a sample set, got one of {self.samples.manifest.kind}"
-            )
-        parents = {parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"}
-        if parents and self.samples.digest not in parents:
-            raise ConfigurationError(
-                f"--against {self.samples.path}: the examples come from the sample set {', '.join(parents.values())} "
-                f"with digest {next(iter(parents))[:16]}…, this one has {self.samples.digest[:16]}…"
-            )
-        expected = len(self.samples) * manifest.variants
-        counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
-        if counted != expected:
-            raise IntegrityError(
-                f"{examples.path}: {len(self.samples)} samples x {manifest.variants} variants = {expected}, but "
-                f"examples + skipped = {counted}"
-            )
 
     def __call__(self, place: Place, shard: int) -> None:
         """Restore every example of a block.

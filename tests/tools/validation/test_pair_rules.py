@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.errors import IntegrityError
 from pipeline.example import Ragged, Rows
+from pipeline.shard_format import vocabulary_of
 from pipeline.shards import ShardSet, open_shards
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tools.validate_shards import validate
@@ -68,7 +69,7 @@ def test_a_changed_id_is_found_against_the_sample(out: Path, label: str) -> None
     place = Place(examples.shard_path(0), 0, wrong)
     check_rows(place, examples.manifest)
     with pytest.raises(IntegrityError, match=r"row 2 \(sample"):
-        Restoring(examples, samples)(place, 0)
+        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(place, 0)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +125,4 @@ def test_a_part_that_is_not_there_is_found(out: Path) -> None:
     parts[2] = 9
     place = Place(examples.path, 0, replace(rows, fixed={**rows.fixed, "part": np.asarray(parts)}))
     with pytest.raises(IntegrityError, match=r"row 2 .*cannot be restored"):
-        Restoring(examples, samples)(place, 0)
+        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(place, 0)
