@@ -168,13 +168,15 @@ def test_a_killed_process_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STREAMING, str(tmp_path)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
     with child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "reading\n"
-        process = psutil.Process(child.pid)
-        held = [part.path for part in process.memory_maps(grouped=True)] + [file.path for file in process.open_files()]
-        assert not process.children(recursive=True)
-        assert not [path for path in held if path.startswith(("/dev/shm", "/memfd"))]
-        child.kill()
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "reading\n"
+            process = psutil.Process(child.pid)
+            held = [part.path for part in process.memory_maps(grouped=True)] + [f.path for f in process.open_files()]
+            assert not process.children(recursive=True)
+            assert not [path for path in held if path.startswith(("/dev/shm", "/memfd"))]
+        finally:
+            child.kill()
     assert child.returncode == -signal.SIGKILL
     assert sorted(tmp_path.iterdir()) == before
 
