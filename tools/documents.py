@@ -6,12 +6,20 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
 
-__all__ = ["document_tables", "documents_at", "find_documents", "read_table"]
+__all__ = ["document_tables", "documents_at", "find_documents", "read_table", "uid_keys"]
+
+
+def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
+    """Uids of shape [n, 16] as one value each; all have 16 bytes, so zeros at their end compare rightly."""
+    keys: NDArray[np.bytes_] = np.ascontiguousarray(uids).view("S16")[:, 0]
+    return keys
 
 
 def document_tables(manifest_path: Path) -> list[Path]:

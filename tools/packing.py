@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,11 @@ from pipeline.example import Rows
 from pipeline.heldout import is_heldout
 from pipeline.seeding import order_key
 from pipeline.shards import Manifest, ShardSet
-from tools.documents import document_tables, read_table
+from tools.documents import document_tables, read_table, uid_keys
 
-__all__ = ["Packing", "packing_of", "sample_manifest", "uid_keys"]
+__all__ = ["Packing", "packing_of", "sample_manifest"]
 
 _UID_BYTES: Final = 16
-
-
-def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
-    """Uids of shape [n, 16] as one value each; all have 16 bytes, so zeros at their end compare rightly."""
-    keys: NDArray[np.bytes_] = np.ascontiguousarray(uids).view("S16")[:, 0]
-    return keys
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import Rows
 from pipeline.seeding import mix
 from pipeline.shards import ShardSet, open_shards
-from tools.packing import packing_of, sample_manifest, uid_keys
+from tools.documents import uid_keys
+from tools.packing import packing_of, sample_manifest
 
 __all__ = ["PAIR_LABEL", "PARTNER", "Stored", "blocks_of", "find_document_rows", "find_rows", "readable_blocks"]
 

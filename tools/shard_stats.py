@@ -1,7 +1,7 @@
 """What a shard set holds: `python tools/shard_stats.py MANIFEST [--html FILE]`.
 
-Lengths of every column, labels, vocabulary coverage, tokens by language and source, sizes: tables on the terminal,
-and with `--html` a page with pictures. Every block is read and checked once.
+Lengths of every column, labels and classes, vocabulary coverage, tokens by language and source, sizes: tables on the
+terminal, and with `--html` a page with pictures. Every block is read and checked once, but for those in quarantine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import html
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -19,7 +18,7 @@ from rich.text import Text
 from pipeline.report import bars, page, table
 from pipeline.shards import ShardSet, open_shards
 from pipeline.stage import publish
-from tools.command import Arguments, run_tool
+from tools.command import Arguments, Terminal, run_tool, some_path
 from tools.shard_statistics.pictures import coverage_curve, histogram
 from tools.shard_statistics.sources import find_sources
 from tools.shard_statistics.tables import Figures, tables
@@ -45,7 +44,8 @@ def statistics_page(shards: ShardSet, found: Tally, figures: Sequence[Figures]) 
 
 
 def _print(one: Figures, console: Console) -> None:
-    shown = Table(title=Text(one.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    console.print(Text(one.title, "bold"), soft_wrap=True)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(one.header))
     numbers = [all(isinstance(row[place], int | float) for row in one.rows) for place in range(len(one.header))]
     for name, number in zip(one.header, numbers, strict=True):
         shown.add_column(Text(name), justify="right" if number else "left", overflow="fold")
@@ -63,15 +63,15 @@ def _cell(value: str | int | float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("manifest", type=Path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures, too")
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page with pictures, too")
 
     def action(options: argparse.Namespace) -> int:
         shards = open_shards(options.manifest)
         found = tally(shards, find_sources(shards))
-        figures = tables(shards.manifest, found, pieces_of(shards))
+        figures, console = tables(shards, found, pieces_of(shards)), Terminal()
         for one in figures:
-            _print(one, Console())
+            _print(one, console)
         if options.html is not None:
             with publish(options.html) as temporary:
                 temporary.write_text(statistics_page(shards, found, figures), encoding="utf-8")

@@ -9,22 +9,29 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.shard_statistics.tally import quantile
+
 __all__ = ["coverage_curve", "histogram"]
 
 _WIDTH: Final = 640
 _HEIGHT: Final = 160
 _BARS: Final = 64
+_SKEWED: Final = 16
+"""Times that the largest value is the median, from which bars of equal width would show one bar alone."""
 _COLOUR: Final = "#4a7bd0"
 
 
 def histogram(title: str, counts: NDArray[np.int64]) -> str:
-    """Bars over values 0, 1, 2, ..., neighbours put together where there are more than 64."""
-    width = max(1, -(-len(counts) // _BARS))
-    bins = np.add.reduceat(counts, np.arange(0, len(counts), width)) if len(counts) else np.zeros(1, np.int64)
+    """Bars over values 0, 1, 2, ..., neighbours put together where there are more than 64.
+
+    Where a few values are very much larger than most, the bars stand for more and more values each.
+    """
+    edges = _edges(counts)
+    bins = np.add.reduceat(counts, edges[:-1]) if len(counts) else np.zeros(1, np.int64)
     step, top = _WIDTH / len(bins), max(1, int(bins.max()))
     bars = []
     for place, count in enumerate(bins.tolist()):
-        first, last = place * width, min((place + 1) * width, len(counts)) - 1
+        first, last = int(edges[place]), int(edges[place + 1]) - 1
         height = _HEIGHT * count / top
         span = f"{first:,}" if first == last else f"{first:,} to {last:,}"
         bars.append(
@@ -32,6 +39,15 @@ def histogram(title: str, counts: NDArray[np.int64]) -> str:
             f'height="{height:.1f}" fill="{_COLOUR}"><title>{span}: {count:,}</title></rect>'
         )
     return _framed(title, "".join(bars), "0", f"{max(0, len(counts) - 1):,}", f"{top:,} rows")
+
+
+def _edges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each bar begins, and where the last ends."""
+    size = len(counts)
+    if size > _BARS and size > _SKEWED * (quantile(counts, 0.5) + 1):
+        return np.unique(np.concatenate(([0], np.geomspace(1, size, _BARS).round()))).astype(np.int64)
+    width = max(1, -(-size // _BARS))
+    return np.append(np.arange(0, max(1, size), width), max(1, size))
 
 
 def coverage_curve(title: str, counts: NDArray[np.int64]) -> str:

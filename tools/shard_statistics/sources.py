@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.example import Rows
 from pipeline.shards import Manifest, ShardSet, open_shards
+from tools.documents import uid_keys
+from tools.shard_rows import readable_blocks
 
 __all__ = ["Sources", "find_sources"]
 
@@ -34,7 +36,7 @@ class Sources:
 
     def tokens(self, rows: Rows, tokens: NDArray[np.int64]) -> dict[str, int]:
         """Tokens by label; a row belongs to the document of its first token."""
-        wanted = _keys(rows.fixed["document_uid"])
+        wanted = uid_keys(rows.fixed["document_uid"])
         place = np.minimum(np.searchsorted(self.uids, wanted), max(0, len(self.uids) - 1))
         codes = np.full(len(rows), len(self.names), np.int64)
         if len(self.uids):
@@ -61,16 +63,10 @@ def find_sources(shards: ShardSet) -> Sources | None:
 
 def _read(tokens: ShardSet) -> Sources:
     uids, codes = [np.empty(0, "S16")], [np.empty(0, np.uint16)]
-    for block in range(len(tokens.index)):
-        fixed = tokens.read_block(block).fixed
-        uids.append(_keys(fixed["document_uid"]))
+    for block in readable_blocks(tokens):
+        fixed = tokens.read_block(block, columns=("document_uid", "source_group")).fixed
+        uids.append(uid_keys(fixed["document_uid"]))
         codes.append(fixed["source_group"].astype(np.uint16))
     joined = np.concatenate(uids)
     order = np.argsort(joined)
     return Sources(tokens.manifest.source_groups, joined[order], np.concatenate(codes)[order])
-
-
-def _keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
-    """Uids of shape [n, 16] as one value each; all have 16 bytes, so zeros at their end compare rightly."""
-    keys: NDArray[np.bytes_] = np.ascontiguousarray(uids).view("S16")[:, 0]
-    return keys

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.shards import Manifest
+from pipeline.shards import Manifest, ShardSet
 from tools.shard_statistics.tally import Tally, mean, named, quantile
 from tools.viewer.pieces import Pieces
 
@@ -20,6 +20,8 @@ Cells: TypeAlias = tuple[str | int | float, ...]
 _SHARES: Final = (0.5, 0.9, 0.99)
 _FREQUENT: Final = 8
 _LABELS: Final = ("label_ids", "target_ids")
+_MOST_CLASSES: Final = 16
+"""Numbers with more different values are no classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,15 @@ class Figures:
     rows: tuple[Cells, ...]
 
 
-def tables(manifest: Manifest, found: Tally, pieces: Pieces | None) -> list[Figures]:
+def tables(shards: ShardSet, found: Tally, pieces: Pieces | None) -> list[Figures]:
     """Every table that the set has something for."""
-    made = [_files(manifest), _lengths(found), _labels(found), _coverage(found, pieces), *_shares(manifest, found)]
+    made = [_files(shards), _lengths(found), _labels(found), _kinds(found), _coverage(found, pieces)]
+    made += [*_numbers(shards.manifest, found), *_shares(shards.manifest, found)]
     return [one for one in made if one.rows]
 
 
-def _files(manifest: Manifest) -> Figures:
+def _files(shards: ShardSet) -> Figures:
+    manifest = shards.manifest
     totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
     facts: list[Cells] = [
         ("rows", totals.samples),
@@ -51,7 +55,12 @@ def _files(manifest: Manifest) -> Figures:
         ("bytes a row", totals.bytes / max(1, totals.samples)),
     ]
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
-    return Figures(f"{manifest.name} ({manifest.kind}, {manifest.container})", ("", ""), tuple(facts))
+    if shards.quarantined:
+        lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
+        facts.append((f"rows in quarantine, in {len(shards.quarantined)} blocks, not counted below", lost))
+    codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+    form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
+    return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
 
 
 def _lengths(found: Tally) -> Figures:
@@ -73,6 +82,25 @@ def _labels(found: Tally) -> Figures:
             labels, inputs = int(found.ids[name].sum()), int(found.ids["input_ids"].sum())
             rows.append((name, labels, labels / max(1, found.lengths[name].sum()), 100 * labels / max(1, inputs)))
     return Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
+
+
+def _kinds(found: Tally) -> Figures:
+    """What stands in the input at the places of the labels."""
+    names, total = ("the mask", "the label itself", "another token"), max(1, int(found.labels.sum()))
+    rows = tuple((name, n, 100 * n / total) for name, n in zip(names, found.labels.tolist(), strict=True) if n)
+    return Figures("what the input has in their place", ("", "labels", "%"), rows)
+
+
+def _numbers(manifest: Manifest, found: Tally) -> Iterator[Figures]:
+    """Columns of one number with few values, such as the classes of pairs; with their meaning."""
+    meaning = {column.name: column.description for column in manifest.columns}
+    for name, counts in found.numbers.items():
+        values = np.flatnonzero(counts).tolist()
+        if 1 < len(values) <= _MOST_CLASSES:
+            total = int(counts.sum())
+            shown = [manifest.languages[v] if name.endswith("language") else str(v) for v in values]
+            rows = tuple((text, int(counts[v]), 100 * counts[v] / total) for text, v in zip(shown, values, strict=True))
+            yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
 
 
 def _coverage(found: Tally, pieces: Pieces | None) -> Figures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from pipeline.example import Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.columns import holds_ids
+from tools.shard_rows import readable_blocks
 from tools.shard_statistics.sources import Sources
 
 __all__ = ["Tally", "mean", "named", "quantile", "tally"]
 
 Counts = NDArray[np.int64]
+
+_ONE: Final = 2
+"""Entries of the counts of lengths 0 and 1."""
 
 
 @dataclass
@@ -27,6 +31,8 @@ class Tally:
         lengths: by list column: how many rows have 0, 1, 2, ... values.
         ids: by column of token ids: how often each id occurs, shape [vocabulary].
         codes: by fixed column of codes (variant, language, ...): rows with code 0, 1, 2, ...
+        numbers: by column that has at most one small number in each row: rows with 0, 1, 2, ...
+        labels: labels by what stands in `input_ids` where they belong: the mask, the label itself, another token.
         tokens_by_language: tokens of the first column of ids by language code.
         tokens_by_source: the same by source label.
     """
@@ -34,12 +40,14 @@ class Tally:
     lengths: dict[str, Counts] = field(default_factory=dict)
     ids: dict[str, Counts] = field(default_factory=dict)
     codes: dict[str, Counts] = field(default_factory=dict)
+    numbers: dict[str, Counts] = field(default_factory=dict)
+    labels: Counts = field(default_factory=lambda: np.zeros(3, np.int64))
     tokens_by_language: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
     tokens_by_source: dict[str, int] = field(default_factory=dict)
 
 
 def tally(shards: ShardSet, sources: Sources | None) -> Tally:
-    """Count a whole set.
+    """Count a whole set, but for what is in quarantine.
 
     Args:
         shards: the set.
@@ -49,7 +57,7 @@ def tally(shards: ShardSet, sources: Sources | None) -> Tally:
         CorruptBlock: a block is not what the index says.
     """
     found = Tally()
-    for block in range(len(shards.index)):
+    for block in readable_blocks(shards):
         _add(found, shards.read_block(block), shards, sources)
     return found
 
@@ -58,6 +66,9 @@ def _add(found: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) ->
     size = shards.manifest.tokenizer.vocab_size
     for name, column in rows.columns.items():
         _grow(found.lengths, name, np.bincount(column.lengths))
+    for name in _single_numbers(found, shards):
+        _grow(found.numbers, name, np.bincount(rows.columns[name].values))
+    found.labels += _label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
     for name in (spec.name for spec in shards.columns if holds_ids(spec)):
         _grow(found.ids, name, np.bincount(rows.columns[name].values, minlength=size))
     for name in ("variant", "part", "copy", "language"):
@@ -71,6 +82,26 @@ def _add(found: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) ->
     if sources is not None:
         for name, count in sources.tokens(rows, tokens).items():
             found.tokens_by_source[name] = found.tokens_by_source.get(name, 0) + count
+
+
+def _single_numbers(found: Tally, shards: ShardSet) -> list[str]:
+    """Columns of small numbers that no row so far has had two values of."""
+    narrow = [spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")]
+    names = [spec.name for spec in narrow if not holds_ids(spec) and len(found.lengths.get(spec.name, ())) <= _ONE]
+    found.numbers = {name: counts for name, counts in found.numbers.items() if name in names}
+    return names
+
+
+def _label_kinds(rows: Rows, mask: int) -> Counts:
+    """How many labels are hidden by the mask, left as they are, and replaced."""
+    columns = rows.columns
+    if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
+        return np.zeros(3, np.int64)
+    inputs, places, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    at = np.repeat(inputs.offsets[:-1], places.lengths) + places.values
+    there = inputs.values[at]
+    hidden, same = there == mask, there == labels.values
+    return np.array([hidden.sum(), (same & ~hidden).sum(), (~same & ~hidden).sum()])
 
 
 def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:

@@ -28,6 +28,19 @@ def test_few_values_have_a_bar_each():
     drawing(histogram("", np.zeros(0, np.int64)))
 
 
+def test_bars_widen_where_a_few_values_are_very_large():
+    counts = np.zeros(100_000, np.int64)
+    counts[5:50] = 100
+    counts[99_999] = 1
+    titles = [e.text for e in drawing(histogram("", counts)).iter() if e.tag.endswith("title")]
+    found = [(text.split(": ")[0], int(text.split(": ")[1].replace(",", ""))) for text in titles]
+    assert sum(count for _, count in found) == counts.sum()
+    assert sum(count > 0 for _, count in found) > 10
+    bounds = [[int(end.replace(",", "")) for end in span.split(" to ")] for span, _ in found]
+    assert [first for first, *_ in bounds] == [0, *(last[-1] + 1 for last in bounds[:-1])]
+    assert bounds[-1][-1] == 99_999
+
+
 def test_the_curve_of_coverage_rises_to_everything():
     counts = np.array([0, 50, 30, 20, 0])
     line = next(e for e in drawing(coverage_curve("ids", counts)).iter() if e.tag.endswith("polyline"))

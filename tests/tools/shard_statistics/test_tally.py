@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from pipeline.shards import open_shards
+from pipeline.example import Ragged
+from pipeline.shards import ColumnSpec, open_shards
+from tests.shard_sets import IDS, rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 from tools.shard_statistics.sources import find_sources
+from tools.shard_statistics.tables import tables
 from tools.shard_statistics.tally import mean, named, quantile, tally
 
 
@@ -35,6 +39,47 @@ def test_counts_agree_with_a_loop_over_rows(shard_sets, label):
     assert named(found.tokens_by_language, shards.manifest.languages) == shards.manifest.totals.tokens_by_language
     assert sum(found.tokens_by_source.values()) == shards.manifest.totals.tokens
     assert set(found.tokens_by_source) == {"default"}
+
+
+def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
+    found = tally(shards, None)
+    kinds, attention = Counter(), Counter()
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            attention.update(row["attention"].tolist())
+            for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
+                there = row["input_ids"][place]
+                kinds[0 if there == shards.manifest.tokenizer.special_ids["mask"] else 1 if there == label else 2] += 1
+    assert dict(enumerate(found.labels.tolist())) == kinds
+    assert min(kinds.values()) > 0
+    assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
+    assert "input_ids" not in found.numbers
+    assert "label_positions" not in found.numbers
+
+
+def test_a_column_is_no_class_once_a_row_has_two_numbers(tmp_path):
+    ones = rows([1, 2, 3, 4])
+    ones.columns["kind"] = Ragged.from_lists([[7], [], [7], [2]], np.uint8)
+    twos = rows([5])
+    twos.columns["kind"] = Ragged.from_lists([[7, 7]], np.uint8)
+    kind = ColumnSpec("kind", "uint8", "list", "class")
+    shards = write_set(tmp_path / "ones", [ones], columns=(IDS, kind))
+    assert tally(shards, None).numbers["kind"].tolist() == [0, 0, 1, 0, 0, 0, 0, 2]
+    for order in ([ones, twos], [twos, ones]):
+        shards = write_set(tmp_path / f"{len(order[0])}", order, columns=(IDS, kind))
+        assert tally(shards, None).numbers == {}
+
+
+def test_rows_in_quarantine_are_not_counted(tmp_path):
+    shards = toy_set(tmp_path, [9])
+    (tmp_path / "quarantine.json").write_text(
+        json.dumps([{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "spike"}])
+    )
+    shards = open_shards(tmp_path)
+    assert tally(shards, None).lengths["input_ids"].tolist() == [0] * 8 + [5]
+    (facts, *_) = tables(shards, tally(shards, None), None)
+    assert facts.rows[-1] == ("rows in quarantine, in 1 blocks, not counted below", 4)
 
 
 def test_sources_of_a_token_set_are_those_of_its_manifest(shard_sets):
