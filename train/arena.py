@@ -93,7 +93,7 @@ class Arena:
             ragged = columns[name]
             width = ragged.width
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
-            if target is None:
+            if target is None or width is None:
                 odd = _Odd(slots, ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])
                 with self._lock:
                     self._odd[name].append(odd)
