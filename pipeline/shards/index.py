@@ -32,6 +32,7 @@ _TYPES: Final[dict[str, Dtype]] = {
 }
 _COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPES.items()]
 _SCHEMA: Final = arrow_schema(_COLUMNS)
+_LENGTH_LIMIT: Final = 1 << 32
 _ENTRY: Final = sum(spec.width for spec in _COLUMNS)
 
 
@@ -53,7 +54,7 @@ class BlockIndex:
 def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
     """Write the blocks of all shards, uncompressed."""
     blocks = [(number, place, block) for number, shard in enumerate(shards) for place, block in enumerate(shard.blocks)]
-    if any(block.length >= 1 << 32 for _, _, block in blocks):
+    if any(block.length >= _LENGTH_LIMIT for _, _, block in blocks):
         raise ManifestError(f"{path}: a block of 4 GiB or more; write smaller blocks")
     digests = pa.py_buffer(b"".join(block.xxh3 for _, _, block in blocks))
     batch = pa.record_batch(

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import io
+import json
+import tarfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pytest
-import webdataset
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,72 +63,72 @@ def test_portions_do_not_matter(tmp_path_factory: pytest.TempPathFactory, sizes:
 
 @pytest.mark.parametrize(("container", "codec"), FORMS)
 def test_a_byte_range_of_the_index_parses_alone(tmp_path: Path, container: str, codec: str) -> None:
-    shards = toy_set(tmp_path, [10, 3], container=container, codec=codec)
-    schema = pa.ipc.open_file(first_file(shards.shard_path(0), container)).schema
-    assert schema.metadata == {b"clozeline.format": b"1"}
-    for block in range(len(shards.index)):
-        raw = shards.shard_path(int(shards.index.shard[block])).read_bytes()
-        start = int(shards.index.offset[block])
-        stored = raw[start : start + int(shards.index.length[block])]
-        batch = pa.ipc.read_record_batch(pa.ipc.read_message(stored), schema)
-        batch.validate(full=True)
-        assert batch.column("uid").to_pylist() == shards.read_block(block).fixed["uid"].tolist()
+    """Neither footer nor archive is needed, and what is found is what a reader of the whole file gets."""
+    shards = toy_set(tmp_path, [10, 0, 3], container=container, codec=codec)
+    seen = 0
+    for number in range(3):
+        path = shards.shard_path(number)
+        raw = path.read_bytes()
+        for place, batch in enumerate(batches(path)):
+            start, length = int(shards.index.offset[seen]), int(shards.index.length[seen])
+            assert (int(shards.index.shard[seen]), int(shards.index.block[seen])) == (number, place)
+            stored = raw[start : start + length]
+            alone = pa.ipc.read_record_batch(pa.ipc.read_message(stored), batch.schema)
+            alone.validate(full=True)
+            assert alone.equals(batch)
+            rows = shards.read_block(seen)
+            assert batch.column("uid").to_pylist() == rows.fixed["uid"].tolist()
+            assert batch.column("document_uid").to_pylist() == [uid.tobytes() for uid in rows.fixed["document_uid"]]
+            assert batch.column("input_ids").to_pylist() == [ids.tolist() for ids in rows.columns["input_ids"]]
+            assert xxhash.xxh3_128(stored).digest() == shards.index.xxh3[seen].tobytes()
+            seen += 1
+    assert seen == len(shards.index) == 4
 
 
-def first_file(path: Path, container: str) -> Any:
-    if container == "arrow":
-        return pa.OSFile(str(path))
-    size = int(path.read_bytes()[124:135], 8)
-    return pa.BufferReader(path.read_bytes()[512 : 512 + size])
+def batches(path: Path) -> list[pa.RecordBatch]:
+    """The blocks of a shard, through the container's own reader."""
+    if path.suffix == ".arrow":
+        with pa.ipc.open_file(str(path)) as reader:
+            return [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    found = []
+    with tarfile.open(path) as archive:
+        for entry in archive:
+            with pa.ipc.open_file(archive.extractfile(entry)) as reader:
+                assert reader.num_record_batches == 1
+                found.append(reader.get_batch(0))
+    return found
 
 
-def test_plain_arrow_reads_the_file(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [10], codec="zstd")
-    with pa.ipc.open_file(str(shards.shard_path(0))) as reader:
-        table = reader.read_all()
-    assert [str(field.type) for field in table.schema] == [
-        *("uint64", "uint16", "fixed_size_binary[16]", "uint32", "uint8", "uint8", "uint8"),
-        "list<item: uint16 not null>",
-    ]
-    assert table["input_ids"].to_pylist() == [ids_of(uid, 8).tolist() for uid in range(1, 11)]
+@pytest.mark.parametrize(("container", "codec"), FORMS)
+def test_rows_of_a_hundred_thousand_values(tmp_path: Path, container: str, codec: str) -> None:
+    content = rows(range(1, 6), [100_000, 0, 3, 65_537, 100_001])
+    shards = write_set(tmp_path, [content], container=container, codec=codec, block_rows=2)
+    assert shards.manifest.max_length == 100_001
+    found = Rows.concatenate([shards.read_block(block) for block in range(3)])
+    assert same(found, content)
+    first = batches(shards.shard_path(0))[0]
+    assert first.column("input_ids").to_pylist() == [ids_of(1, 100_000).tolist(), []]
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-@pytest.mark.parametrize("streaming", [True, False])
-def test_plain_datasets_reads_the_files(tmp_path: Path, codec: str, streaming: bool) -> None:
-    shards = toy_set(tmp_path / "set", [10, 0, 7], codec=codec)
-    files = [str(shards.shard_path(number)) for number in range(3)]
-    options: Any = {"split": "train", "streaming": streaming, "cache_dir": str(tmp_path / "cache")}
-    datasets.disable_progress_bars()
-    rows = list(datasets.load_dataset("arrow", data_files=files, **options))
-    assert [row["uid"] for row in rows] == list(range(1, 18))
-    assert [row["input_ids"] for row in rows] == [ids_of(uid, 8).tolist() for uid in range(1, 18)]
-
-
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # webdataset leaves closing to the interpreter
-def test_plain_webdataset_reads_the_archive(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [10], container="tar", codec="zstd")
-    dataset = webdataset.WebDataset(str(shards.shard_path(0)), shardshuffle=False, empty_check=False)
-    members = list(dataset)
-    assert [member["__key__"] for member in members] == ["00000000", "00000001", "00000002"]
-    tables = [pa.ipc.open_file(io.BytesIO(member["arrow"])).read_all() for member in members]
-    assert pa.concat_tables(tables)["uid"].to_pylist() == list(range(1, 11))
-
-
-def test_tar_bytes_hold_no_time_and_no_owner(tmp_path: Path) -> None:
-    import tarfile
-
-    toy_set(tmp_path, [5], container="tar")
-    with tarfile.open(tmp_path / "shard-00000-of-00001.tar") as archive:
-        for entry in archive.getmembers():
-            facts = (entry.mode, entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers)
-            assert facts == (0o644, 0, 0, 0, "", "", {})
-            assert entry.offset_data == entry.offset + 512
+@pytest.mark.parametrize(
+    ("limit", "value", "message"),
+    [
+        ("pipeline.shards.tar._MEMBER_LIMIT", 1000, "tar member 0 of .* bytes: write smaller blocks"),
+        ("pipeline.shards.tar._BLOCKS_LIMIT", 2, "tar member 2 "),
+        ("pipeline.shards.columns._LIST_LIMIT", 31, "input_ids: 32 values in one block; use smaller blocks"),
+        ("pipeline.shards.index._LENGTH_LIMIT", 300, "write smaller blocks"),
+    ],
+)
+def test_what_a_format_cannot_count_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, message: str
+) -> None:
+    monkeypatch.setattr(limit, value)
+    with pytest.raises(IntegrityError, match=message):
+        toy_set(tmp_path, [10], container="tar")
+    assert not (tmp_path / "manifest.json").exists()
 
 
 def test_a_record_survives_json(tmp_path: Path) -> None:
-    import json
-
     info = write_shard(tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow")
     assert info.path == "x.arrow"
     assert (info.rows, info.tokens, info.longest) == (9, 36, 4)
