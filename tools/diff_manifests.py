@@ -9,13 +9,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rich.console import Console
-
 from pipeline.shards import Manifest
-from tools.command import Arguments, run_tool
+from tools.command import Arguments, Terminal, natural, run_tool, some_path
 from tools.viewer.terminal import print_view
 from tools.viewer.view import Sheet, View
 
@@ -58,7 +55,11 @@ def differences(left: Manifest, right: Manifest) -> list[Difference]:
 
 def _named(plain: dict[str, Any]) -> dict[str, Any]:
     for field, key in _NAMED.items():
-        plain[field] = {item[key]: {name: item[name] for name in item if name != key} for item in plain[field]}
+        items: dict[str, Any] = {}
+        for item in plain[field]:
+            name = item.pop(key)  # parents may share one
+            items[name if name not in items else f"{name} ({len(items)})"] = item
+        plain[field] = items
     return plain
 
 
@@ -108,16 +109,16 @@ def _view(left: Manifest, right: Manifest, found: Sequence[Difference], most: in
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("first", type=Path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("second", type=Path, help="the other one")
-    parser.add_argument("--most", type=int, default=20, metavar="N", help="shards and columns listed (%(default)s)")
+    parser.add_argument("first", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("second", type=some_path, help="the other one")
+    parser.add_argument("--most", type=natural, default=20, metavar="N", help="shards and columns listed (%(default)s)")
 
     def action(options: argparse.Namespace) -> int:
         left, right = Manifest.load(options.first), Manifest.load(options.second)
         found = differences(left, right)
         different = any(one.root not in _PROVENANCE for one in found)
         if found:
-            print_view(_view(left, right, found, max(0, options.most)), Console())
+            print_view(_view(left, right, found, options.most), Terminal())
         if not different:
             print(f"equal: {left.name}, {left.totals.samples:,} rows in {left.totals.shards:,} shards")
         print(_verdict(left, right))

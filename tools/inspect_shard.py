@@ -7,11 +7,8 @@ by side; where the row comes from; sizes of the set. Works for token, sample and
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from rich.console import Console
 
 from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.example import Row
@@ -20,7 +17,7 @@ from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.stage import publish
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
-from tools.command import Arguments, run_tool
+from tools.command import Arguments, Terminal, natural, positive, run_tool, some_path
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
 from tools.viewer.pieces import Pieces
 from tools.viewer.row_parts import RowReader
@@ -95,18 +92,27 @@ def _restored(facts: ObjectiveFacts, row: Row, reader: RowReader) -> list[Passag
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Arguments(__doc__)
-    parser.add_argument("path", type=Path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the same as a page")
-    parser.add_argument("--tokenizer", type=Path, metavar="DIR", help="tokenizer folder; default: found above the set")
-    parser.add_argument("--tokens", type=int, default=1024, metavar="N", help="most tokens of a passage (%(default)s)")
+    parser.add_argument(
+        "path", type=some_path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard"
+    )
+    parser.add_argument(
+        "--sample", type=natural, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)"
+    )
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="write the same as a page")
+    parser.add_argument(
+        "--tokenizer", type=some_path, metavar="DIR", help="tokenizer folder; default: found above the set"
+    )
+    parser.add_argument(
+        "--tokens", type=positive, default=1024, metavar="N", help="most tokens of a passage (%(default)s)"
+    )
 
     def action(options: argparse.Namespace) -> int:
-        view = view_of(options.path, options.sample, options.tokenizer, max(1, options.tokens))
-        print_view(view, Console(file=sys.stdout))
+        view = view_of(options.path, options.sample, options.tokenizer, options.tokens)
         if options.html is not None:
             with publish(options.html) as temporary:
                 temporary.write_text(view_page(view), encoding="utf-8")
+        print_view(view, Terminal())
+        if options.html is not None:
             print(f"page: {options.html}")
         return 0
 

@@ -70,11 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shards = open_shards(options.manifest)
         found = tally(shards, find_sources(shards))
         figures, console = tables(shards, found, pieces_of(shards)), Terminal()
-        for one in figures:
-            _print(one, console)
         if options.html is not None:
             with publish(options.html) as temporary:
                 temporary.write_text(statistics_page(shards, found, figures), encoding="utf-8")
+        for one in figures:
+            _print(one, console)
+        if options.html is not None:
             print(f"page: {options.html}")
         return 0
 

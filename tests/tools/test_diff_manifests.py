@@ -78,6 +78,15 @@ def test_mistakes_end_in_one_message(tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 3
 
 
+def test_parents_of_one_name_are_told_apart(tmp_path):
+    parents = [{"name": "a", "digest": digest, "role": "merged"} for digest in ("b", "c")]
+    first = toy_set(tmp_path / "first", [4], parents=parents)
+    second = toy_set(tmp_path / "second", [4], parents=[parents[0], {**parents[1], "digest": "d"}])
+    assert [(one.field, one.left, one.right) for one in differences(first.manifest, second.manifest)] == [
+        ("parents.a (1).digest", "c", "d")
+    ]
+
+
 def test_a_manifest_does_not_differ_from_itself(shard_sets):
     for manifest, _ in example_sets(shard_sets).values():
         assert differences(Manifest.load(manifest), Manifest.load(manifest)) == []

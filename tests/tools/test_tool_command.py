@@ -38,6 +38,22 @@ def test_help_and_wrong_use(name, capsys):
     assert error.endswith("; see --help\n")
 
 
+def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypatch):
+    folder = str(toy_set(tmp_path / "set", [4]).path)
+    module = importlib.import_module("tools.diff_manifests")
+    for error, code, line in (
+        (KeyboardInterrupt(), 130, "interrupted: nothing was published\n"),
+        (OSError(28, "No space left on device"), 74, "error: No space left on device\n"),
+    ):
+
+        def fail(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(module, "differences", fail)
+        assert module.main([folder, folder]) == code
+        assert capsys.readouterr().err == line
+
+
 def test_every_argument_is_explained():
     parser = Arguments("text")
     assert parser.description == "text"
@@ -46,9 +62,10 @@ def test_every_argument_is_explained():
         assert source.count("add_argument(") == source.count("help="), name
 
 
-def test_a_reader_that_has_seen_enough_is_no_mistake(shard_sets):
-    manifest = str(example_sets(shard_sets)["bart"][0])
-    command = [sys.executable, "tools/explain_batch.py", manifest, "--step", "1"]
+@pytest.mark.parametrize("command", [["explain_batch", "SET", "--step", "1"], ["shard_stats", "SET"]])
+def test_a_reader_that_has_seen_enough_is_no_mistake(shard_sets, command):
+    name, *words = (str(example_sets(shard_sets)["bart"][0]) if word == "SET" else word for word in command)
+    command = [sys.executable, f"tools/{name}.py", *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()  # type: ignore[union-attr]
         assert process.stderr.read() == b""  # type: ignore[union-attr]

@@ -38,7 +38,8 @@ def histogram(title: str, counts: NDArray[np.int64]) -> str:
             f'<rect x="{place * step:.1f}" y="{_HEIGHT - height:.1f}" width="{max(0.5, step - 1):.1f}" '
             f'height="{height:.1f}" fill="{_COLOUR}"><title>{span}: {count:,}</title></rect>'
         )
-    return _framed(title, "".join(bars), "0", f"{max(0, len(counts) - 1):,}", f"{top:,} rows")
+    widening = ", bars widening to the right" if edges[1] - edges[0] < edges[-1] - edges[-2] else ""
+    return _framed(f"{title}{widening}", "".join(bars), "0", f"{max(0, len(counts) - 1):,}", f"{top:,} rows")
 
 
 def _edges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
