@@ -15,7 +15,7 @@ from train.collate import Collate
 from train.config import DataConfig, TrainConfig
 from train.distributed import device_of
 from train.online import Corruption, corruption_of
-from train.phases import DataPhase, data_digest, distinct_sets, is_one_set
+from train.phases import DataPhase, describe, distinct_sets, phase_plans
 from train.stream import Stream
 
 __all__ = ["Datasets", "open_datasets", "open_phases", "open_stream"]
@@ -42,9 +42,9 @@ class Datasets:
         return sum(len(shards) for shards in distinct_sets(self.phases))
 
     @property
-    def digest(self) -> str:
+    def description(self) -> str:
         """What a checkpoint holds of the training data."""
-        return self.train.digest if is_one_set(self.phases) else data_digest(self.phases)
+        return describe(self.phases)
 
 
 def open_datasets(config: TrainConfig) -> Datasets:
@@ -75,7 +75,11 @@ def open_datasets(config: TrainConfig) -> Datasets:
 
 
 def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
-    """The training sets as configured, each opened once."""
+    """The training sets as configured, each opened once.
+
+    Raises:
+        ConfigurationError: a set stands twice in a mixture, or weights and sets are not equally many.
+    """
     opened: dict[Path, ShardSet] = {}
     phases = []
     for phase in data.all_phases.values():
@@ -86,6 +90,7 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
         # the run's own batch is not a batch of the phase's own, however it is spelt: digests must not tell them apart
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch))
+    phase_plans(phases)
     return tuple(phases)
 
 

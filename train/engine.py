@@ -22,7 +22,7 @@ from train.config import TrainConfig, check_world
 from train.distributed import World, load_deepspeed
 from train.parameter_groups import parameter_groups
 
-__all__ = ["Engine", "MicroBatch", "StepResult", "deepspeed_settings"]
+__all__ = ["Engine", "MicroBatch", "StepResult", "deepspeed_settings", "wide_ids"]
 
 
 class MicroBatch(Protocol):
@@ -123,7 +123,7 @@ class Engine:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         device = self.world.device
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
-        moved["input_ids"] = _widened(moved["input_ids"])
+        moved["input_ids"] = wide_ids(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))
 
     def train(self, mode: bool) -> None:
@@ -205,7 +205,7 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
     return settings
 
 
-def _widened(ids: Tensor) -> Tensor:
+def wide_ids(ids: Tensor) -> Tensor:
     """Ids that travelled as uint16 or int32 as int64; by way of int16, since few kernels know unsigned integers."""
     if ids.dtype == torch.uint16:
         return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)

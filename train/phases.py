@@ -10,9 +10,17 @@ from typing import Any
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from train.mixture import PhasePlan
+from train.mixture import Mixture, PhasePlan
 
-__all__ = ["DataPhase", "as_phases", "data_digest", "distinct_sets", "is_one_set", "phase_plans", "set_labels"]
+__all__ = [
+    "DataPhase",
+    "as_phases",
+    "data_digest",
+    "describe",
+    "distinct_sets",
+    "phase_plans",
+    "set_labels",
+]
 
 
 @dataclass(frozen=True)
@@ -74,20 +82,32 @@ def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
     return plans
 
 
-def is_one_set(phases: Sequence[DataPhase]) -> bool:
-    """Whether the phases say no more than the name of one set: one endless phase of it in the stream's own batches."""
-    return len(phases) == 1 and len(phases[0].sets) == 1 and phases[0].global_batch is None
-
-
 def data_digest(phases: Sequence[DataPhase]) -> str:
     """SHA-256 (hex) of everything that decides which rows come when, besides seed and lanes."""
     facts: Any = [
         [[_key(shards) for shards in phase.sets], phase.weights, phase.until_samples, phase.global_batch]
         for phase in phases
     ]
-    if is_one_set(phases):
-        facts = _key(phases[0].sets[0])
+    if len(phases) == 1 and len(phases[0].sets) == 1 and phases[0].global_batch is None:
+        facts = _key(phases[0].sets[0])  # one endless phase of one set says no more than the set
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def describe(phases: Sequence[DataPhase]) -> str:
+    """The same facts for people, as a checkpoint holds them: sets, shares as they are drawn, ends and batches.
+
+    Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
+    """
+    return ", then ".join(_described(phase) for phase in phases)
+
+
+def _described(phase: DataPhase) -> str:
+    mixture = Mixture(phase.weights or (1.0,) * len(phase.sets))
+    shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
+    sets = [f"{name} {digest[:16]}" for name, digest in map(_key, phase.sets)]
+    found = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
+    found += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
+    return found + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
 
 
 def _key(shards: ShardSet) -> tuple[str, str]:

@@ -93,7 +93,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         raise ConfigurationError(f"resume=must: {checkpoints.directory} holds no valid checkpoint")
     saved = None if found is None else read_state(found[1])
     config = config.with_horizon(_horizon(config, saved))
-    state = _begin(config, datasets.digest, world)
+    state = _begin(config, datasets.description, world)
     if saved is not None:
         _refuse_changes(saved, state, config)
         if saved.step > config.steps:
@@ -166,7 +166,7 @@ def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
     return given or config.steps
 
 
-def _begin(config: TrainConfig, digest: str, world: World) -> TrainState:
+def _begin(config: TrainConfig, dataset: str, world: World) -> TrainState:
     """The state before the first step, the same on every rank.
 
     Raises:
@@ -179,7 +179,7 @@ def _begin(config: TrainConfig, digest: str, world: World) -> TrainState:
         "micro_batch": config.data.micro_batch,
         "device": world.device.type,
     }
-    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=digest, shape=shape, versions=versions)
+    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
     for rank, other in enumerate(world.gather((state.frozen, state.dataset, state.shape, state.versions))):
         for mine, theirs in zip((state.frozen, state.dataset, state.shape, state.versions), other, strict=True):
             if mine != theirs:

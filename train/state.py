@@ -31,7 +31,7 @@ class TrainState:
     frozen: dict[str, Any] = field(default_factory=dict)
     """configuration keys that a continuation must share"""
     dataset: str = ""
-    """digest of the training set's manifest"""
+    """the training sets with their digests, shares and phases"""
     shape: dict[str, Any] = field(default_factory=dict)
     """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
     versions: dict[str, str] = field(default_factory=dict)

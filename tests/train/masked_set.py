@@ -45,7 +45,7 @@ def masked_rows(first_uid: int, count: int) -> Rows:
     return Rows(fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()})
 
 
-def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, **options: Any) -> Path:
+def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, name: str = "toy", **options: Any) -> Path:
     """Train and held-out sets below `folder`; returns the training manifest's path."""
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     tokenizer = {
@@ -58,8 +58,10 @@ def write_masked_sets(folder: Path, *, rows: int = 240, heldout: int = 45, **opt
     shared: dict[str, Any] = {"columns": COLUMNS, "objective": facts, "tokenizer": tokenizer, "block_rows": 16}
     shared |= options
     half = rows // 2
-    write_set(folder / "train", [masked_rows(1, half), masked_rows(10_000, rows - half)], name="toy/train", **shared)
-    write_set(folder / "heldout", [masked_rows(20_000, heldout)], name="toy/heldout", **shared)
+    write_set(
+        folder / "train", [masked_rows(1, half), masked_rows(10_000, rows - half)], name=f"{name}/train", **shared
+    )
+    write_set(folder / "heldout", [masked_rows(20_000, heldout)], name=f"{name}/heldout", **shared)
     return folder / "train" / "manifest.json"
 
 

@@ -84,6 +84,34 @@ def test_batch_of_the_only_phase_is_bound(one_rank: RankPool, tmp_path: Path, se
     assert [samples for _, _, samples in logged(path)] == [8, 16, 24]
 
 
+def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
+    """The same rows under another name come in another order; weights count as they are drawn, however spelt."""
+    path, digest = tmp_path / "one.yaml", open_shards(sets[0]).digest[:16]
+    assert one_rank.run(start, config_file(path, {"shards": sets[0]}), ["steps=2"]) == [(0, "")]
+    renamed = write_masked_sets(tmp_path / "other", rows=200, name="new")
+    ((code, message),) = one_rank.run(start, config_file(path, {"shards": str(renamed)}), ["steps=3"])
+    assert code == 64
+    assert f"data (digest): 'toy/train {digest}' in the checkpoint, 'new/train {digest}' now" in message
+    mixed = tmp_path / "mixed.yaml"
+    assert one_rank.run(start, config_file(mixed, {"shards": sets}), ["steps=2"]) == [(0, "")]
+    assert one_rank.run(start, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"]) == [(0, "")]
+    other = config_file(mixed, {"shards": sets, "weights": [3.0, 1.0]})
+    ((code, message),) = one_rank.run(start, other, ["steps=4"])
+    assert code == 64
+    assert f"'0.5 toy/train {digest} + 0.5 toy/train" in message
+    assert f"'0.75 toy/train {digest} + 0.25 toy/train" in message
+    assert one_rank.run(start, other, ["steps=4", "checkpoint.allow_changed=[data]"]) == [(0, "")]
+
+
+def test_weights_that_do_not_fit_are_refused_before_anything_is_made(
+    one_rank: RankPool, tmp_path: Path, sets: list[str]
+) -> None:
+    config = config_file(tmp_path / "run.yaml", {"shards": sets, "weights": [1.0]})
+    ((code, message),) = one_rank.run(start, config, [])
+    assert (code, "expected one for each of 2 sets" in message) == (64, True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_dry_run_adds_up_the_phases(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """48 rows in steps of 8, then 2 steps of 16 rows from both sets, 3 to 1."""
     phases = [
