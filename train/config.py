@@ -85,6 +85,9 @@ class DataConfig:
     """threads that read, check and unpack blocks; 0 reads in the training thread"""
     prefetch_blocks: Natural = 1
     """blocks read ahead for each lane"""
+    memory_bytes: Positive = 8 << 30
+    """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks are read several
+    times, a part of their rows each time"""
     token_dtype: Literal["uint16", "int32", "int64"] = "int64"
     """type in which input ids travel to the device, where they are widened: uint16 (vocabularies up to 65,536) makes
     batches a quarter as large in page-locked memory and on the bus"""
@@ -276,6 +279,7 @@ _FREE: Final = (
     "data.micro_batch",
     "data.io_threads",
     "data.prefetch_blocks",
+    "data.memory_bytes",
     "data.token_dtype",
     "data.length_buckets",
     "data.on_corrupt",

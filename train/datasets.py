@@ -118,6 +118,7 @@ def open_stream(
         collate=online,
         io_threads=data.io_threads,
         prefetch_blocks=data.prefetch_blocks,
+        memory_bytes=data.memory_bytes,
         token_dtype=data.token_dtype,
         by_length=data.length_buckets,
         on_corrupt=data.on_corrupt,

@@ -85,25 +85,28 @@ class LogicalBlocks:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A stretch of lane rows during which every lane stays in its load: `length` positions from `start` on."""
+    """A stretch of lane rows during which every lane stays in its blocks: `length` positions from `start` on.
+
+    `skip` lane rows of the round come before: 0 unless the round was cut into parts.
+    """
 
     epoch: int
     number: int
     start: int
     length: int
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one reading of a logical block gives to some lanes: rows `start .. stop` of its shuffled order.
+    """What one reading of a logical block gives to some lanes: the places `rows` of its shuffled order.
 
-    `slots[i]` is the place of row `start + i` among lanes x round length, lane by lane.
+    `slots` are their places among lanes x round length, lane by lane.
     """
 
     epoch: int
     block: int
-    start: int
-    stop: int
+    rows: NDArray[np.int64] | slice
     slots: NDArray[np.int64] | slice
 
 
@@ -128,8 +131,8 @@ class BlockOrder:
         self._place = (seed, name, rows, block_rows, lanes)
         self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
         self.blocks, self.rest = divmod(rows, block_rows)
-        self.rounds, self._left = divmod(self.blocks, lanes)
-        self._share, self._longer = divmod(self._left * block_rows + self.rest, lanes)
+        self.rounds, left = divmod(self.blocks, lanes)
+        self._share, self._longer = divmod(left * block_rows + self.rest, lanes)  # of the last round's rows
         self.lane_rows = -(-rows // lanes)
         """P: lane rows of an epoch, filler included."""
         self._permutation = lru_cache(maxsize=4)(self._make_permutation)
@@ -152,12 +155,15 @@ class BlockOrder:
         full = len(blocks) - (blocks[-1] == self.blocks)
         return [*row_permutations(self.block_rows, keys[:full]), *row_permutations(self.rest, keys[full:])]
 
-    def round_at(self, position: int) -> Round:
-        """The round that holds a position."""
+    def round_at(self, position: int, most: int | None = None) -> Round:
+        """The round that holds a position; of one with more than `most` lane rows the part that holds it."""
         epoch, q = divmod(position, self.lane_rows)
         number = min(q // self.block_rows, self.rounds)
-        length = self.block_rows if number < self.rounds else self.lane_rows - self.rounds * self.block_rows
-        return Round(epoch, number, epoch * self.lane_rows + number * self.block_rows, length)
+        before = number * self.block_rows
+        length = self.block_rows if number < self.rounds else self.lane_rows - before
+        most = most or length
+        skip = (q - before) // most * most
+        return Round(epoch, number, epoch * self.lane_rows + before + skip, min(most, length - skip), skip)
 
     def loads(self, turn: Round, first: int, last: int) -> Iterator[Load]:
         """The loads of lanes `first .. last` in one round; each logical block once."""
@@ -165,16 +171,17 @@ class BlockOrder:
             for lane in range(first, last):
                 start = (lane - first) * turn.length
                 block = self.block(turn.epoch, turn.number * self.lanes + lane)
-                yield Load(turn.epoch, block, 0, self.block_rows, slice(start, start + turn.length))
+                rows = slice(turn.skip, turn.skip + turn.length)
+                yield Load(turn.epoch, block, rows, slice(start, start + turn.length))
             return
-        z, end = self._first(first), self._first(last)
-        while z < end:
-            place, start = divmod(z, self.block_rows)
-            stop = min(self.block_rows, start + end - z)
-            lanes, t = self._dealt(np.arange(z, z + stop - start))
-            block = self.block(turn.epoch, self.rounds * self.lanes + place)
-            yield Load(turn.epoch, block, start, stop, (lanes - first) * turn.length + t)
-            z += stop - start
+        lanes, t = np.arange(first, last)[:, None], np.arange(turn.skip, turn.skip + turn.length)
+        z = lanes * self._share + np.minimum(lanes, self._longer) + t
+        slots = np.flatnonzero(t < self._share + (lanes < self._longer))
+        places, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
+        found, starts = np.unique(places, return_index=True)
+        parts = zip(found.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
+        for place, own, here in parts:  # none where all rows of these lanes are filler
+            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + place), own, here)
 
     def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
         """(epoch, logical block, row in it) at a lane's position; None for a filler row."""
@@ -185,7 +192,7 @@ class BlockOrder:
             t = q - self.rounds * self.block_rows
             if t >= self._share + (lane < self._longer):
                 return None
-            place, i = divmod(self._first(lane) + t, self.block_rows)
+            place, i = divmod(lane * self._share + min(lane, self._longer) + t, self.block_rows)
             place += self.rounds * self.lanes
         block = self.block(epoch, place)
         return epoch, block, int(self.row_order(epoch, block)[i])
@@ -199,20 +206,10 @@ class BlockOrder:
             q = number * self.block_rows + i
         else:
             z = (place - self.rounds * self.lanes) * self.block_rows + i
-            lanes, t = self._dealt(np.array([z]))
-            lane, q = int(lanes[0]), self.rounds * self.block_rows + int(t[0])
+            longer = self._longer * (self._share + 1)
+            lane, t = divmod(z, self._share + 1) if z < longer else divmod(z - longer, self._share)
+            lane, q = lane + self._longer * (z >= longer), self.rounds * self.block_rows + t
         return lane, epoch * self.lane_rows + q
 
     def _make_permutation(self, epoch: int) -> FeistelPermutation:
         return FeistelPermutation(self.blocks, self.key("blocks", epoch))
-
-    def _first(self, lane: int) -> int:
-        """First of the last round's rows that a lane takes: `longer` lanes take one row more than the others."""
-        return lane * self._share + min(lane, self._longer)
-
-    def _dealt(self, z: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lane and lane row, within the last round, of that round's row z."""
-        split, share = self._longer * (self._share + 1), max(self._share, 1)  # share 0: all z lie before the split
-        before = z < split
-        lanes = np.where(before, z // (self._share + 1), self._longer + (z - split) // share)
-        return lanes, np.where(before, z % (self._share + 1), (z - split) % share)

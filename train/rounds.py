@@ -62,7 +62,7 @@ class Rounds:
             if self._end is not None and position >= self._end:
                 segments.append(Segment(self._filler(stop - position), 0, stop - position))
                 break
-            turn = self.source.order.round_at(position)
+            turn = self._round(position)
             end = min(stop, turn.start + turn.length)
             segments.append(Segment(self._loaded(turn), position - turn.start, end - turn.start))
             position = end
@@ -70,7 +70,7 @@ class Rounds:
 
     def left(self, position: int) -> int:
         """Lane rows from here to the end of the round, filler not counted."""
-        turn = self.source.order.round_at(position)
+        turn = self._round(position)
         return max(0, min(turn.start + turn.length, self._end or turn.start + turn.length) - position)
 
     def clear(self) -> None:
@@ -85,6 +85,9 @@ class Rounds:
         self._closed = True
         self.clear()
 
+    def _round(self, position: int) -> Round:
+        return self.source.order.round_at(position, self.source.most)
+
     def _let_go(self, position: int) -> None:
         for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
             del self._pending[start]
@@ -96,7 +99,7 @@ class Rounds:
             after = following.start + following.length
             if self._end is not None and after >= self._end:
                 break
-            following = self.source.order.round_at(after)
+            following = self._round(after)
             self._begun(following)
         if not item.finished:
             try:
@@ -121,7 +124,8 @@ class Rounds:
             loads = list(self.source.order.loads(turn, first, last))
             for some in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
                 orders = self.source.order.row_orders(turn.epoch, [load.block for load in some])
-                item.loads += [self._submit(load, rows, arena) for load, rows in zip(some, orders, strict=True)]
+                for load, order in zip(some, orders, strict=True):
+                    item.loads.append(self._submit(load, order[load.rows].copy(), arena))
             self._pending[turn.start] = item
         return self._pending[turn.start]
 

@@ -47,6 +47,7 @@ class Source:
         number: of the set among those of the stream.
         on_corrupt: `raise`, or `mask`: rows of a block that cannot be read come as filler, nothing else moves.
         max_corrupt_fraction: share of the set's blocks that may be masked before the stream gives up.
+        most: lane rows of a round that are loaded at once; None: all.
     """
 
     shards: ShardSet
@@ -59,6 +60,7 @@ class Source:
     number: int = 0
     on_corrupt: OnCorrupt = "raise"
     max_corrupt_fraction: float = 1e-4
+    most: int | None = None
     buffers: list[bytearray] = field(default_factory=list)
     """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
     masked: set[int] = field(default_factory=set)
@@ -76,14 +78,13 @@ class Source:
 
         Args:
             load: which block, for which slots.
-            order: shuffled order of all rows of the block.
+            order: rows of the block in the order of the slots.
             arena: where they go.
         """
         pieces = self.blocks.pieces(load.block)
         buffer = self._buffer()
         parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
-        slots, order = load.slots, order[load.start : load.stop]
-        origin = self.origin(load.block, order)
+        slots, origin = load.slots, self.origin(load.block, order)
         if any(part is None for part in parts):
             kept, order = _without(pieces, parts, order)
             origin, slots = origin[kept], arena.slots(slots)[kept]
@@ -103,9 +104,9 @@ class Source:
         origin: NDArray[np.int64],
     ) -> bool:
         weight = np.ones(len(order), np.float32)
+        if len(order) < len(rows):  # rows of other lanes or of later are cut away before the work, not after it
+            rows, order = rows.take(order), np.arange(len(order))
         if self.transform is not None:
-            if len(order) < len(rows):  # other ranks' rows are cut away before the work, not after it
-                rows, order = rows.take(order), np.arange(len(order))
             variants = np.full(len(rows), load.epoch % 65536, np.uint16)
             rows, skips = self.transform(rows, variants)
             weight = (skips[order] == 0).astype(np.float32)

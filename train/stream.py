@@ -7,6 +7,7 @@ same for every world size, micro-batch and number of threads. All state is one i
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
@@ -22,6 +23,7 @@ from train.ahead import Ahead
 from train.building import Assembly, Builder, Collator
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
+from train.memory import rows_at_once
 from train.mixture import Timeline
 from train.order import BlockOrder, LogicalBlocks
 from train.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
@@ -65,6 +67,8 @@ class Stream:
         on_corrupt: `raise`, or `mask`: rows of a corrupt block come as filler rows.
         max_corrupt_fraction: share of a set's blocks that may be masked.
         pin: put tensors into page-locked memory.
+        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for each part of
+            a round; that is slow, but nothing moves.
 
     Raises:
         ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
@@ -89,6 +93,7 @@ class Stream:
         on_corrupt: OnCorrupt = "raise",
         max_corrupt_fraction: float = 1e-4,
         pin: bool = False,
+        memory_bytes: int = 8 << 30,
     ) -> None:
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
         self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
@@ -105,10 +110,11 @@ class Stream:
         own = self.lanes // world_size
         self._own = (rank * own, (rank + 1) * own)
         self._stats = StreamStats()
+        budget = memory_bytes // (max(len(phase.sets) for phase in phases) * (prefetch_blocks + 2))
         self.sources = [
             Source(
                 shards,
-                BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
+                order := BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
                 LogicalBlocks(shards.index.rows, shards.manifest.block_rows),
                 self._own,
                 self._collate.columns,
@@ -117,11 +123,19 @@ class Stream:
                 number,
                 on_corrupt,
                 max_corrupt_fraction,
+                rows_at_once(shards, own, order.lane_rows, budget),
             )
             for number, shards in enumerate(sets)
         ]
         self.order = self.sources[0].order
         """Order of the first set."""
+        for source in self.sources:
+            if rank == 0 and source.most:
+                sys.stderr.write(
+                    f"{source.shards.manifest.name}: {source.order.block_rows} rows of {own} lanes on one rank do not "
+                    f"fit into data.memory_bytes ({memory_bytes:,}); {source.most} are loaded at a time and blocks are "
+                    "read anew for all parts: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
+                )
         self._lane_rows(global_batch)
         self.timeline = Timeline(phase_plans(phases), self.lanes, global_batch)
         for phase in self.timeline.phases:

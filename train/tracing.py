@@ -29,21 +29,21 @@ def origins(phase: Phase, sources: Sequence[Source], position: int, count: int) 
     for k, number in enumerate(phase.sources):
         lane, at = np.nonzero(drawn == k)
         rows = phase.rows(k, lanes, positions)[lane, at]
-        origin[lane, at] = _of_source(sources[number], lane, rows)
+        origin[lane, at] = _of_source(sources[number], lane, rows, count)
     return origin.reshape(-1, 3)
 
 
-def _of_source(source: Source, lane: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Origin of one lane row of each of the given lanes."""
+def _of_source(source: Source, lane: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Origin of one lane row of each of the given lanes, by tables of at most `most` lane rows."""
     origin = np.full((len(rows), 3), -1, np.int64)
     lanes = source.lanes[1] - source.lanes[0]
     left = np.ones(len(rows), np.bool_)
     while left.any():
-        turn = source.order.round_at(int(rows[left].min()))
+        turn = source.order.round_at(int(rows[left].min()), most)
         here = left & (rows < turn.start + turn.length)
         table = np.full((lanes * turn.length, 3), -1, np.int64)
         for load in source.order.loads(turn, *source.lanes):
-            order = source.order.row_order(load.epoch, load.block)[load.start : load.stop]
+            order = source.order.row_order(load.epoch, load.block)[load.rows]
             table[load.slots] = source.origin(load.block, order)
         origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
         left &= ~here

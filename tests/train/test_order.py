@@ -30,7 +30,7 @@ def dealt(order: BlockOrder, epoch: int, ranks: int) -> list[list[Cell]]:
             assert (turn.epoch, turn.start) == (epoch, position)
             cells: list[Cell] = [None] * (own * turn.length)
             for load in order.loads(turn, rank * own, rank * own + own):
-                rows = order.row_order(epoch, load.block)[load.start : load.stop].tolist()
+                rows = order.row_order(epoch, load.block)[load.rows].tolist()
                 slots = np.arange(len(cells))[load.slots].tolist()
                 for slot, row in zip(slots, rows, strict=True):
                     assert cells[slot] is None

@@ -63,6 +63,7 @@ class Case(NamedTuple):
     world: int
     threads: int
     ahead: int
+    memory: int
     batch: int
     parts: list[Part]
     actions: list[tuple[str, int]]
@@ -93,6 +94,7 @@ class Case(NamedTuple):
                 micro_batch=self.lanes // self.world,
                 io_threads=self.threads,
                 prefetch_blocks=self.ahead,
+                memory_bytes=self.memory,
             )
             for rank in range(self.world)
         ]
@@ -125,6 +127,7 @@ def cases(draw: st.DrawFn) -> Case:
         draw(st.sampled_from([n for n in range(1, lanes + 1) if lanes % n == 0])),
         draw(st.sampled_from([0, 0, 1, 2])),
         draw(st.integers(0, 2)),
+        draw(st.sampled_from([1 << 33, 1 << 33, 1 << 14])),
         batch,
         parts,
         draw(st.lists(action, min_size=3, max_size=15)),
