@@ -1,0 +1,65 @@
+"""A set is there when its manifest is, and whoever wrote it, however often it was killed, its bytes are the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.errors import StorageError
+from pipeline.shards import open_shards
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tools.validate_shards import validate
+
+LABELS = ("masked_lm", "span_corruption")
+
+
+def words(folder: Path, output: Path, *more: str) -> list[str]:
+    entries = "corrupt=[{name: masked_lm, max_length: 64}, {name: span_corruption, input_length: 64, container: tar}]"
+    recipe = ["--config", str(folder / "recipe.yaml"), f"input={folder / 'crawl'}/*.jsonl", f"output={output}"]
+    return [*recipe, "plan.shard_bytes=20000", entries, *more]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, its recipe, and what one task makes of it."""
+    folder = tmp_path_factory.mktemp("sets")
+    write_recipe(folder)
+    write_corpus(folder / "crawl")
+    assert main(words(folder, folder / "one task")) == 0
+    return folder
+
+
+def digests(output: Path) -> dict[str, str]:
+    """Digest of every set, after a check of all that it has."""
+    manifests = sorted(output.rglob("manifest.json"))
+    assert all(validate(path).startswith("OK: ") for path in manifests)
+    return {str(path.relative_to(output)): open_shards(path).digest for path in manifests}
+
+
+def test_four_tasks_make_the_same_sets(folder: Path, tmp_path: Path) -> None:
+    reference = digests(folder / "one task")
+    assert len(reference) == 1 + 2 * 2 * len(LABELS)
+    assert main(words(folder, tmp_path / "out", "executor.tasks=4", "executor.workers=2")) == 0
+    assert digests(tmp_path / "out") == reference
+
+
+def test_killed_before_the_merge_there_is_no_set_and_a_rerun_completes_it(folder: Path, tmp_path: Path) -> None:
+    """Also where a set of another configuration stood: the old manifest is gone before the first new shard comes."""
+    output = tmp_path / "out"
+    assert main(words(folder, output, "corrupt.0.rate=0.4")) == 0
+    shards = sorted(path.name for path in (output / "corrupt/masked_lm/train").glob("shard-*"))
+    assert len(shards) > 1
+    for name in (shards[0], shards[-1], "manifest.json"):
+        command = [sys.executable, "-m", "tests.pipeline.killed_run", "before", f"corrupt/masked_lm/train/{name}"]
+        done = subprocess.run(
+            [*command, *words(folder, output, "executor.workers=1")], capture_output=True, check=False
+        )
+        assert done.returncode == -9, done.stderr.decode()
+        with pytest.raises(StorageError, match="no shard set here"):
+            open_shards(output / "corrupt/masked_lm/train")
+    assert main(words(folder, output)) == 0
+    assert digests(output) == digests(folder / "one task")
