@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.shards import Manifest
 from tools.command import Arguments, Terminal, natural, run_tool, some_path
+from tools.remaking import here
 from tools.viewer.terminal import print_view
 from tools.viewer.view import Sheet, View
 
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=natural, default=20, metavar="N", help="shards and columns listed (%(default)s)")
 
     def action(options: argparse.Namespace) -> int:
-        left, right = Manifest.load(options.first), Manifest.load(options.second)
+        left, right = Manifest.load(here(options.first)), Manifest.load(here(options.second))
         found = differences(left, right)
         different = any(one.root not in _PROVENANCE for one in found)
         if found:

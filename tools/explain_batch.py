@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,13 +16,12 @@ import numpy as np
 from pipeline.errors import ConfigurationError
 from pipeline.example import Row, Rows
 from pipeline.objectives import Skip
-from pipeline.shards import ShardSet, open_shards
+from pipeline.shards import ShardSet
 from pipeline.shards.errors import CorruptBlock
 from tools.command import Arguments, natural, positive, run_tool
-from tools.documents import find_documents
 from tools.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from tools.packing import packing_of, sample_manifest
-from tools.shard_rows import PAIR_LABEL, PARTNER, find_rows
+from tools.row_origins import Place, documents_of, partners_of
+from tools.shard_rows import PAIR_LABEL
 from tools.viewer.pieces import Pieces, pieces_of
 from train.online import corruption_of
 
@@ -51,7 +50,7 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     for source, shards in enumerate(feed.sets):
         mine = [visit for visit in visits if visit.source == source]
         stored, lost = _read(shards, {visit.stored for visit in mine if visit.stored}, mask=feed.mask)
-        documents, partners, pieces = _documents(shards, stored), _partners(shards, stored), pieces_of(shards)
+        documents, partners, pieces = documents_of(shards, stored), partners_of(shards, stored), pieces_of(shards)
         delivered = _delivered(feed, source)
         for visit in mine:
             facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
@@ -66,9 +65,6 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
                 facts["filler"] = lost[visit.stored[0]]
             found[visit.place] = facts
     return [found[visit.place] for visit in visits]
-
-
-Place = tuple[int, int]
 
 
 def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[dict[Place, Rows], dict[int, str]]:
@@ -93,45 +89,6 @@ def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[d
         numbers = {row for its_block, row in stored if its_block == block}
         found |= {(block, number): rows.take(np.array([number])) for number in numbers}  # copies: the block can go
     return found, lost
-
-
-def _documents(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, list[dict[str, Any]]]:
-    """The documents of each row, in their order, with where they came from if that is known.
-
-    Of a packed row whose packing is not known only the first can be named.
-    """
-    packing = packing_of(shards) if stored else None
-    uids = {
-        place: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
-        for place, rows in stored.items()
-    }
-    lines = find_documents(shards.path, {uid for found in uids.values() for uid in found})
-    return {place: [_origin(uid, lines.get(uid)) for uid in found] for place, found in uids.items()}
-
-
-def _partners(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, dict[str, Any]]:
-    """The document of the second half of a pair, unless its label says that it is the first one's.
-
-    Examples do not name it, their samples do.
-    """
-    grouping, samples = shards.manifest.grouping, sample_manifest(shards)
-    if grouping is None or samples is None or not grouping.options.get("partner"):
-        return {}
-    source, uids = open_shards(samples[0]), {}
-    for place, rows in stored.items():
-        if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
-            continue
-        for found in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
-            uids[place] = source.read_block(found.block, columns=(PARTNER,)).columns[PARTNER][found.row].tobytes()
-    lines = find_documents(shards.path, set(uids.values()))
-    return {place: {"partner": _origin(uid, lines.get(uid))} for place, uid in uids.items()}
-
-
-def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"document": uid.hex()}
-    if line is not None:
-        facts |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
-    return facts
 
 
 def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:

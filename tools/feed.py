@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from pipeline.config import load_config
-from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.shards import ShardSet
 from tools.command import Arguments, natural, positive, some_path
 from train.config import DataConfig, TrainConfig
@@ -227,7 +227,11 @@ def _of_run(run: Path) -> Feed:
     config = load_config(TrainConfig, path)
     data, consumed = config.data, _consumed(run / "metrics.jsonl")
     mask = data.on_corrupt == "mask"
-    return replace(_of_data(data), steps=config.steps, consumed=consumed, corrupt=data.corrupt, mask=mask)
+    try:
+        feed = _of_data(data)
+    except StorageError as error:
+        raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
+    return replace(feed, steps=config.steps, consumed=consumed, corrupt=data.corrupt, mask=mask)
 
 
 def _consumed(path: Path) -> int:

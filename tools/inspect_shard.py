@@ -69,7 +69,11 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 
 def _tokenizer(shards: ShardSet, folder: Path | None) -> Tokenizer:
     fingerprint = shards.manifest.tokenizer.fingerprint
-    found = load_tokenizer(folder if folder is not None else find_tokenizer(shards.path, fingerprint))
+    try:
+        found = load_tokenizer(folder if folder is not None else find_tokenizer(shards.path, fingerprint))
+    except ConfigurationError as error:
+        hint = "" if folder is not None else "; name its folder with --tokenizer DIR"
+        raise ConfigurationError(f"{error}{hint}") from error
     if found.vocabulary.fingerprint != fingerprint:
         raise ConfigurationError(
             f"--tokenizer {folder}: has the fingerprint {found.vocabulary.fingerprint}, but {shards.path} was made "

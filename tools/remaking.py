@@ -14,7 +14,7 @@ from pipeline.shards.quarantine import QUARANTINE
 from pipeline.shards.store import as_url
 from pipeline.stage import Output, publish_json, sweep
 
-__all__ = ["carried", "new_files", "open_files", "quarantine_entries", "write_quarantine"]
+__all__ = ["carried", "here", "new_files", "open_files", "quarantine_entries", "write_quarantine"]
 
 _CARRIED: Final = (
     "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
@@ -23,17 +23,21 @@ _LAST: Final = ("manifest.json", "export.json")
 """Files that are written last: a folder with one of them is finished."""
 
 
+def here(path: Path) -> Path:
+    """The same path, unless it is the URL of something in a store, which is a ConfigurationError."""
+    url = as_url(path)
+    if url is not None:
+        raise ConfigurationError(f"{url}: expected a folder of this machine; copy the set here first")
+    return path
+
+
 def open_files(path: Path) -> ShardSet:
     """A set whose shards are files of this machine.
 
     Raises:
-        ConfigurationError: it lies in a store.
-        ClozelineError: it cannot be opened.
+        ClozelineError: it lies in a store, or cannot be opened.
     """
-    url = as_url(path)
-    if url is not None:
-        raise ConfigurationError(f"{url}: expected a folder of this machine; copy the set here first")
-    return open_shards(path)
+    return open_shards(here(path))
 
 
 def carried(manifest: Manifest) -> dict[str, Any]:

@@ -231,6 +231,14 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
         assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
 
 
+def test_a_run_whose_data_moved_says_where_its_path_starts_from(tmp_path, capsys):
+    run = run_directory(tmp_path, "data/masked_lm/train", 0)
+    assert main(["--run", str(run), "--step", "1"]) == 74
+    error = capsys.readouterr().err
+    assert f"{run / 'config.yaml'} names it, relative to where the run was started" in error
+    assert len(error.splitlines()) == 1
+
+
 def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):
     folder = str(toy_set(tmp_path, [3]).path)
     assert main([folder, "--samples", "0", "--global-batch", "4"]) == 0
