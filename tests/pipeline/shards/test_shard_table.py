@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.scale import write_synthetic
 from pipeline.shards import Manifest, ManifestError, ShardSet, open_shards, write_manifest
 from pipeline.shards.shard_table import SHARDS_FILE, ShardTable, relative_path
 from tests.shard_sets import change_manifest, toy_set
@@ -34,6 +36,28 @@ def test_a_list_beside_the_manifest_says_the_same(listed: tuple[ShardSet, ShardS
     ]
     assert beside.digest == open_shards(beside.path, verify="shard").digest
     assert beside.digest != inside.digest
+
+
+def test_opening_reads_each_file_once_and_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One listing, and three files for a thousand shards."""
+    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1000)
+    write_synthetic(tmp_path, 1000)
+    for facts in Manifest.load(tmp_path).shards:
+        with (tmp_path / facts.path).open("wb") as file:
+            file.truncate(facts.bytes)
+    events: list[str] = []
+    watching = True
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if watching and event in ("open", "os.listdir", "os.scandir") and str(arguments[0]).startswith(str(tmp_path)):
+            events.append(f"{event} {Path(str(arguments[0])).name}")
+
+    sys.addaudithook(watch)  # stays for good, so it is told to be quiet
+    shards = open_shards(tmp_path)
+    watching = False
+    assert len(shards.manifest.shards) == 1000
+    files = [f"open {name}" for name in ("index.arrow", "manifest.json", "shards.parquet")]
+    assert sorted(events) == [*files, f"os.scandir {tmp_path.name}"]
 
 
 def test_what_was_written_knows_all_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
