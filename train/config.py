@@ -78,7 +78,7 @@ class DataConfig:
     """rows of one forward pass on one rank; never changes a result beyond rounding"""
     lanes: Positive | None = None
     """equal streams that make up a global batch, a divisor of it and a multiple of the world size; part of the order;
-    default: gcd(64, global_batch)"""
+    default: gcd(64, global_batch), with those of all phases"""
     seed: Natural = 0
     """seed of the order of blocks and rows"""
     io_threads: Natural = 2
@@ -119,7 +119,8 @@ class DataConfig:
     @property
     def lane_count(self) -> int:
         """Lanes, with the default filled in."""
-        return self.lanes or gcd(64, self.global_batch)
+        batches = (phase.global_batch for phase in self.phases if phase.global_batch is not None)
+        return self.lanes or gcd(64, self.global_batch, *batches)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

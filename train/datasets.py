@@ -14,6 +14,7 @@ from pipeline.shards.store import as_url
 from train.collate import Collate
 from train.config import DataConfig, TrainConfig
 from train.distributed import device_of
+from train.mixture import Timeline
 from train.online import Corruption, corruption_of
 from train.phases import DataPhase, describe, distinct_sets, phase_plans
 from train.stream import Stream
@@ -78,7 +79,8 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
     """The training sets as configured, each opened once.
 
     Raises:
-        ConfigurationError: a set stands twice in a mixture, or weights and sets are not equally many.
+        ConfigurationError: a set stands twice in a mixture, weights and sets are not equally many, or a phase ends
+            where no whole batch ends.
     """
     opened: dict[Path, ShardSet] = {}
     phases = []
@@ -90,7 +92,7 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
         # the run's own batch is not a batch of the phase's own, however it is spelt: digests must not tell them apart
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch))
-    phase_plans(phases)
+    Timeline(phase_plans(phases), data.lane_count, data.global_batch)
     return tuple(phases)
 
 

@@ -31,6 +31,7 @@ from train.report import closing_lines, write_report
 from train.run_directory import claim, save_config
 from train.state import TrainState, changed_keys, read_state
 from train.stopping import StopRequest
+from train.stream import Stream
 from train.supply import Supply
 from train.watchdog import Watchdog
 
@@ -124,6 +125,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
             announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
     stream = parts.enter_context(open_stream(config.data, datasets.phases, datasets.corruption, world.rank, world.size))
     stream.set_position(state.samples)
+    _refuse_misfit(stream)
     heldout = [
         HeldoutSet(
             name,
@@ -193,6 +195,21 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> 
         raise ConfigurationError(
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
             "choose another output, or name keys in checkpoint.allow_changed"
+        )
+
+
+def _refuse_misfit(stream: Stream) -> None:
+    """Refuse a position from which the batches of a phase miss its end: its numbers were changed since the checkpoint.
+
+    Raises:
+        ConfigurationError: with the numbers.
+    """
+    phase = stream.timeline.at(stream.samples // stream.lanes)
+    rows, end = phase.global_batch or stream.global_batch, (phase.stop or 0) * stream.lanes
+    if phase.stop is not None and (end - stream.samples) % rows:
+        raise ConfigurationError(
+            f"data.phases: the checkpoint stands at {stream.samples} samples; batches of {rows} from there on do not "
+            f"end at until_samples {end}: choose an end that is a whole number of them away"
         )
 
 

@@ -95,3 +95,7 @@ def test_lanes_default() -> None:
     plain = plain_config(data__global_batch=96, data__micro_batch=2)
     del plain["data"]["lanes"]
     assert validate(TrainConfig, plain, "x").data.lane_count == 32
+    del plain["data"]["shards"]
+    phases = [{"shards": "a", "until_samples": 480, "global_batch": size} for size in (48, 160)]
+    plain["data"]["phases"] = [*phases, {"shards": "b"}]
+    assert validate(TrainConfig, plain, "x").data.lane_count == 16, "a divisor of every batch"

@@ -103,13 +103,31 @@ def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path,
     assert one_rank.run(start, other, ["steps=4", "checkpoint.allow_changed=[data]"]) == [(0, "")]
 
 
-def test_weights_that_do_not_fit_are_refused_before_anything_is_made(
+def test_data_that_does_not_fit_is_refused_before_anything_is_made(
     one_rank: RankPool, tmp_path: Path, sets: list[str]
 ) -> None:
-    config = config_file(tmp_path / "run.yaml", {"shards": sets, "weights": [1.0]})
-    ((code, message),) = one_rank.run(start, config, [])
-    assert (code, "expected one for each of 2 sets" in message) == (64, True)
-    assert not (tmp_path / "run").exists()
+    for data, problem in (
+        ({"shards": sets, "weights": [1.0]}, "expected one for each of 2 sets"),
+        ({"phases": [{"shards": sets[0], "until_samples": 44}, {"shards": sets[1]}]}, "is not a multiple of 8"),
+    ):
+        ((code, message),) = one_rank.run(start, config_file(tmp_path / "run.yaml", data), [])
+        assert (code, problem in message) == (64, True)
+        assert not (tmp_path / "run").exists()
+
+
+def test_phases_that_a_checkpoint_cannot_meet_are_refused(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
+    """From 16 samples on, batches of 24 miss the end at 48, which they would find out there only; those of 16 do not."""
+    path = tmp_path / "run.yaml"
+    assert one_rank.run(start, config_file(path, {"shards": sets[0]}), ["steps=2"]) == [(0, "")]
+    for batch, code in ((24, 64), (16, 0)):
+        phases = [{"shards": sets[0], "until_samples": 48, "global_batch": batch}, {"shards": sets[0]}]
+        words = ["steps=5", "checkpoint.allow_changed=[data]"]
+        ((found, message),) = one_rank.run(start, config_file(path, {"phases": phases}), words)
+        assert found == code
+        assert ("stands at 16 samples; batches of 24 from there on do not end at until_samples 48" in message) == bool(
+            code
+        )
+    assert [samples for _, _, samples in logged(path)] == [8, 16, 32, 48, 56]
 
 
 def test_dry_run_adds_up_the_phases(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
