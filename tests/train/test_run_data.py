@@ -116,7 +116,7 @@ def test_data_that_does_not_fit_is_refused_before_anything_is_made(
 
 
 def test_phases_that_a_checkpoint_cannot_meet_are_refused(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
-    """From 16 samples on, batches of 24 miss the end at 48, which they would find out there only; those of 16 do not."""
+    """From 16 samples on, batches of 24 miss the end at 48, which would end the run only there; those of 16 do not."""
     path = tmp_path / "run.yaml"
     assert one_rank.run(start, config_file(path, {"shards": sets[0]}), ["steps=2"]) == [(0, "")]
     for batch, code in ((24, 64), (16, 0)):
