@@ -123,10 +123,11 @@ class Source:
             try:
                 rows = self.shards.read_block(piece.block, buffer, columns)
                 break
-            except CorruptBlock:
+            except CorruptBlock as error:
                 if attempt == _REREADS:
-                    if self.on_corrupt == "raise" or not self._may_mask(piece.block):
+                    if self.on_corrupt == "raise":
                         raise
+                    self._mask(piece.block, error)
                     return None
                 time.sleep(_PAUSE_S * (attempt + 1))
         with self.stats.lock:
@@ -135,12 +136,15 @@ class Source:
         whole = piece.start == 0 and piece.stop == len(rows)
         return rows if whole else cut(rows, piece.start, piece.stop)
 
-    def _may_mask(self, block: int) -> bool:
-        """Remember a corrupt block; whether so many may be masked."""
+    def _mask(self, block: int, error: CorruptBlock) -> None:
+        """Remember a corrupt block, unless that would be one too many."""
         with self.stats.lock:
+            masked, blocks, most = len(self.masked | {block}), len(self.shards.index), self.max_corrupt_fraction
+            if masked > most * blocks:
+                got = f"{error.got} ({masked} of {blocks} blocks: max_corrupt_fraction is {most:g})"
+                raise CorruptBlock(error.shard, error.block, error.expected, got) from error
+            self.stats.masked_blocks += masked - len(self.masked)
             self.masked.add(block)
-            self.stats.masked_blocks += 1
-            return len(self.masked) <= self.max_corrupt_fraction * len(self.shards.index)
 
     def _buffer(self) -> bytearray:
         try:  # not a test first: another thread may take the last one in between

@@ -74,10 +74,15 @@ def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block:
 
 
 def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
+    """Also when they are asked for again; the message says that one more was not masked, and why."""
     shards = toy_set(tmp_path, [40])
-    damage(shards, 2)
-    with open_stream(shards, on_corrupt="mask", global_batch=40) as stream, pytest.raises(CorruptBlock):
-        stream.next_step()
+    for block in (2, 5):
+        damage(shards, block)
+    with open_stream(shards, on_corrupt="mask", max_corrupt_fraction=0.1, global_batch=40) as stream:
+        for _ in range(2):
+            with pytest.raises(CorruptBlock, match=r"2 of 10 blocks: max_corrupt_fraction is 0\.1"):
+                stream.next_step()
+        assert stream.stats()["masked_blocks"] == 1
 
 
 def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
