@@ -242,6 +242,30 @@ def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
     assert "expected an example set, got a set of samples" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda totals: totals.update(tokens_by_language={"en": totals["tokens"] - 1}), "totals.tokens_by_language"),
+        (lambda totals: totals.update(tokens_by_language={"de": totals["tokens"]}), "counted {'en': "),
+        (
+            lambda totals: totals["tokens_by_source"].update(default=1),
+            "totals.tokens_by_source: expected {'default': 1}",
+        ),
+        (lambda totals: totals.update(tokens=totals["tokens"] + 1), "totals.tokens: expected"),
+    ],
+)
+def test_totals_are_counted_again(output, capsys, change, message):
+    assert validate(output / "encode").startswith("OK: ")
+    change_manifest(output / "encode", lambda plain: change(plain["totals"]))
+    assert message in fails(capsys, output / "encode")
+
+
+def test_the_longest_row_is_measured(output, capsys):
+    manifest, _ = example_sets(output)["causal_lm"]
+    change_manifest(manifest.parent, lambda plain: plain.update(max_length=plain["max_length"] + 1))
+    assert "max_length: expected 49, longest row 48" in fails(capsys, manifest)
+
+
 @pytest.fixture
 def copied(output, tmp_path) -> tuple[Path, Path, Path]:
     """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""

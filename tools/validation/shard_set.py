@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
 from pipeline.example import Rows
@@ -18,6 +20,13 @@ from tools.validation.place import Place
 __all__ = ["Findings", "check_shard_set"]
 
 
+_CODES: Final = {
+    "language": ("tokens_by_language", "languages"),
+    "source_group": ("tokens_by_source", "source_groups"),
+}
+"""Column of codes: the totals by it, and the names of its codes."""
+
+
 @dataclass
 class Findings:
     """Sums over the blocks of a set."""
@@ -26,6 +35,8 @@ class Findings:
     tokens: int = 0
     longest: int = 0
     blocks: int = 0
+    by_code: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    """Tokens by language code and by code of the input's label."""
     shard: int = -1
     last: np.uint64 = field(default_factory=lambda: np.uint64(0))
 
@@ -91,6 +102,9 @@ def _add(found: Findings, rows: Rows, shards: ShardSet) -> None:
     if lengths:
         found.tokens += int(lengths[0].sum())
         found.longest = max([found.longest, *(int(one.max()) for one in lengths)])
+        for name in _CODES.keys() & rows.fixed.keys():
+            tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
+            found.by_code[name] = found.by_code.get(name, np.int64(0)) + tokens
 
 
 def _check_totals(shards: ShardSet, found: Findings) -> None:
@@ -103,7 +117,11 @@ def _check_totals(shards: ShardSet, found: Findings) -> None:
             )
     if found.longest != manifest.max_length:
         raise IntegrityError(f"{shards.path}: max_length: expected {manifest.max_length}, longest row {found.longest}")
-    for name in ("tokens_by_language", "tokens_by_source"):
-        parts = getattr(manifest.totals, name)
-        if parts and sum(parts.values()) != found.tokens:
-            raise IntegrityError(f"{shards.path}: totals.{name} sum to {sum(parts.values())}, counted {found.tokens}")
+    for column, (key, table) in _CODES.items():
+        said = {name: count for name, count in getattr(manifest.totals, key).items() if count}
+        names, tokens = getattr(manifest, table), found.by_code.get(column, np.zeros(0, np.int64))
+        by_name = {
+            names[code] if code < len(names) else f"code {code}": int(tokens[code]) for code in np.flatnonzero(tokens)
+        }
+        if said and by_name != said:
+            raise IntegrityError(f"{shards.path}: totals.{key}: expected {said}, counted {by_name}")
