@@ -148,6 +148,7 @@ def test_python_blocks_run_on_real_output(chain: Chain) -> None:
     lines = done.stdout.splitlines()
     examples, _, manifest, *_ = lines[0].split()
     assert examples == manifest != "0"
+    assert "True True" in lines, "a block by its byte range"
     assert len(lines) >= 4
 
 
