@@ -6,6 +6,7 @@ the training.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -62,8 +63,7 @@ class Journal:
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the object of a step; a number that is not finite becomes null."""
         if self._writes:
-            self._append("metrics.jsonl", _finite(record))
-            self._last = record["step"]
+            self._last = record["step"] if self._append("metrics.jsonl", _finite(record)) else None
             self._draw(record["step"], record)
 
     def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
@@ -105,8 +105,8 @@ class Journal:
             self._board.close()
             self._board = None
 
-    def _append(self, name: str, record: Mapping[str, Any], *, to_last: bool = False) -> None:
-        """Append an object, or its fields to the last object of the file."""
+    def _append(self, name: str, record: Mapping[str, Any], *, to_last: bool = False) -> bool:
+        """Append an object, or its fields to the last object of the file; whether that worked."""
         text = json.dumps(record) + "\n"
         try:
             with (self.directory / name).open("r+b" if to_last else "ab") as file:
@@ -116,6 +116,8 @@ class Journal:
                 file.write(text.encode())
         except OSError as error:
             self._warn(error)
+            return False
+        return True
 
     def _draw(self, step: int, record: Mapping[str, Any]) -> None:
         if self._board is not None:
@@ -129,15 +131,13 @@ class Journal:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Objects of a JSON lines file, without a torn last line; empty where there is no file."""
+    """Objects of a JSON lines file, without lines that a kill or a full disk tore; empty where there is no file."""
     if not path.exists():
         return []
     found: list[dict[str, Any]] = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        try:
+        with contextlib.suppress(ValueError):
             found.append(json.loads(line))
-        except ValueError:
-            break
     return found
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +151,9 @@ def save_again(world: World, config: TrainConfig, folder: str, steps: list[int],
     engine = build(config, world)
     found = store(Path(folder), world, **options)
     for step in steps:
-        loss = {3: 0.1, 6: 0.5}.get(step, 0.9)
-        assert found.save(engine, TrainState(step=step, samples=step, heldout_loss=loss))
+        loss = {2: math.nan, 3: 0.1, 6: 0.5}.get(step, 0.9)
+        assert found.save(engine, TrainState(step=step, samples=step))
+        found.score(TrainState(step=step, samples=step, heldout_loss=loss))
     engine.close()
 
 
@@ -162,8 +165,36 @@ def test_what_is_kept(one_rank: RankPool, tmp_path: Path) -> None:
     options = {"keep_last": 2, "keep_every": 4, "keep_best": True}
     one_rank.run(save_again, tiny(), str(tmp_path), list(range(1, 10)), options)
     assert present(tmp_path) == [3, 4, 8, 9]
+    assert [Index.read(path).state["heldout_loss"] for path in sorted(tmp_path.glob("step-*"))] == [0.1, *[0.9] * 3]
     assert (tmp_path / "latest").read_text() == "step-00000009\n"
     assert not list(tmp_path.glob(".tmp*"))
+
+
+def score_badly(world: World, config: TrainConfig, folder: str) -> tuple[list[Any], list[str]]:
+    """A step that was not saved, then an index that cannot be written."""
+    engine = build(config, world)
+    found = store(Path(folder), world)
+    state = TrainState(step=1, samples=1, heldout_loss=0.5)
+    found.score(state)
+    assert found.save(engine, replace(state, heldout_loss=None))
+    real = Path.replace
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    Path.replace = full  # type: ignore[method-assign]
+    try:
+        found.score(state)
+    finally:
+        Path.replace = real  # type: ignore[method-assign]
+    chosen = found.find()
+    engine.close()
+    return [chosen and chosen[1].state["heldout_loss"]], [r["event"] for r in found.reports]  # type: ignore[attr-defined]
+
+
+def test_a_score_that_cannot_be_noted_costs_nothing(one_rank: RankPool, tmp_path: Path) -> None:
+    """The checkpoint stays whole; a restart evaluates again."""
+    assert one_rank.run(score_badly, tiny(), str(tmp_path)) == [([None], ["save", "score_failed"])]
 
 
 def test_files_have_the_usual_permissions(one_rank: RankPool, tmp_path: Path) -> None:

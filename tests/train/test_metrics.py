@@ -25,6 +25,36 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "metrics.jsonl") == [{"step": step, "loss": 0.1 + step} for step in (1, 2, 3)]
 
 
+def test_results_join_the_object_of_their_step(tmp_path: Path) -> None:
+    """Also after a restart; where the step has no object, or it could not be written, they are one of their own."""
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(0)
+    journal.step({"step": 2, "loss": 0.5})
+    journal.extend({"step": 3, "samples": 24}, {"heldout": {"a": float("nan")}})
+    assert read_lines(tmp_path / "metrics.jsonl")[1] == {"step": 3, "samples": 24, "heldout": {"a": None}}
+    (tmp_path / "metrics.jsonl").write_text('{"step": 3, "loss": 0.5}\n')
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(3)
+    journal.extend({"step": 3, "samples": 24}, {"heldout": {}})
+    journal.step({"step": 4, "loss": 0.25})
+    (tmp_path / "metrics.jsonl").rename(tmp_path / "kept")
+    (tmp_path / "metrics.jsonl").mkdir()
+    journal.step({"step": 5, "loss": 0.125})
+    (tmp_path / "metrics.jsonl").rmdir()
+    (tmp_path / "kept").rename(tmp_path / "metrics.jsonl")
+    journal.extend({"step": 5, "samples": 40}, {"heldout": {}})
+    assert read_lines(tmp_path / "metrics.jsonl") == [
+        {"step": 3, "loss": 0.5, "heldout": {}},
+        {"step": 4, "loss": 0.25},
+        {"step": 5, "samples": 40, "heldout": {}},
+    ]
+
+
+def test_a_torn_line_in_the_middle_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2, "lo\n{"step": 3}\n{"ste')
+    assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1}, {"step": 3}]
+
+
 def test_losses_keep_every_bit(tmp_path: Path) -> None:
     journal = Journal(tmp_path, QUIET, 0)
     values = [0.1, 1 / 3, 3.9010462760925293, 2**-40]
