@@ -46,7 +46,13 @@ def as_phases(data: ShardSet | Sequence[DataPhase]) -> list[DataPhase]:
 
 
 def distinct_sets(phases: Sequence[DataPhase]) -> list[ShardSet]:
-    """The sets of all phases, each once, in order of appearance; the place in this list is a set's source number."""
+    """The sets of all phases, each once, in order of appearance; the place in this list is a set's source number.
+
+    Raises:
+        ConfigurationError: there is no phase, or one without a set.
+    """
+    if not phases or not all(phase.sets for phase in phases):
+        raise ConfigurationError("data: expected a shard set or more in every phase, got none")
     found: dict[tuple[str, str], ShardSet] = {}
     for phase in phases:
         for shards in phase.sets:

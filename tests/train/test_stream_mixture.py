@@ -183,6 +183,12 @@ def test_sets_that_do_not_go_together(sets: list[ShardSet], tmp_path: Path) -> N
         open_stream([DataPhase((sets[0], strange))])
 
 
+@pytest.mark.parametrize("phases", [[], [DataPhase(())]])
+def test_phases_have_sets(phases: list[DataPhase]) -> None:
+    with pytest.raises(ConfigurationError, match="expected a shard set or more in every phase"):
+        open_stream(phases)
+
+
 def test_a_batch_may_not_cross_the_end_of_a_phase(sets: list[ShardSet]) -> None:
     data = [DataPhase((sets[0],), (), 48), DataPhase((sets[1],))]
     with open_stream(data) as stream:
