@@ -76,6 +76,28 @@ def test_a_truncated_shard(tmp_path: Path) -> None:
         open_shards(tmp_path)
 
 
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_shard_cut_anywhere(tmp_path: Path, container: str, codec: str) -> None:
+    """Blocks before the cut are read, the others are an exception; a reader of a mapped file would be killed."""
+    shards = toy_set(tmp_path, [12], container=container, codec=codec)
+    path = shards.shard_path(0)
+    whole = path.read_bytes()
+    ends = (shards.index.offset + shards.index.length).tolist()
+    cuts = [end + change for end in ends for change in (-1, 0)]
+    for size in [*range(0, len(whole), 97), *cuts]:
+        os.truncate(path, size)
+        with pytest.raises(ManifestError, match=f"got {size}; copy it again"):
+            open_shards(tmp_path)
+        for block, end in enumerate(ends):
+            if end <= size:
+                assert shards.read_block(block).fixed["uid"].tolist() == list(range(4 * block + 1, 4 * block + 5))
+            else:
+                with pytest.raises(CorruptBlock, match="the file is truncated"):
+                    shards.read_block(block)
+        path.write_bytes(whole)
+
+
 def test_a_missing_shard(tmp_path: Path) -> None:
     shards = toy_set(tmp_path, [4, 4])
     shards.shard_path(1).unlink()
