@@ -202,8 +202,10 @@ def test_mismatch_names_field_and_values(shards: ShardSet, tmp_path: Path, field
     other = open_stream(shards if field != "data" else toy_set(tmp_path, [20]), **change)
     with pytest.raises(StateMismatch) as caught:
         other.load_state_dict(state)
-    assert (caught.value.field, caught.value.saved) == (field, state[field])
-    assert repr(caught.value.current) in str(caught.value)
+    current = other.state_dict()[field]
+    assert (caught.value.field, caught.value.saved, caught.value.current) == (field, state[field], current)
+    assert f"{field} was saved as {state[field]!r}, this run has {current!r}" in str(caught.value)
+    assert other.samples == 0
     del state[field]
     with pytest.raises(StateMismatch, match=field):
         other.load_state_dict(state)
