@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -21,7 +21,10 @@ __all__ = ["Assembly", "Builder", "Collator"]
 
 _ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the price of a batch small
 _VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
-_SMALL_VALUES: Final = 1 << 15  # some microseconds of copying
+_SMALL_VALUES: Final = 1 << 15
+"""Batches of no more values, of which nothing but copies is to be made, are made in the training thread: some
+microseconds, for values that then are in that core's cache already."""
+_ROWS_IN_PLACE: Final = 1 << 13  # of such batches: they take no memory before they are made
 
 
 class Collator(Protocol):
@@ -82,6 +85,8 @@ class Builder:
         self._lanes = rounds[0].source.lanes
         self._ring = Ring(6)
         self._phase: Phase | None = None
+        self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
+        self._copying = False  # whether the last batches were left to be made where they are used
 
     def count(self, position: int) -> int:
         """Lane rows of the global batch at a position."""
@@ -95,7 +100,8 @@ class Builder:
         position, count = self.position, self.count(self.position)
         phase = self._enter(self.timeline.at(position, count))
         lanes = self._lanes[1] - self._lanes[0]
-        most = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values) // (lanes * count))
+        rows = _ROWS_IN_PLACE if self._copying else min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
+        most = max(1, rows // (lanes * count))
         if phase.stop is not None:
             most = min(most, (phase.stop - position) // count)
         if phase.uniform:
@@ -112,18 +118,9 @@ class Builder:
         if self.assembly.by_length:
             step = step.by_length("input_ids", lanes * count)
         self.position = position + batches * count
-        rows, samples = lanes * count, self.timeline.lanes * count
-        built = (
-            self._batches(step, n * rows, rows, position * self.timeline.lanes + (n + 1) * samples, epoch)
-            for n, epoch in enumerate(epochs)
-        )
-        return built if self._cheap(step) else iter(list(built))
-
-    def _cheap(self, step: Step) -> bool:
-        """Whether batches are small copies: made where they are used they are in that core's cache already."""
-        assembly = self.assembly
-        small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES
-        return small and step.in_place and not assembly.pin
+        built = self._batches(step, lanes * count, range(position + count, self.position + 1, count), epochs)
+        self._copying = step.in_place and self._small
+        return built if self._copying else iter(list(built))
 
     def _enter(self, phase: Phase) -> Phase:
         """Let go of sets that a new phase does not read."""
@@ -154,16 +151,22 @@ class Builder:
         assembly = self.assembly
         return step_of_cells(cells, target.size, assembly.collate.columns, self._ring, assembly.dtypes)
 
-    def _batches(self, step: Step, start: int, rows: int, samples: int, epoch: float) -> list[Batch]:
-        assembly, collate = self.assembly, self.assembly.collate
-        batches = []
-        for at in range(start, start + rows, assembly.micro_batch):
-            columns, weight, origin = step.micro_batch(at, at + assembly.micro_batch)
-            tensors = collate(columns, weight)
-            if assembly.pin:
-                tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-            batches.append(Batch(tensors, tensors["row_weight"], origin, samples, epoch))
-        return batches
+    def _batches(
+        self, step: Step, rows: int, positions: Iterable[int], epochs: Iterable[float]
+    ) -> Iterator[list[Batch]]:
+        """Global batches of so many rows of the rank, each made when it is asked for."""
+        collate, micro_batch, pin = self.assembly.collate, self.assembly.micro_batch, self.assembly.pin
+        start, lanes = 0, self.timeline.lanes
+        for position, epoch in zip(positions, epochs, strict=True):
+            batches = []
+            for at in range(start, start + rows, micro_batch):
+                columns, weight, origin = step.micro_batch(at, at + micro_batch)
+                tensors = collate(columns, weight)
+                if pin:
+                    tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+                batches.append(Batch(tensors, tensors["row_weight"], origin, position * lanes, epoch))
+            start += rows
+            yield batches
 
     def _epoch(self, phase: Phase, position: int) -> float:
         """Epochs at a position of the set that was read most often among those of the phase."""

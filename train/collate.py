@@ -91,6 +91,7 @@ class Collate:
         self._restart = "document_starts" in have and not cross_documents
         if not self._restart:
             self.columns = tuple(name for name in self.columns if name != "document_starts")
+        self._bare = architecture == "encoder" and self.columns == ("input_ids",)
         if "input_ids" not in have or "pad" not in special_ids:
             raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
         self._pad = special_ids["pad"]
@@ -156,14 +157,16 @@ class Collate:
         kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened batch and `max_seqlen`.
         """
         column = columns["input_ids"]
-        ids, lengths = _padded(column, self._pad, self.token_dtype)
-        tensors = _of_full_rows(*ids.shape).copy()
-        tensors["input_ids"] = torch.from_numpy(ids)
         if isinstance(column, Ragged):
-            tensors["lengths"] = torch.from_numpy(np.maximum(lengths, 1))
+            ids, lengths = _padded(column, self._pad, self.token_dtype)
+            tensors = {**_of_full_rows(*ids.shape), "lengths": torch.from_numpy(np.maximum(lengths, 1))}
+        else:
+            ids, lengths = column, _equal(*column.shape)
+            tensors = _of_full_rows(*ids.shape).copy()
+        tensors["input_ids"] = torch.from_numpy(ids)
         if row_weight is not None:
             tensors["row_weight"] = torch.from_numpy(row_weight)
-        if len(columns) == 1 and self.architecture == "encoder":
+        if self._bare:
             return tensors
         starts = None
         if self._restart:

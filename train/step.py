@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pipeline.example import Ragged
 from train.arena import Arena, Column, Int64, Segment, gather
 from train.ring import Ring
 
@@ -31,38 +32,55 @@ class _Lists:
     starts: Int64
     lengths: Int64
 
-    def take(self, rows: Int64) -> _Lists:
-        return _Lists(self.values, self.starts[rows], self.lengths[rows])
+    def rows(self, start: int, stop: int) -> Ragged:
+        return gather(self.values, self.starts[start:stop], self.lengths[start:stop])
+
+    def take(self, order: Int64) -> _Lists:
+        return _Lists(self.values, self.starts[order], self.lengths[order])
 
 
-def _widened(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A copy of rows [..., width] as [n, width]."""
-    copy: NDArray[Any] = rows.astype(dtype, order="C").reshape(-1, rows.shape[-1])
-    return copy
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A column of equally long rows [B, width]."""
+
+    values: NDArray[Any]
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        return self.values[start:stop]
+
+    def take(self, order: Int64) -> _Matrix:
+        return _Matrix(self.values[order])
 
 
 @dataclass(frozen=True, slots=True)
 class _InPlace:
-    """An equally long column that still stands in a round: rows [batches, lanes, lane rows, width], and their type."""
+    """Such a column that still stands in a round: [batches, lanes, lane rows, width], and the type it becomes."""
 
-    rows: NDArray[Any]
+    cells: NDArray[Any]
     dtype: np.dtype[Any]
+    batch_rows: int
 
-    def take(self, start: int, stop: int) -> NDArray[Any]:
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
         """Rows `start .. stop`, all of one batch: one strided copy that widens on the way."""
-        _, lanes, count, _ = self.rows.shape
-        batch, first = divmod(start, lanes * count)
-        rows, number = self.rows[batch], stop - start
-        if number == lanes * count:
-            return _widened(rows, self.dtype)
-        lane, skip = divmod(first, count)
-        if skip + number <= count:
-            return _widened(rows[lane, skip : skip + number], self.dtype)
-        return _widened(rows[lane : -(-(first + number) // count)], self.dtype)[skip : skip + number]
+        batch, first = divmod(start, self.batch_rows)
+        cells, number = self.cells[batch], stop - start
+        if number == self.batch_rows:
+            return self._widened(cells)
+        lane, skip = divmod(first, cells.shape[1])
+        lanes = cells[lane : -(-(first + number) // cells.shape[1])]
+        if len(lanes) == 1:
+            return self._widened(lanes[0, skip : skip + number])
+        return self._widened(lanes)[skip : skip + number]
 
-    def whole(self) -> NDArray[Any]:
-        """All rows [B, width]."""
-        return _widened(self.rows, self.dtype)
+    def take(self, order: Int64) -> _Matrix:
+        return _Matrix(self._widened(self.cells)[order])
+
+    def _widened(self, cells: NDArray[Any]) -> NDArray[Any]:
+        copy: NDArray[Any] = cells.astype(self.dtype, order="C").reshape(-1, cells.shape[-1])
+        return copy
+
+
+_Column: TypeAlias = _Lists | _Matrix | _InPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +96,7 @@ class Cells:
 class Step:
     """Rows of consecutive global batches: the batches in order, each lane by lane."""
 
-    columns: dict[str, NDArray[Any] | _Lists | _InPlace]
+    columns: dict[str, _Column]
     weight: NDArray[np.float32] | None
     """None: all are 1."""
     origin: Int64
@@ -90,14 +108,7 @@ class Step:
 
     def micro_batch(self, start: int, stop: int) -> tuple[dict[str, Column], NDArray[np.float32] | None, Int64]:
         """Columns, weight [B] (None: all 1) and origin [B, 3] of rows `start .. stop`."""
-        columns: dict[str, Column] = {}
-        for name, column in self.columns.items():
-            if isinstance(column, _Lists):
-                columns[name] = gather(column.values, column.starts[start:stop], column.lengths[start:stop])
-            elif isinstance(column, _InPlace):
-                columns[name] = column.take(start, stop)
-            else:
-                columns[name] = column[start:stop]
+        columns: dict[str, Column] = {name: column.rows(start, stop) for name, column in self.columns.items()}
         weight = None if self.weight is None else self.weight[start:stop]
         return columns, weight, self.origin[start:stop]
 
@@ -109,10 +120,7 @@ class Step:
         lengths = column.lengths.reshape(-1, batch_rows)
         rows = np.argsort(lengths, axis=1, kind="stable") + np.arange(len(lengths))[:, None] * batch_rows
         order = rows.reshape(-1)
-        columns: dict[str, NDArray[Any] | _Lists | _InPlace] = {}
-        for key, found in self.columns.items():
-            whole = found.whole() if isinstance(found, _InPlace) else found
-            columns[key] = whole.take(order) if isinstance(whole, _Lists) else whole[order]
+        columns: dict[str, _Column] = {key: found.take(order) for key, found in self.columns.items()}
         return Step(columns, None if self.weight is None else self.weight[order], self.origin[order])
 
 
@@ -132,16 +140,15 @@ def step_of_segments(
     def cells() -> list[Cells]:
         return _cells(segments, shape)
 
-    def column(name: str) -> NDArray[Any] | _Lists | _InPlace:
+    def column(name: str) -> _Column:
         matrices = [matrix for segment in segments if (matrix := segment.arena.lists(name).matrix) is not None]
         if len(matrices) == len(segments) and len({matrix.shape[1] for matrix in matrices}) == 1:
             dtype = np.dtype(dtypes.get(name, np.int64))
             if len(segments) == 1:
-                return _InPlace(_by_batch(segments[0], matrices[0], shape), dtype)
+                return _InPlace(_by_batch(segments[0], matrices[0], shape), dtype, shape[1] * shape[2])
             out = ring.take((*shape, matrices[0].shape[1]), dtype)
             _group(segments, matrices, out)
-            flat: NDArray[Any] = out.reshape(-1, out.shape[-1])
-            return flat
+            return _Matrix(out.reshape(-1, out.shape[-1]))
         return _lists(name, cells(), shape[0] * shape[1] * shape[2])
 
     weight, origin = np.empty(shape, np.float32), np.empty((*shape, 3), np.int64)
@@ -156,13 +163,13 @@ def step_of_cells(
 ) -> Step:
     """Rows gathered from any slots of any arenas; the arguments as for `step_of_segments`."""
 
-    def column(name: str) -> NDArray[Any] | _Lists:
+    def column(name: str) -> _Column:
         matrices = [matrix for part in cells if (matrix := part.arena.lists(name).matrix) is not None]
         if len(matrices) == len(cells) and len({matrix.shape[1] for matrix in matrices}) == 1:
             out = ring.take((rows, matrices[0].shape[1]), dtypes.get(name, np.int64))
             for part, matrix in zip(cells, matrices, strict=True):
                 out[part.rows] = matrix[part.slots]
-            return out
+            return _Matrix(out)
         return _lists(name, cells, rows)
 
     weight, origin = np.zeros(rows, np.float32), np.full((rows, 3), -1, np.int64)
