@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,16 +16,18 @@ from pipeline.config import load_config
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.shards import ShardSet
 from tools.command import Arguments, natural, positive, some_path
+from tools.run_steps import RunSteps
 from train.config import DataConfig, TrainConfig
 from train.datasets import open_phases
 from train.metrics import read_lines
-from train.mixture import Phase, Timeline
+from train.mixture import Timeline
 from train.online import OnlineCorruption
 from train.order import BlockOrder, LogicalBlocks
 from train.phases import DataPhase, distinct_sets, phase_plans
 
 __all__ = ["STATES", "VARIANTS", "Feed", "State", "Visit", "add_feed_arguments", "open_feed"]
 
+T = TypeVar("T")
 State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {
     "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
@@ -71,7 +74,7 @@ class Feed:
         lanes: equal streams of a global batch.
         global_batch: rows of a step where a phase does not say.
         steps: length of the run; None: unknown.
-        consumed: samples that the run has read so far; None: there is no run.
+        taken: steps that the run has done and samples that it had read by then; None: there is no run.
         corrupt: what becomes of samples in the stream.
         mask: whether rows of blocks that cannot be read are filler, as `data.on_corrupt: mask` has it.
     """
@@ -81,7 +84,7 @@ class Feed:
     lanes: int
     global_batch: int
     steps: int | None = None
-    consumed: int | None = None
+    taken: Sequence[tuple[int, int]] | None = None
     corrupt: OnlineCorruption | None = None
     mask: bool = False
 
@@ -102,6 +105,11 @@ class Feed:
         """The phases in closed form."""
         return Timeline(phase_plans(self.phases), self.lanes, self.global_batch)
 
+    @cached_property
+    def run_steps(self) -> RunSteps:
+        """The steps of the run, or those that a run would have."""
+        return RunSteps(self.timeline, self.global_batch, self.taken or ())
+
     def batch(self, samples: int) -> list[Visit]:
         """The rows of the global batch that begins at a position, in their order.
 
@@ -112,7 +120,7 @@ class Feed:
             raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
         phase = self.timeline.at(samples // self.lanes)
         lanes = np.arange(self.lanes)
-        positions = samples // self.lanes + np.arange(self.share(phase))
+        positions = samples // self.lanes + np.arange(self.rows(samples) // self.lanes)
         drawn = phase.drawn(lanes, positions)
         rows = np.zeros_like(drawn)
         for k in range(len(phase.sources)):
@@ -138,10 +146,9 @@ class Feed:
             if source in phase.sources:
                 position = phase.position(phase.sources.index(source), lane, lane_row)
                 if position is not None:
-                    share = self.share(phase)
-                    batch, ahead = divmod(position - phase.start, share)
-                    samples = (phase.start + batch * share) * self.lanes
-                    return Visit(samples, lane * share + ahead, lane, source, epoch, stored)
+                    step = self.run_steps.at(position * self.lanes)
+                    ahead = position - step.begin // self.lanes
+                    return Visit(step.begin, lane * step.rows // self.lanes + ahead, lane, source, epoch, stored)
         return None
 
     def online(self, source: int) -> bool:
@@ -149,37 +156,25 @@ class Feed:
         return self.corrupt is not None and self.sets[source].manifest.kind == "samples"
 
     def rows(self, samples: int) -> int:
-        """Rows of the global batch at a position."""
-        return self.share(self.timeline.at(samples // self.lanes)) * self.lanes
+        """Rows of the global batch that begins at a position."""
+        step = self.run_steps.at(samples)
+        return step.rows if step.begin == samples else self.run_steps.rows(self.timeline.at(samples // self.lanes))
 
     def step(self, samples: int) -> int:
         """The training step, counted from 1, whose batch holds a position."""
-        done, phase = 0, self.timeline.at(samples // self.lanes)
-        for earlier in self.timeline.phases[: self.timeline.phases.index(phase)]:
-            done += ((earlier.stop or 0) - earlier.start) // self.share(earlier)
-        return done + (samples // self.lanes - phase.start) // self.share(phase) + 1
+        return self.run_steps.at(samples).number
 
     def samples(self, step: int) -> int:
         """Position at which the batch of a step begins: the inverse of `step`."""
-        left = step - 1
-        for phase in self.timeline.phases:
-            share = self.share(phase)
-            if phase.stop is None or left < (phase.stop - phase.start) // share:
-                return (phase.start + left * share) * self.lanes
-            left -= (phase.stop - phase.start) // share
-        raise AssertionError("the last phase has no end")
+        return self.run_steps.numbered(step).begin
 
     def state(self, samples: int) -> State:
         """Whether a run has read the global batch at a position, or ever will."""
-        if self.consumed is None:
+        if self.taken is None:
             return "unknown"
-        if samples + self.rows(samples) <= self.consumed:
+        if samples + self.rows(samples) <= (self.taken[-1][1] if self.taken else 0):
             return "read"
         return "ahead" if self.steps is None or self.step(samples) <= self.steps else "beyond"
-
-    def share(self, phase: Phase) -> int:
-        """Rows of each lane in a global batch."""
-        return (phase.global_batch or self.global_batch) // self.lanes
 
     @cached_property
     def _blocks(self) -> list[LogicalBlocks]:
@@ -225,21 +220,39 @@ def _of_run(run: Path) -> Feed:
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml")
     config = load_config(TrainConfig, path)
-    data, consumed = config.data, _consumed(run / "metrics.jsonl")
+    data, taken = config.data, _recorded(run / "metrics.jsonl", _steps_taken)
+    other = _recorded(run / "events.jsonl", _steps_on_other_data)
+    if other:
+        sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
     mask = data.on_corrupt == "mask"
     try:
         feed = _of_data(data)
     except StorageError as error:
         raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
-    return replace(feed, steps=config.steps, consumed=consumed, corrupt=data.corrupt, mask=mask)
+    return replace(feed, steps=config.steps, taken=taken, corrupt=data.corrupt, mask=mask)
 
 
-def _consumed(path: Path) -> int:
-    """Samples that a run has read by its last line."""
+def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
+    """What the lines of a run's file say."""
     try:
-        return max((int(line["samples"]) for line in read_lines(path) if "samples" in line), default=0)
-    except (ValueError, TypeError) as error:
+        return what(read_lines(path))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
+
+
+def _steps_taken(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """Steps done and samples read by then."""
+    return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
+
+
+def _steps_on_other_data(lines: list[dict[str, Any]]) -> int:
+    """Steps done before the run went on with other sets or weights; 0 where it never did."""
+    starts = [line for line in lines if line.get("event") == "data"]
+    shares = [[phase["shares"] for phase in line["phases"]] for line in starts]
+    changed = [
+        int(line["step"]) for line, now, before in zip(starts[1:], shares[1:], shares, strict=False) if now != before
+    ]
+    return max(changed, default=0)
 
 
 def _of_data(data: DataConfig) -> Feed:

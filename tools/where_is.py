@@ -83,7 +83,7 @@ def _facts(feed: Feed, row: Stored, visit: Visit) -> dict[str, Any]:
         "step": feed.step(visit.samples),
         "place": visit.place,
     }
-    if feed.consumed is not None:
+    if feed.taken is not None:
         facts["state"] = feed.state(visit.samples)
         facts["seen"] = facts["state"] == "read"
     return facts

@@ -109,7 +109,8 @@ def run_directory(tmp_path, manifest, seen, **changes):
     run.mkdir()
     config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
     (run / "config.yaml").write_text(yaml.safe_dump(config))
-    (run / "metrics.jsonl").write_text(f'{{"step": 2, "samples": {seen}}}\n{{"step":')
+    lines = [json.dumps({"step": step, "samples": 8 * step}) for step in range(1, seen // 8 + 1)]
+    (run / "metrics.jsonl").write_text("\n".join([*lines, '{"step":']))
     return run
 
 
@@ -124,6 +125,33 @@ def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
     assert main(["--run", str(run), "--samples", "16", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows == explain(Feed(as_phases(open_shards(manifest)), 3, 4, 8), 16)
+
+
+def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(shard_sets, tmp_path, capsys):
+    """Four steps of 4 rows, two of 8, and from there on the 8 rows of the configuration."""
+    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
+    sizes = [4, 4, 4, 4, 8, 8]
+    ends = np.cumsum(sizes).tolist()
+    lines = [json.dumps({"step": step, "samples": end}) for step, end in enumerate(ends, start=1)]
+    (run / "metrics.jsonl").write_text("\n".join(lines))
+    for step, (begin, size) in enumerate(zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1):
+        assert main(["--run", str(run), "--step", str(step)]) == 0
+        state = "read already" if step <= 6 else "not read yet" if step <= 8 else "after the run's last step"
+        out = capsys.readouterr().out
+        assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
+        assert out.count("\n       document ") == size
+
+
+def test_a_run_that_went_on_with_other_data_is_told(shard_sets, tmp_path, capsys):
+    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 16)
+    events = [{"event": "data", "step": step, "phases": [{"shares": shares, "global_batch": size}]}
+              for step, shares, size in ((0, {"a": 1.0}, 8), (3, {"masked_lm/train": 1.0}, 8),
+                                         (5, {"masked_lm/train": 1.0}, 16))]  # fmt: skip
+    for known, note in ((events[:1], ""), (events[1:], ""), (events, "read other sets up to step 3;")):
+        (run / "events.jsonl").write_text("\n".join(map(json.dumps, [{"event": "start"}, *known])))
+        assert main(["--run", str(run), "--step", "1"]) == 0
+        error = capsys.readouterr().err
+        assert error == "" if not note else note in error
 
 
 def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, capsys):
