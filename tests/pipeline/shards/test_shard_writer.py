@@ -44,21 +44,28 @@ def test_rows_come_back(tmp_path: Path, container: str, codec: str) -> None:
     assert found.columns["input_ids"].values.dtype == np.uint16
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 7))
-def test_portions_do_not_matter(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_rows: int) -> None:
-    """Bytes depend on the rows, never on the portions they come in."""
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8), st.integers(1, 7), st.sampled_from(FORMS))
+def test_portions_do_not_matter(
+    tmp_path_factory: pytest.TempPathFactory, portions: list[list[int]], block_rows: int, form: tuple[str, str]
+) -> None:
+    """Bytes depend on the rows, never on the portions they come in; and what is read is what was written."""
     folder = tmp_path_factory.mktemp("portions")
-    content = rows(range(1, sum(sizes) + 1), [n % 4 for n in range(sum(sizes))])
-    ends = np.cumsum([0, *sizes]).tolist()
-    portions = [cut(content, start, stop) for start, stop in pairwise(ends)]
-    whole = write_shard(folder / "a", content, COLUMNS, block_rows=block_rows)
-    parts = write_shard(folder / "b", iter(portions), COLUMNS, block_rows=block_rows, name="a")
-    assert parts == whole
+    lengths = [length for portion in portions for length in portion]
+    count = len(lengths)
+    content = rows(range(1, count + 1), lengths)
+    ends = np.cumsum([0, *map(len, portions)]).tolist()
+    parts = [cut(content, start, stop) for start, stop in pairwise(ends)]
+    options: Any = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
+    whole = write_shard(folder / "a", content, COLUMNS, **options)
+    assert write_shard(folder / "b", iter(parts), COLUMNS, name="a", **options) == whole
     assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
-    assert [block.rows for block in whole.blocks] == [block_rows] * (sum(sizes) // block_rows) + [
-        left for left in [sum(sizes) % block_rows] if left
+    assert [block.rows for block in whole.blocks] == [
+        min(block_rows, count - start) for start in range(0, count, block_rows)
     ]
+    shards = write_set(folder / "set", [content], block_rows=block_rows, container=form[0], codec=form[1])
+    found = [shards.read_block(block) for block in range(len(shards.index))]
+    assert same(Rows.concatenate(found) if found else rows([]), content)
 
 
 @pytest.mark.parametrize(("container", "codec"), FORMS)
