@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.index import write_index
-from pipeline.shards.manifest import FORMAT, Manifest, canonical_sha256, first_problem, manifest_text
+from pipeline.shards.manifest import FORMAT, SIZE_LIMIT, Manifest, canonical_sha256, first_problem, manifest_text
 from pipeline.shards.shard import ShardInfo
 from pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_file
 
@@ -103,8 +103,11 @@ def write_manifest(
         manifest = manifest.model_copy(update={"shards": table})
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
     plain["checksum"] = canonical_sha256(plain)
+    text = manifest_text(plain).encode()
+    if len(text) > SIZE_LIMIT:
+        raise ManifestError(f"{folder}: refusing to write a manifest of {len(text)} bytes, {SIZE_LIMIT} are read")
     with output.file(str(prefix / "manifest.json")) as path:
-        path.write_text(manifest_text(plain), encoding="utf-8")
+        path.write_bytes(text)
     return manifest
 
 
