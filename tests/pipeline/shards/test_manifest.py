@@ -254,6 +254,6 @@ def test_facts_that_are_refused_when_written(tmp_path: Path) -> None:
 def test_what_nobody_would_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.shards.manifest_writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])
-    with pytest.raises(ManifestError, match="refusing to write a manifest of .* bytes, 3000 are read"):
+    with pytest.raises(ManifestError, match=r"refusing to write a manifest of .* bytes, 3000 are read"):
         toy_set(tmp_path / "large", [3], config={"notes": "x" * 1500})
     assert not (tmp_path / "large/manifest.json").exists()
