@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable
@@ -16,8 +17,8 @@ class ShardServer:
 
     500 · 503 · 416: that status; 200: the whole object in place of the range; short: an object that ends early; cut:
     the connection is closed in the middle; garbage: no HTTP; flip: a wrong bit; stall: half of it, then nothing until
-    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many. `hold(name)` is called before each
-    answer and may wait.
+    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many. `hold(name, first byte of the
+    range)` is called before each answer and may wait.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -25,7 +26,7 @@ class ShardServer:
         self.asked: list[str] = []
         self.ranges: list[tuple[int, int]] = []
         self.released = threading.Event()
-        self.hold: Callable[[str], None] = lambda name: None
+        self.hold: Callable[[str, int | None], None] = lambda name, start: None
         pages = {}
         for file in folder.iterdir():
             pages[f"/set/{file.name}"] = pages[f"/moved/{file.name}"] = self._answer(file)
@@ -38,15 +39,16 @@ class ShardServer:
     def _answer(self, file: Path) -> Callable[[BaseHTTPRequestHandler], None]:
         def answer(request: BaseHTTPRequestHandler) -> None:
             self.asked.append(file.name)
-            self.hold(file.name)
             asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
+            self.hold(file.name, int(asked[1]) if asked else None)
             fault = self.faults.pop(0) if self.faults else ""
             content, status = file.read_bytes(), 200
             if asked and fault != "200":
                 start, stop = int(asked[1]), int(asked[2]) + 1
                 self.ranges.append((start, stop))
                 content, status = content[start:stop], 206
-            self._send(request, fault, status, content, file.name)
+            with contextlib.suppress(ConnectionError):  # who asked has given up
+                self._send(request, fault, status, content, file.name)
 
         return answer
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from pipeline.errors import ClozelineError
 from train.distributed import World
 from train.engine import MicroBatch
+from train.stopping import Interrupted, StopRequest
 
 __all__ = ["Counter", "Source", "Turn", "count_labels", "real_tokens", "take_turn"]
 
@@ -44,13 +45,13 @@ class Turn(Generic[B]):
     tokens: int
     """real tokens over all ranks"""
     stop: bool
-    """whether some rank was asked to stop: then this batch is still trained on, and is the last"""
+    """whether some rank was asked to stop: then nothing is trained on any more, and some ranks have no batch"""
     waited: float
     """seconds that the slowest rank waited for its micro-batches"""
 
 
-def take_turn(source: Source[B], heads: Mapping[str, Counter], world: World, *, stop: bool) -> Turn[B]:
-    """Take the next global batch.
+def take_turn(source: Source[B], heads: Mapping[str, Counter], world: World, stop: StopRequest) -> Turn[B]:
+    """Take the next global batch, unless somebody wants to stop; then no rank waits for data any longer.
 
     Raises:
         ClozelineError: reading failed on some rank; then it is raised on all of them, naming rank and cause.
@@ -59,18 +60,32 @@ def take_turn(source: Source[B], heads: Mapping[str, Counter], world: World, *, 
     problem: Exception | None = None
     began = time.perf_counter()
     try:
-        batches = source.next_step()
+        if not stop.wanted():
+            batches = _interruptible(source, stop)
     except (ClozelineError, OSError) as error:
         problem = error
     waited = [0.0] * world.size
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, batches) for head in heads.values()]
-    flags = [float(stop), float(problem is not None)]
+    flags = [float(stop.reason is not None), float(problem is not None)]
     totals = world.total([*waited, *flags, real_tokens(batches), *labels])
     stops, problems, tokens, *counts = totals[world.size :]
     if problems:
         world.share(problem)
     return Turn(batches, dict(zip(heads, counts, strict=True)), int(tokens), stops > 0, max(totals[: world.size]))
+
+
+def _interruptible(source: Source[B], stop: StopRequest) -> Sequence[B]:
+    """The next batches, or none where a signal comes before they do: a store may not answer for minutes."""
+    try:
+        stop.interrupts = True
+        batches = source.next_step()
+        stop.interrupts = False
+    except Interrupted:
+        return ()
+    finally:
+        stop.interrupts = False
+    return batches
 
 
 def count_labels(head: Counter, batches: Iterable[MicroBatch]) -> float:

@@ -85,7 +85,7 @@ def _evaluated(
     sums, counts = dict.fromkeys(heads, 0.0), dict.fromkeys(heads, 0.0)
     histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
     for _ in range(heldout.batches):
-        turn = take_turn(source, engine.heads, engine.world, stop=stop.wanted())
+        turn = take_turn(source, engine.heads, engine.world, stop)
         if turn.stop:
             return None
         for batch in turn.batches:

@@ -76,10 +76,12 @@ def train(run: Run, state: TrainState) -> TrainState:
 
 
 def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
-    """The state after one optimizer step, and whether it is the last because somebody asked to stop."""
+    """The state after one optimizer step, or the same one and True because somebody asked to stop."""
     config, engine = run.config, run.engine
     began = time.perf_counter()
-    turn = take_turn(run.stream, engine.heads, run.world, stop=run.stop.wanted())
+    turn = take_turn(run.stream, engine.heads, run.world, run.stop)
+    if turn.stop:
+        return state, True
     step = state.step + 1
     rate = config.optimizer.options.learning_rate * run.schedule(step)
     result = engine.step(turn.batches, turn.counts, step, rate)
@@ -87,9 +89,9 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     run.watchdog.beat()
     rows = len(turn.batches) * config.data.micro_batch * run.world.size
     state = state.advanced(rows=rows, tokens=turn.tokens, skipped=result.skipped)
-    log = turn.stop or step == config.steps or _due(step, config.log.every)
+    log = step == config.steps or _due(step, config.log.every)
     run.recorder.step(state, turn, result, rate, seconds, log=log)
-    return state, turn.stop
+    return state, False
 
 
 def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:

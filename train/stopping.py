@@ -1,7 +1,7 @@
 """Wishes to stop: signals, and a launcher that has gone.
 
-A stop request never interrupts a step. The flag of each rank travels in the step's one collective, so that all ranks
-finish the same step, save it and end with exit code 75.
+A stop request never interrupts a step, but a wait for data. The flag of each rank travels in the one collective before
+a step, so that all ranks stop after the same one, save it and end with exit code 75.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import psutil
 
-__all__ = ["INTERRUPTED", "INTERRUPTED_MESSAGE", "StopRequest", "leave_at_interrupt"]
+__all__ = ["INTERRUPTED", "INTERRUPTED_MESSAGE", "Interrupted", "StopRequest", "leave_at_interrupt"]
 
 INTERRUPTED: Final = 130
 """Exit code after an interrupt from the keyboard outside training."""
@@ -24,11 +24,17 @@ _FORWARDED_S = 5.0
 """A launcher passes a signal on to ranks that may have had it already: a repetition this soon is the same wish."""
 
 
+class Interrupted(BaseException):
+    """A stop request ends a wait; no error, so that nothing on its way takes it for one."""
+
+
 class StopRequest:
     """Whether somebody wants the run to stop; a context manager that puts the signal handlers back."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.interrupts = False
+        """Whether a signal raises `Interrupted` in the main thread, now."""
         self._first = 0.0
         self._previous: dict[signal.Signals, object] = {}
         self._launcher = _launcher()
@@ -54,6 +60,9 @@ class StopRequest:
         now = time.monotonic()
         if self.reason is None:
             self.reason, self._first = signal.Signals(number).name, now
+            if self.interrupts:
+                self.interrupts = False
+                raise Interrupted
         elif now - self._first > _FORWARDED_S:
             os._exit(128 + number)  # asked twice: leave at once, the last committed checkpoint is whole
 

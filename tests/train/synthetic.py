@@ -18,6 +18,7 @@ from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, StepResult
 from train.state import TrainState
+from train.stopping import StopRequest
 
 VOCABULARY = 301
 LENGTH = 11
@@ -125,7 +126,7 @@ def train_steps(engine: Engine, first: int, last: int) -> list[tuple[str, str]]:
     schedule = config.schedule.build(config.schedule.options.steps)
     found = []
     for step in range(first, last + 1):
-        turn = take_turn(source, engine.model.heads, world, stop=False)  # type: ignore[arg-type]
+        turn = take_turn(source, engine.model.heads, world, StopRequest())  # type: ignore[arg-type]
         rate = config.optimizer.options.learning_rate * schedule(step)
         result = engine.step(turn.batches, turn.counts, step, rate)
         found.append((global_loss(result, turn.counts, world).hex(), result.gradient_norm.hex()))

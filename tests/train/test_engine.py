@@ -24,6 +24,7 @@ from train.config import TrainConfig
 from train.distributed import World
 from train.engine import deepspeed_settings
 from train.partitions import memory
+from train.stopping import StopRequest
 
 
 def losses(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
@@ -99,7 +100,7 @@ def label_free(world: World, config: TrainConfig) -> list[Any]:
     engine = build(config, world)
     results = []
     for empty in ({(0, 0)}, {(rank, index) for rank in (0, 1) for index in (0, 1)}):
-        turn = take_turn(RandomSource(config, world), engine.heads, world, stop=False)
+        turn = take_turn(RandomSource(config, world), engine.heads, world, StopRequest())
         batches = list(turn.batches)
         for index, batch in enumerate(batches):
             if (world.rank, index) in empty:
@@ -127,7 +128,7 @@ def poisoned(world: World, config: TrainConfig) -> tuple[list[bool], list[float]
     source = RandomSource(config, world)
     skipped, norms, weights = [], [], []
     for step in range(1, 5):
-        turn = take_turn(source, engine.heads, world, stop=False)
+        turn = take_turn(source, engine.heads, world, StopRequest())
         bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
         hook = bias.register_hook(lambda gradient: gradient * float("nan")) if step == 3 and world.rank else None
         result = engine.step(turn.batches, turn.counts, step, 1e-3)

@@ -30,14 +30,14 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
-    """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop during that step."""
+    """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop behind that step."""
     asked = 0
     real = StopRequest.wanted
 
     def wanted(self: StopRequest) -> bool:
         nonlocal asked
         asked += 1
-        if asked == stop_after and world.rank == world.size - 1:
+        if stop_after and asked == stop_after + 1 and world.rank == world.size - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(self)
 
@@ -65,7 +65,7 @@ def events(output: Path, kind: str) -> list[dict[str, Any]]:
 def test_stopped_and_started_again_equals_straight(
     two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
 ) -> None:
-    """A SIGTERM to one rank in step 5; the same command again ends with every logged bit of the straight run."""
+    """A SIGTERM to one rank after step 5; the same command again ends with every logged bit of the straight run."""
     paths = [tmp_path / name for name in ("straight", "stopped")]
     configs = [write_config(path.with_suffix(".yaml"), shards, path, zero__stage=stage) for path in paths]
     assert two_ranks.run(start, configs[0], []) == [(0, "")] * 2

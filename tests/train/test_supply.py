@@ -21,6 +21,7 @@ from train.distributed import World
 from train.metrics import read_lines
 from train.order import BlockOrder, LogicalBlocks
 from train.run import dry_run, run
+from train.stopping import StopRequest
 from train.supply import Waiting
 
 LANES, BLOCK_ROWS, STEPS = 4, 16, 30
@@ -168,7 +169,7 @@ def waited(world: World, seconds: list[float]) -> float:
     real = agreement.time
     agreement.time = SimpleNamespace(perf_counter=lambda: now)  # type: ignore[assignment]
     try:
-        return agreement.take_turn(SimpleNamespace(next_step=read), {}, world, stop=False).waited
+        return agreement.take_turn(SimpleNamespace(next_step=read), {}, world, StopRequest()).waited
     finally:
         agreement.time = real
 
