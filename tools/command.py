@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pipeline.__main__ import Parser, guarded
 
-__all__ = ["Arguments", "Terminal", "natural", "positive", "run_tool", "some_path"]
+__all__ = ["Arguments", "Terminal", "counted", "natural", "positive", "run_tool", "some_path"]
 
 
 class Arguments(Parser):
@@ -54,6 +54,11 @@ def positive(text: str) -> int:
     if not number:
         raise argparse.ArgumentTypeError("expected a number above 0, got 0")
     return number
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `2 rows`, `1,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int]) -> int:

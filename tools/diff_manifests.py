@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.shards import Manifest
-from tools.command import Arguments, Terminal, natural, run_tool, some_path
+from tools.command import Arguments, Terminal, counted, natural, run_tool, some_path
 from tools.remaking import here
 from tools.viewer.terminal import print_view
 from tools.viewer.view import Sheet, View
@@ -81,6 +81,10 @@ def _short(value: Any) -> str:
         text = ", ".join(f"{name} {_short(item)}" for name, item in value.items())
     elif re.fullmatch(r"[0-9a-f]{64}", str(value)):
         text = f"{value[:_DIGITS]}…"
+    elif isinstance(value, list):
+        text = ", ".join(map(_short, value)) or "none"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        text = f"{value:,}"
     else:
         text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
@@ -90,10 +94,17 @@ def _verdict(left: Manifest, right: Manifest) -> str:
     """What the difference means for a run."""
     if left.digest == right.digest:
         return "same digest: a run may go on with either"
+    if _repacked(left, right) or _repacked(right, left):
+        order = "the same" if left.block_rows == right.block_rows else "another, as blocks have another size"
+        return f"other digest, but one is the other repacked: the same rows; the order of the stream is {order}"
     places = [(one.name, one.totals.samples, one.block_rows) for one in (left, right)]
     if places[0] == places[1]:
         return "other digest, but same name, rows and block size: a stream visits the rows in the same order"
     return "other digest and other order of the stream: another data set"
+
+
+def _repacked(new: Manifest, old: Manifest) -> bool:
+    return any(parent.role == "repacked" and parent.digest == old.digest for parent in new.parents)
 
 
 def _view(left: Manifest, right: Manifest, found: Sequence[Difference], most: int) -> View:
@@ -103,7 +114,7 @@ def _view(left: Manifest, right: Manifest, found: Sequence[Difference], most: in
         rows += mine[:most]
         if len(mine) > most:
             rows.append(Difference(f"{root}: {len(mine) - most:,} more", "", ""))
-    title = f"{left.name} · {right.name}: {len(found):,} differences"
+    title = f"{left.name} · {right.name}: {counted(len(found), 'difference')}"
     return View(title, (Sheet("differences", ("field", "first", "second"), tuple(tuple(row) for row in rows)),))
 
 
@@ -121,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if found:
             print_view(_view(left, right, found, options.most), Terminal())
         if not different:
-            print(f"equal: {left.name}, {left.totals.samples:,} rows in {left.totals.shards:,} shards")
+            rows, shards = counted(left.totals.samples, "row"), counted(left.totals.shards, "shard")
+            print(f"equal: {left.name}, {rows} in {shards}")
         print(_verdict(left, right))
         return int(different)
 

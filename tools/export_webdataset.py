@@ -23,7 +23,7 @@ from pipeline.errors import IntegrityError
 from pipeline.example import Row
 from pipeline.shards import Manifest, open_shards
 from pipeline.stage import publish_json
-from tools.command import Arguments, positive, run_tool, some_path
+from tools.command import Arguments, counted, positive, run_tool, some_path
 from tools.remaking import new_files
 from tools.shard_rows import readable_blocks
 
@@ -129,7 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         made = export(options.manifest, options.output, options.rows)
         size = sum(facts["bytes"] for facts in made["files"].values())
         left = f"; {made['rows_in_quarantine']:,} in quarantine left out" if made["rows_in_quarantine"] else ""
-        print(f"{options.output}: {made['rows']:,} rows in {len(made['files']):,} tars, {size:,} bytes{left}")
+        files = counted(len(made["files"]), "tar")
+        print(f"{options.output}: {counted(made['rows'], 'row')} in {files}, {size:,} bytes{left}")
         return 0
 
     return run_tool(parser, arguments, action)

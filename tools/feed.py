@@ -118,9 +118,9 @@ class Feed:
         """
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
-        phase = self.timeline.at(samples // self.lanes)
         lanes = np.arange(self.lanes)
         positions = samples // self.lanes + np.arange(self.rows(samples) // self.lanes)
+        phase = self.timeline.at(samples // self.lanes, len(positions))
         drawn = phase.drawn(lanes, positions)
         rows = np.zeros_like(drawn)
         for k in range(len(phase.sources)):

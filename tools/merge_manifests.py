@@ -18,7 +18,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shard_format import shard_name
 from pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
 from pipeline.stage import Counts, Output, add_counts, publish
-from tools.command import Arguments, run_tool, some_path
+from tools.command import Arguments, counted, run_tool, some_path
 from tools.diff_manifests import differences
 from tools.remaking import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.shard_rows import blocks_of
@@ -183,8 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         new = merge(options.manifests, options.output, options.name, copy=options.copy)
         totals = new.totals
         print(
-            f"{options.output}: {new.name}: {totals.samples:,} rows, {totals.tokens:,} tokens in {totals.blocks:,} "
-            f"blocks of {totals.shards:,} shards, {totals.bytes:,} bytes, from {len(options.manifests)} sets"
+            f"{options.output}: {new.name}: {counted(totals.samples, 'row')}, {counted(totals.tokens, 'token')} in "
+            f"{counted(totals.blocks, 'block')} of {counted(totals.shards, 'shard')}, {totals.bytes:,} bytes, "
+            f"from {counted(len(options.manifests), 'set')}"
         )
         return 0
 

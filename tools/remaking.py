@@ -24,11 +24,11 @@ _LAST: Final = ("manifest.json", "export.json")
 
 
 def here(path: Path) -> Path:
-    """The same path, unless it is the URL of something in a store, which is a ConfigurationError."""
+    """The path of a file, which may be a URL of files; one of something in a store is a ConfigurationError."""
     url = as_url(path)
     if url is not None:
         raise ConfigurationError(f"{url}: expected a folder of this machine; copy the set here first")
-    return path
+    return local_path(path)
 
 
 def open_files(path: Path) -> ShardSet:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
-from tools.command import Arguments, positive, run_tool, some_path
+from tools.command import Arguments, counted, positive, run_tool, some_path
 from tools.remaking import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.shard_rows import blocks_of
 
@@ -76,8 +76,8 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
     old, metadata = source.manifest, _metadata(source)
     if source.quarantined and form.block_rows != old.block_rows:
         raise ConfigurationError(
-            f"--block-rows {form.block_rows}: {source.path} has {len(source.quarantined)} blocks in quarantine, which "
-            f"have {old.block_rows} rows; leave the option out"
+            f"--block-rows {form.block_rows}: {source.path} has {counted(len(source.quarantined), 'block')} in "
+            f"quarantine, of {old.block_rows} rows each; leave the option out"
         )
     names = {number: str(Path(facts.path).with_suffix(f".{form.container}")) for number, facts in enumerate(old.shards)}
     layout: dict[str, Any] = asdict(form)
@@ -116,7 +116,8 @@ def _summary(old: Manifest, new: Manifest, output: Path) -> str:
         f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"
     )  # fmt: skip
     return (
-        f"{output}: {new.totals.samples:,} rows in {new.totals.blocks:,} blocks of {new.totals.shards:,} shards, "
+        f"{output}: {counted(new.totals.samples, 'row')} in {counted(new.totals.blocks, 'block')} of "
+        f"{counted(new.totals.shards, 'shard')}, "
         f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec}); {same}"
     )
 

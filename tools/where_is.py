@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.errors import ConfigurationError
-from tools.command import Arguments, natural, positive, run_tool
+from tools.command import Arguments, counted, natural, positive, run_tool
 from tools.documents import documents_at, find_documents
 from tools.feed import STATES, VARIANTS, Feed, Visit, add_feed_arguments, open_feed
 from tools.shard_rows import Stored, find_document_rows, find_rows
@@ -110,7 +110,7 @@ def _summary(
     samples = len({(one["set"], one["sample"]) for one in found})
     counts = {text: sum(one.get("state") == state for one in found) for state, text in STATES.items() if text}
     states = ", ".join(f"{count:,} {text.removeprefix(', ')}" for text, count in counts.items() if count)
-    yield f"{samples:,} samples, {len(found):,} readings{': ' if states else ''}{states}"
+    yield f"{counted(samples, 'sample')}, {counted(len(found), 'reading')}{': ' if states else ''}{states}"
     if untold:
         yield f"not among them, because the sample set and encode/ do not stand above the set: {untold}"
 
@@ -165,7 +165,7 @@ def _nothing(options: argparse.Namespace, feed: Feed, rows: Sequence[Found], epo
         where = f"in epochs {epochs.start} to {epochs.stop - 1} of {_paths(feed)}"
         return ConfigurationError(f"{asked}: {what} is read {where}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
-    left = f"; {quarantined} blocks in quarantine were not searched" if quarantined else ""
+    left = f"; {counted(quarantined, 'block')} in quarantine not searched" if quarantined else ""
     if isinstance(options.uid, int):
         return ConfigurationError(f"{asked}: no such sample in {_paths(feed)}{left}")
     return ConfigurationError(

@@ -8,6 +8,7 @@ from pipeline.shards import Manifest
 from tests.shard_sets import IDS, TOKENIZER, objective, toy_set
 from tests.tools.small_run import example_sets, plain_text
 from tools.diff_manifests import differences, main
+from tools.repack_shards import form_of, repack
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +77,17 @@ def test_mistakes_end_in_one_message(tmp_path, capsys):
     (folder / "manifest.json").write_text("{}")
     assert main([str(folder), str(folder)]) == 65
     assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+@pytest.mark.parametrize(("rows", "order"), [(4, "is the same"), (3, "is another")])
+def test_a_repacked_set_is_known_as_such(tmp_path, capsys, rows, order):
+    first = toy_set(tmp_path / "first", [9])
+    repack(first, tmp_path / "second", form_of(first.manifest, "tar", block_rows=rows))
+    for pair in (["first", "second"], ["second", "first"]):
+        assert main([str(tmp_path / name) for name in pair]) == 1
+        verdict = capsys.readouterr().out.splitlines()[-1]
+        assert "one is the other repacked: the same rows" in verdict
+        assert order in verdict
 
 
 def test_parents_of_one_name_are_told_apart(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
@@ -80,6 +81,13 @@ def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
         ]
         assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (samples, step, len(origin))
     assert {one["set"] for one in explain(feed, 0)} == {"toy/train", "other"}
+
+
+def test_no_batch_has_rows_of_two_phases(tmp_path):
+    feed = mixed(tmp_path)
+    assert {visit.samples for visit in feed.batch(20)} == {20}
+    with pytest.raises(ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"):
+        feed.batch(22)
 
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):

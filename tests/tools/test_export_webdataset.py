@@ -47,7 +47,7 @@ def test_the_bytes_depend_on_the_rows_alone(shard_sets, tmp_path, capsys):
     manifest = example_sets(shard_sets)["masked_lm"][0]
     for folder in ("first", "second"):
         assert main([str(manifest), "--output", str(tmp_path / folder)]) == 0
-    assert "212 rows in 1 tars" in capsys.readouterr().out
+    assert "212 rows in 1 tar," in capsys.readouterr().out
     first, second = ((tmp_path / folder / "samples-00000-of-00001.tar").read_bytes() for folder in ("first", "second"))
     assert first == second
     record = json.loads((tmp_path / "first" / "export.json").read_text())

@@ -88,7 +88,7 @@ def test_shards_are_linked_or_copied(tmp_path, monkeypatch):
         ({"tokenizer": {**TOKENIZER, "fingerprint": "e" * 64}}, "tokenizer.fingerprint: expected ffffffffffffffff…"),
         ({"columns": (type(IDS)("input_ids", "uint32", "list", "token ids"),)},
          "columns.input_ids.arrow_type: expected list<uint16>"),
-        ({"languages": ("en", "de")}, "languages: expected ['en'] as in"),
+        ({"languages": ("en", "de")}, "languages: expected en as in"),
         ({"block_rows": 5}, "block_rows: expected 4 as in"),
         ({"codec": "zstd"}, "compression.codec: expected none as in"),
         ({"container": "tar"}, "container: expected arrow as in"),

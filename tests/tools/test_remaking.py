@@ -91,7 +91,7 @@ def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
     quarantine(tmp_path / "set", (0, 1))
     options = [str(source.path), "--output", str(tmp_path / "out"), "--block-rows", "3"]
     assert repack_shards.main(options) == 64
-    assert "1 blocks in quarantine, which have 4 rows" in capsys.readouterr().err
+    assert "1 block in quarantine, of 4 rows each" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -103,6 +103,6 @@ def test_rows_in_quarantine_are_not_exported_nor_read(tmp_path, capsys):
         file.seek(int(index.offset[1]) + int(index.length[1]) // 2)
         file.write(b"damage")
     assert export_webdataset.main([str(source.path), "--output", str(tmp_path / "out")]) == 0
-    assert "7 rows in 1 tars" in (out := capsys.readouterr().out)
+    assert "7 rows in 1 tar," in (out := capsys.readouterr().out)
     assert "4 in quarantine left out" in out
     assert json.loads((tmp_path / "out" / "export.json").read_text())["rows_in_quarantine"] == 4

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.shards import Manifest, ShardSet
+from tools.command import counted
 from tools.shard_statistics.tally import Tally, mean, named, quantile
 from tools.viewer.pieces import Pieces
 
@@ -57,7 +58,7 @@ def _files(shards: ShardSet) -> Figures:
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
-        facts.append((f"rows in quarantine, in {len(shards.quarantined)} blocks, not counted below", lost))
+        facts.append((f"rows in quarantine, in {counted(len(shards.quarantined), 'block')}, not counted below", lost))
     codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
     form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
     return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))

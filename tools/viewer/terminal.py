@@ -57,7 +57,8 @@ def print_view(view: View, console: Console) -> None:
     legend = Text("\n")
     for token in view.legend():
         legend.append(f" {token.text} ", _style(token)).append("  ")
-    console.print(legend)
+    if legend.plain.strip():
+        console.print(legend)
 
 
 def _table(sheet: Sheet) -> Table:

@@ -79,7 +79,7 @@ def test_rows_in_quarantine_are_not_counted(tmp_path):
     shards = open_shards(tmp_path)
     assert tally(shards, None).lengths["input_ids"].tolist() == [0] * 8 + [5]
     (facts, *_) = tables(shards, tally(shards, None), None)
-    assert facts.rows[-1] == ("rows in quarantine, in 1 blocks, not counted below", 4)
+    assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
 
 
 def test_sources_of_a_token_set_are_those_of_its_manifest(shard_sets):
