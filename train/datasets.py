@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
 from pipeline.shards.manifest import manifest_path
-from pipeline.shards.store import as_url
+from pipeline.shards.store import as_url, local_path
 from train.collate import Collate
 from train.config import DataConfig, TrainConfig
 from train.distributed import device_of
@@ -143,7 +143,7 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
         return {"heldout": given}
     if as_url(config.data.first_set) is not None:
         return {}
-    sibling = manifest_path(config.data.first_set).parent.parent / "heldout" / "manifest.json"
+    sibling = manifest_path(local_path(config.data.first_set)).parent.parent / "heldout" / "manifest.json"
     return {"heldout": sibling} if sibling.exists() else {}
 
 

@@ -16,6 +16,7 @@ from pipeline.shards import open_shards
 from tests.distributed import RankPool
 from tests.shard_sets import write_set
 from train.config import TrainConfig
+from train.datasets import open_datasets
 from train.distributed import World
 from train.errors import ClozelineError
 from train.metrics import read_lines
@@ -46,6 +47,12 @@ def logged(config: Path) -> list[tuple[int, str, int]]:
 def sets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("sets")
     return [str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))]
+
+
+def test_a_url_of_files_finds_its_held_out_set(tmp_path: Path, sets: list[str]) -> None:
+    config = config_file(tmp_path / "a.yaml", {"shards": f"file://{sets[0]}"})
+    datasets = open_datasets(load_config(TrainConfig, config, []))
+    assert {name: len(shards) for name, shards in datasets.heldout.items()} == {"heldout": 45}
 
 
 @pytest.mark.parametrize("stage", [0, 1])
