@@ -44,8 +44,8 @@ fix: $(STAMP)  ## what lint and format can mend by themselves
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## every benchmark, one table each
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(STAMP)  ## every benchmark, one table each; fails at the end if one of them did
+	failed=0; for script in benchmarks/*.py; do $(BIN)/python $$script || failed=1; done; exit $$failed
 
 clean:  ## remove the environment, runs and build folders
 	rm -rf $(VENV) runs build *.egg-info
