@@ -11,7 +11,7 @@ from typing import Any, Final
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
 from pipeline.shards.quarantine import QUARANTINE
-from pipeline.shards.store import as_url
+from pipeline.shards.store import as_url, local_path
 from pipeline.stage import Output, publish_json, sweep
 
 __all__ = ["carried", "here", "new_files", "open_files", "quarantine_entries", "write_quarantine"]
