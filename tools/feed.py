@@ -151,6 +151,16 @@ class Feed:
                     return Visit(step.begin, lane * step.rows // self.lanes + ahead, lane, source, epoch, stored)
         return None
 
+    def epochs(self, source: int, samples: int) -> int:
+        """Epochs of a set that have begun before a position of the stream."""
+        read, end = 0, samples // self.lanes
+        for phase in self.timeline.phases:
+            if source in phase.sources and phase.start < end:
+                stop = end if phase.stop is None else min(end, phase.stop)
+                rows = phase.rows(phase.sources.index(source), np.arange(self.lanes), np.array([stop]))
+                read = int(rows.max())
+        return -(-read // self.orders[source].lane_rows)
+
     def online(self, source: int) -> bool:
         """Whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
         return self.corrupt is not None and self.sets[source].manifest.kind == "samples"

@@ -43,7 +43,9 @@ def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[Found], str]:
     return rows, ", ".join(dict.fromkeys(untold for _, untold in found if untold))
 
 
-def visits(feed: Feed, rows: Sequence[Found], epochs: range, variant: int | None = None) -> list[dict[str, Any]]:
+def visits(
+    feed: Feed, rows: Sequence[Found], epochs: Sequence[range], variant: int | None = None
+) -> list[dict[str, Any]]:
     """Every time that rows are read in some epochs, as plain data in the order of the stream.
 
     Args:
@@ -55,7 +57,7 @@ def visits(feed: Feed, rows: Sequence[Found], epochs: range, variant: int | None
     found = [
         _facts(feed, one.stored, visit)
         for one in rows
-        for epoch in epochs
+        for epoch in epochs[one.source]
         if variant in (None, _variant(feed, one, epoch))
         and (visit := feed.visit(one.source, (one.stored.block, one.stored.row), epoch)) is not None
     ]
@@ -129,12 +131,12 @@ def _uid(text: str) -> int | bytes:
     return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
 
 
-def _epochs(options: argparse.Namespace, feed: Feed) -> range:
-    """The epochs asked for; default: those that the run can have, else the first."""
+def _epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
+    """The epochs of each set asked for; default: those that the run begins, at least one."""
     if options.epochs is None and feed.steps is not None:
-        whole = min(order.lane_rows for order in feed.orders) * feed.lanes
-        return range(options.epoch, max(options.epoch + 1, -(-feed.samples(feed.steps + 1) // whole)))
-    return range(options.epoch, options.epoch + (options.epochs or 1))
+        begun = [feed.epochs(source, feed.samples(feed.steps + 1)) for source in range(len(feed.sets))]
+        return [range(options.epoch, max(options.epoch + 1, number)) for number in begun]
+    return [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
 
 
 def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
@@ -157,12 +159,14 @@ def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str,
     return found
 
 
-def _nothing(options: argparse.Namespace, feed: Feed, rows: Sequence[Found], epochs: range) -> ConfigurationError:
+def _nothing(
+    options: argparse.Namespace, feed: Feed, rows: Sequence[Found], epochs: Sequence[range]
+) -> ConfigurationError:
     """Why no visit was found."""
     asked = f"--url {options.url}" if options.uid is None else f"--uid {_shown(options.uid)}"
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
-        where = f"in epochs {epochs.start} to {epochs.stop - 1} of {_paths(feed)}"
+        where = f"in epochs {options.epoch} to {max(one.stop for one in epochs) - 1} of {_paths(feed)}"
         return ConfigurationError(f"{asked}: {what} is read {where}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
     left = f"; {counted(quarantined, 'block')} in quarantine not searched" if quarantined else ""

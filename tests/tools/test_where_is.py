@@ -30,7 +30,7 @@ def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch)
                 shown[facts["sample"], facts["epoch"]] = (samples, facts["place"], facts["lane"])
     assert len(shown) == epochs * sum(sizes)
     for uid in range(1, sum(sizes) + 1):
-        for one in visits(feed, sample_rows(feed, uid), range(epochs)):
+        for one in visits(feed, sample_rows(feed, uid), [range(epochs)]):
             assert shown[f"{uid:016x}", one["epoch"]] == (one["samples"], one["place"], one["lane"])
             assert one["step"] == one["samples"] // global_batch + 1
 
@@ -46,9 +46,20 @@ def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
     for uid in range(1, 25):
         found = {
             (one["set"], one["epoch"], one["step"], one["place"])
-            for one in visits(feed, sample_rows(feed, uid), range(40))
+            for one in visits(feed, sample_rows(feed, uid), [range(40)] * 2)
         }
         assert {one for one in found if one[2] < 60} == shown.get(f"{uid:016x}", set())
+
+
+def test_epochs_begun_are_those_of_the_batches(tmp_path):
+    """Of a set that is read often beside one that is not, each has its own number of epochs."""
+    feed = mixed(tmp_path)
+    begun = [0, 0]
+    for step in range(1, 60):
+        assert [feed.epochs(source, feed.samples(step)) for source in range(2)] == begun
+        for visit in feed.batch(feed.samples(step)):
+            begun[visit.source] = max(begun[visit.source], visit.epoch + 1)
+    assert begun[1] > 2 * begun[0]
 
 
 def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
@@ -107,7 +118,7 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     inside = 0
     for uid, places in shown.items():
         rows, untold = document_rows(feed, [bytes.fromhex(uid)])
-        found = {(one["samples"], one["place"]) for one in visits(feed, rows, range(1))}
+        found = {(one["samples"], one["place"]) for one in visits(feed, rows, [range(1)])}
         assert found <= places  # a row may begin with the separator behind a document, and no more of it
         assert len(places - found) <= feed.sets[0].manifest.variants
         assert not untold
