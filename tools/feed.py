@@ -85,7 +85,7 @@ class Feed:
     global_batch: int
     steps: int | None = None
     taken: Sequence[tuple[int, int]] | None = None
-    corrupt: OnlineCorruption | None = None
+    corrupt: OnlineCorruption | Sequence[OnlineCorruption] | None = None
     mask: bool = False
 
     @cached_property

@@ -68,8 +68,9 @@ class DataConfig:
     """share of each of several `shards` in every global batch; default: equal ones"""
     phases: list[PhaseConfig] = Field(default_factory=list)
     """sets that follow one another, such as short rows and then long ones"""
-    corrupt: OnlineEntry | None = None
-    """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch"""
+    corrupt: OnlineEntry | list[OnlineEntry] | None = None
+    """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
+    sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
     heldout: Path | dict[str, Path] | None = None
     """held-out set, or several by name; default: `../heldout/manifest.json` beside the training set, where it exists"""
     global_batch: Positive = 64

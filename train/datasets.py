@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from train.config import DataConfig, TrainConfig
 from train.distributed import device_of
 from train.mixture import Timeline
 from train.online import Corruption, corruption_of
-from train.phases import DataPhase, describe, distinct_sets, phase_plans
+from train.phases import DataPhase, as_phases, describe, distinct_sets, phase_plans
 from train.stream import Stream
 
 __all__ = ["Datasets", "open_datasets", "open_phases", "open_stream"]
@@ -29,8 +29,8 @@ class Datasets:
     phases: tuple[DataPhase, ...]
     """what the training stream reads"""
     heldout: dict[str, ShardSet]
-    corruption: Corruption | None
-    """what becomes of samples; None where all sets hold examples"""
+    corruptions: dict[Path, Corruption]
+    """what becomes of the samples of each set, by its manifest; empty where all sets hold examples"""
 
     @property
     def train(self) -> ShardSet:
@@ -72,7 +72,11 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
-    return Datasets(phases, heldout, _corruption(data, train))
+    corruptions = {}
+    if data.corrupt is not None:
+        samples = (*distinct_sets(phases), *heldout.values())
+        corruptions = {shards.path: corruption_of(data.corrupt, shards) for shards in samples}
+    return Datasets(phases, heldout, corruptions)
 
 
 def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
@@ -97,17 +101,21 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
 
 
 def open_stream(
-    data: DataConfig, phases: ShardSet | Sequence[DataPhase], corruption: Corruption | None, rank: int, size: int
+    data: DataConfig,
+    phases: ShardSet | Sequence[DataPhase],
+    corruptions: Mapping[Path, Corruption],
+    rank: int,
+    size: int,
 ) -> Stream:
     """A rank's stream over training or held-out data, as configured.
 
     Raises:
         ConfigurationError: sets, batches, lanes and phases do not go together.
     """
-    online = None
-    if corruption is not None:
-        sets = [phases] if isinstance(phases, ShardSet) else distinct_sets(phases)
-        online = Collate.from_manifests([corruption.manifest(shards.manifest) for shards in sets], data.token_dtype)
+    sets, online = distinct_sets(as_phases(phases)), None
+    if corruptions:
+        manifests = [corruptions[shards.path].manifest(shards.manifest) for shards in sets]
+        online = Collate.from_manifests(manifests, data.token_dtype)
     return Stream(
         phases,
         rank=rank,
@@ -116,7 +124,7 @@ def open_stream(
         seed=data.seed,
         global_batch=data.global_batch,
         micro_batch=data.micro_batch,
-        transform=corruption,
+        transform=[corruptions.get(shards.path) for shards in sets],
         collate=online,
         io_threads=data.io_threads,
         prefetch_blocks=data.prefetch_blocks,
@@ -127,10 +135,6 @@ def open_stream(
         max_corrupt_fraction=data.max_corrupt_fraction,
         pin=device_of(os.environ).type == "cuda",
     )
-
-
-def _corruption(data: DataConfig, shards: ShardSet) -> Corruption | None:
-    return corruption_of(data.corrupt, shards) if data.corrupt is not None else None
 
 
 def _heldout_paths(config: TrainConfig) -> dict[str, Path]:

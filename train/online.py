@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -69,12 +69,30 @@ class Corruption:
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
 
 
-def corruption_of(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
-    """The corruption of a sample set.
+def corruption_of(entries: OnlineCorruption | Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
+    """The corruption of a sample set: that of several objectives which reads such samples.
 
     Raises:
-        ConfigurationError: the set is not one that the objective reads, or its tokenizer is not found beside it.
+        ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.
     """
+    several = [entries] if isinstance(entries, OnlineCorruption) else entries
+    found, problem = [], None
+    for entry in several:
+        try:
+            found.append(_bound(entry, shards))
+        except ConfigurationError as error:
+            problem = problem or error
+    if len(found) == 1:
+        return found[0]
+    if problem is not None and not found:
+        raise problem
+    raise ConfigurationError(
+        f"data.corrupt: {len(found)} of its {len(several)} objectives read {shards.path}: expected one, with a "
+        "grouping of its own"
+    )
+
+
+def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
     vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
     objective = entry.build(vocabulary)

@@ -120,7 +120,10 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
     parameters = model.num_parameters()
     every, batch = config.evaluate.every, config.data.global_batch
     rows = [batch * passes(len(shards), batch, config.evaluate.rows) for shards in datasets.heldout.values()]
-    flops = [_of_a_row(shards, config, model, datasets.corruption)[1] for shards in datasets.heldout.values()]
+    flops = [
+        _of_a_row(shards, config, model, datasets.corruptions.get(shards.path))[1]
+        for shards in datasets.heldout.values()
+    ]
     return Plan(
         parameters=parameters,
         horizon=config.schedule.options.steps or config.steps,
@@ -141,7 +144,9 @@ def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterato
         batch = phase.global_batch or config.data.global_batch
         steps = left if phase.until_samples is None else min(left, (phase.until_samples - position) // batch)
         if steps:
-            figures = np.array([_of_a_row(shards, config, model, datasets.corruption) for shards in phase.sets])
+            figures = np.array(
+                [_of_a_row(shards, config, model, datasets.corruptions.get(shards.path)) for shards in phase.sets]
+            )
             mixture = Mixture(phase.weights or (1.0,) * len(phase.sets))
             tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
             shares = (mixture.counts / mixture.period).tolist()

@@ -156,7 +156,8 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
         if event == "save":
             journal.status("running", checkpoint=fields["checkpoint"])
         elif event in _SAID:
-            display.say(_SAID[event].format_map(fields))
+            shares = " + ".join(f"{share:.4g} {name}" for name, share in fields.pop("shares", {}).items())
+            display.say(_SAID[event].format(shares=shares, **fields))
 
     return announce
 

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 import torch
@@ -45,7 +46,7 @@ def dry_run(config: TrainConfig) -> int:
     _refuse_standstill(config.with_horizon(_horizon(config, None)))
     datasets = open_datasets(config)
     model = _build(config, datasets.train.manifest)
-    open_stream(config.data, datasets.phases, datasets.corruption, rank, size).close()
+    open_stream(config.data, datasets.phases, datasets.corruptions, rank, size).close()
     if rank == 0:
         plan = make_plan(config, model, datasets, size)
         lines = plan.lines(operations_per_second(device_of(os.environ), config.precision))
@@ -123,13 +124,14 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         if (quarantine := shards.quarantine).sha256:
             blocks = len(shards.quarantined)
             announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
-    stream = parts.enter_context(open_stream(config.data, datasets.phases, datasets.corruption, world.rank, world.size))
+    opened = partial(open_stream, config.data, corruptions=datasets.corruptions, rank=world.rank, size=world.size)
+    stream = parts.enter_context(opened(datasets.phases))
     stream.set_position(state.samples)
     _refuse_misfit(stream)
     heldout = [
         HeldoutSet(
             name,
-            parts.enter_context(open_stream(config.data, shards, datasets.corruption, world.rank, world.size)),
+            parts.enter_context(opened(shards)),
             passes(len(shards), config.data.global_batch, config.evaluate.rows),
             shards.manifest.tokenizer.vocab_size,
         )

@@ -57,7 +57,8 @@ class Stream:
         seed: of the order.
         global_batch: samples of a step over all ranks, where a phase does not say; a multiple of `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
-        transform: online corruption, applied to every block as it is loaded; variant = epoch mod 65536.
+        transform: online corruption, applied to every block as it is loaded; variant = epoch mod 65536. A list has
+            one for each set, in order of appearance.
         collate: builds tensors; default: the rules of the first set's manifest.
         io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
             the same order.
@@ -84,7 +85,7 @@ class Stream:
         global_batch: int,
         micro_batch: int,
         lanes: int | None = None,
-        transform: Transform | None = None,
+        transform: Transform | Sequence[Transform | None] | None = None,
         collate: Collator | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
@@ -107,6 +108,7 @@ class Stream:
         self._digest = data_digest(phases)
         manifests = [shards.manifest for shards in sets]
         self._collate = Collate.from_manifests(manifests, token_dtype) if collate is None else collate
+        transforms = list(transform) if isinstance(transform, Sequence) else [transform] * len(sets)
         own = self.lanes // world_size
         self._own = (rank * own, (rank + 1) * own)
         self._stats = StreamStats()
@@ -118,7 +120,7 @@ class Stream:
                 LogicalBlocks(shards.index.rows, shards.manifest.block_rows),
                 self._own,
                 self._collate.columns,
-                transform if shards.manifest.kind == "samples" else None,
+                transforms[number] if shards.manifest.kind == "samples" else None,
                 self._stats,
                 number,
                 on_corrupt,

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.config import validate
+from pipeline.errors import ConfigurationError
 from pipeline.example import Ragged, Rows
 from pipeline.objectives import build_objective
 from pipeline.seeding import kernel_keys, words
@@ -125,6 +126,20 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_stage(made, "group")
     run_stage(made, "corrupt")
     return out
+
+
+def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
+    """Of several; none or two are refused. The seed is that of the set."""
+    several = [validate(OnlineCorruption, {"objective": entry}, "data.corrupt") for entry in ENTRIES]
+    for entry in several:
+        name = entry.build(WORDS).grouping.label
+        samples = open_shards(chain / "group" / name / "train")
+        found = corruption_of(several, samples)
+        assert (found.objective.name, found.seed) == (entry.set_label, samples.manifest.seed)
+        with pytest.raises(ConfigurationError, match="reads samples with"):
+            corruption_of([other for other in several if other is not entry], samples)
+        with pytest.raises(ConfigurationError, match="2 of its 4 objectives read"):
+            corruption_of([*several, entry], samples)
 
 
 ENTRIES: list[dict[str, Any]] = [
