@@ -261,6 +261,11 @@ def test_totals_are_counted_again(output, capsys, change, message):
     assert message in fails(capsys, output / "encode")
 
 
+def test_a_kind_without_its_column_is_no_such_set(output, capsys):
+    change_manifest(output / "encode", lambda plain: plain["columns"][3].update(name="tokens"))
+    assert "expected a list column token_ids in a set of tokens" in fails(capsys, output / "encode")
+
+
 def test_the_longest_row_is_measured(output, capsys):
     manifest, _ = example_sets(output)["causal_lm"]
     change_manifest(manifest.parent, lambda plain: plain.update(max_length=plain["max_length"] + 1))

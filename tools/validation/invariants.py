@@ -23,12 +23,12 @@ from tools.validation.masked_rules import MASKED_CHECKS
 from tools.validation.pair_rules import PAIR_CHECKS
 from tools.validation.place import Place
 
-__all__ = ["check_rows"]
+__all__ = ["BASE_COLUMNS", "check_rows"]
 
 Problem = tuple[int, str]
 
-_BASE: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
-"""The column that document and segment starts of each kind of set point into."""
+BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
+"""The column that each kind of set must have, and that document and segment starts point into."""
 
 
 def check_rows(place: Place, manifest: Manifest) -> None:
@@ -63,7 +63,7 @@ def _codes(place: Place, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _not_empty(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    base = _BASE[manifest.kind]
+    base = BASE_COLUMNS[manifest.kind]
     if manifest.kind != "tokens" and (row := first_row(place.rows.columns[base].lengths == 0)) is not None:
         yield row, f"{base} is empty"
 
@@ -89,7 +89,7 @@ def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _starts(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    base = _BASE[manifest.kind]
+    base = BASE_COLUMNS[manifest.kind]
     endings = ("document_starts", "segment_starts", "sentence_starts")
     for name, starts in (found for ending in endings for found in _named(place, ending)):
         # Sentence starts of an example point into the original, those of a later step into what it was given.

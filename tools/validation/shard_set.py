@@ -14,7 +14,7 @@ from pipeline.example import Rows
 from pipeline.seeding import mix
 from pipeline.shards import ShardSet
 from pipeline.shards.columns import holds_ids
-from tools.validation.invariants import check_rows
+from tools.validation.invariants import BASE_COLUMNS, check_rows
 from tools.validation.place import Place
 
 __all__ = ["Findings", "check_shard_set"]
@@ -51,6 +51,9 @@ def check_shard_set(shards: ShardSet, also: Callable[[Place, int], None] | None 
     Raises:
         IntegrityError: the first mismatch, with file, block and row.
     """
+    base = BASE_COLUMNS[shards.manifest.kind]
+    if base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
+        raise IntegrityError(f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}")
     found = Findings()
     for block in range(len(shards.index)):
         rows, shard = shards.read_block(block), int(shards.index.shard[block])
