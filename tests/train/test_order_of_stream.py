@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import lcm
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from tests.shard_sets import toy_set
+from tests.shard_sets import ids_of, toy_set
 from tests.train.slow_order import SlowPhase, SlowSet, SlowStream, row_at
 from tools.feed import Feed
 from train.phases import DataPhase
@@ -33,9 +34,12 @@ Origins = list[list[int]]
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
     folder = tmp_path_factory.mktemp("sets")
+    kinds = itertools.cycle(itertools.product(("arrow", "tar"), ("none", "zstd")))
     return [
-        toy_set(folder / str(number), one.sizes, name=one.name, block_rows=one.block_rows)
-        for number, one in enumerate(SETS)
+        toy_set(
+            folder / str(number), one.sizes, name=one.name, block_rows=one.block_rows, container=container, codec=codec
+        )
+        for number, (one, (container, codec)) in enumerate(zip(SETS, kinds, strict=False))
     ]
 
 
@@ -172,9 +176,19 @@ class Play:
         assert self.streams[0].explain(self.samples, asked).tolist() == expected
         if asked is None:
             self.check_tools(expected)
-        assert together([stream.next_step(asked) for stream in self.streams]) == expected
+        found = [stream.next_step(asked) for stream in self.streams]
+        assert together(found) == expected
+        ids = [row for batches in found for batch in batches for row in batch.tensors["input_ids"][:, 0].tolist()]
+        assert ids == [self.first_id(*origin) for origin in expected]
         self.samples += size
         assert {stream.samples for stream in self.streams} == {self.samples}
+
+    def first_id(self, source: int, block: int, row: int) -> int:
+        """The first token of a stored row: the sets' rows are numbered from 1; of filler, the pad."""
+        if source < 0:
+            return 0
+        before = int(self.streams[0].sources[source].shards.index.rows[:block].sum())
+        return int(ids_of(before + row + 1, 1)[0])
 
     def refuse(self, asked: int | None) -> None:
         """A batch that would hold rows of two phases."""
