@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOpti
 __all__ = ["RemoteBlocks", "fetch_manifest_and_index"]
 
 _POLL_S: Final = 0.05
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 _LIST_LIMIT: Final = 4 << 30  # 33 bytes a shard: a hundred million of them
 
 
@@ -75,9 +78,7 @@ class RemoteBlocks:
         return found
 
 
-def fetch_manifest_and_index(
-    store: RemoteStore, folder: Path, pause: Callable[[float], None] = time.sleep
-) -> tuple[Manifest, BlockIndex]:
+def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest, BlockIndex]:
     """Manifest and index of a remote set, by way of copies in `folder`, which are not needed afterwards.
 
     Every process fetches the manifest, so that a set which was made anew is noticed. Index and list of shards, which
@@ -86,7 +87,6 @@ def fetch_manifest_and_index(
     Args:
         store: where the set is.
         folder: an empty one.
-        pause: waits so many seconds.
 
     Raises:
         StorageError: one of them cannot be read.
@@ -97,18 +97,15 @@ def fetch_manifest_and_index(
     path.write_bytes(raw)
     if (digest := _digest_of_list(raw)) is not None:
         fetch = partial(store.read_whole, SHARDS_FILE, _LIST_LIMIT)
-        (folder / SHARDS_FILE).write_bytes(_once_a_node(store.options, digest, fetch, pause))
+        (folder / SHARDS_FILE).write_bytes(_once_a_node(store.options, digest, fetch))
     manifest = Manifest.load(path)
-    facts = manifest.index
-    # What fits one request is asked for as a whole: some servers ignore a range that is all there is.
-    whole = facts.bytes <= LARGEST_REQUEST
-    fetch = (
-        partial(store.read_whole, facts.path, facts.bytes)
-        if whole
-        else partial(store.read, facts.path, (0, facts.bytes))
-    )
-    copy = folder / "index.arrow"
-    copy.write_bytes(_once_a_node(store.options, facts.sha256, fetch, pause))
+    facts, copy = manifest.index, folder / "index.arrow"
+    requests = max(1, math.ceil(facts.bytes / LARGEST_REQUEST))
+    if requests == 1:  # asked for as a whole: some servers ignore a range that is all there is
+        fetch = partial(store.read_whole, facts.path, facts.bytes)
+    else:
+        fetch = partial(store.read, facts.path, (0, facts.bytes))
+    copy.write_bytes(_once_a_node(store.options, facts.sha256, fetch, requests))
     return manifest, read_index(copy, facts.bytes, facts.sha256, manifest.totals.blocks)
 
 
@@ -116,23 +113,27 @@ def _digest_of_list(manifest: bytes) -> str | None:
     """SHA-256 of the list of shards where it is a file of its own; a manifest that is none is told of later."""
     try:
         return str(json.loads(manifest)["shards"]["sha256"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
 def _once_a_node(
-    options: StoreOptions, sha256: str, fetch: Callable[[], bytes], pause: Callable[[float], None]
+    options: StoreOptions,
+    sha256: str,
+    fetch: Callable[[], bytes],
+    requests: int = 1,
+    pause: Callable[[float], None] = time.sleep,
 ) -> bytes:
     """What `fetch` gives, through the cache: a node's first process fetches it, the others wait until it is there.
 
-    They wait no longer than a request may take; then they fetch it themselves.
+    They wait no longer than so many requests may take; then they fetch it themselves.
     """
-    if options.cache_dir is None:
+    if options.cache_dir is None or not _SHA256.fullmatch(sha256):  # a name of a file must not lead elsewhere
         return fetch()
     cache = BlockCache(options.cache_dir, "index", options.cache_bytes)
     place = (sha256[:16], "whole")
     first = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0"
-    for _ in range(1 if first else max(1, int(options.timeout_s / _POLL_S))):
+    for _ in range(1 if first else math.ceil(requests * options.timeout_s / _POLL_S)):
         kept = cache.get(*place)
         if kept is not None and hashlib.sha256(kept).hexdigest() == sha256:
             return kept

@@ -89,7 +89,7 @@ class StoreOptions:
 
     retries: Annotated[int, Field(ge=0)] = 4
     """further tries after a failed request"""
-    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
     """seconds that one request may take, from the first byte sent to the last one received"""
     cache_dir: Path | None = None
     """folder on this node that keeps blocks, shared by its processes; null keeps none"""
@@ -183,7 +183,7 @@ class RemoteStore:
                     if isinstance(error, ObjectTooShortError):
                         raise
                     raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {error}") from error
-                self._pause(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)))
+                self._pause(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
         raise AssertionError("unreachable")
 
 

@@ -147,6 +147,8 @@ def stream_an_epoch(url: str, cache: str) -> int:
         rows += [batch.origin.tolist() for batch in stream.next_step()]
     stats = stream.stats()
     stream.close()
+    for thread in set(threading.enumerate()) - {threading.main_thread()}:
+        thread.join(10)
     left = len(list(Path("/proc/self/fd").iterdir())) - files
     print(json.dumps({"rows": rows, "stats": stats, "left": [left, threading.active_count()]}), flush=True)
     return 0
