@@ -36,11 +36,16 @@ def local(tmp_path: Path) -> ShardSet:
 @pytest.fixture
 def memory(local: ShardSet) -> Iterator[str]:
     """The set in fsspec's store in memory."""
-    system, name = fsspec.filesystem("memory"), f"/{uuid.uuid4().hex}"
-    for file in local.path.parent.iterdir():
-        system.pipe_file(f"{name}/{file.name}", file.read_bytes())
+    name = upload(local)
     yield f"memory:/{name}"
-    system.rm(name, recursive=True)
+    fsspec.filesystem("memory").rm(name, recursive=True)
+
+
+def upload(shards: ShardSet) -> str:
+    name = f"/{uuid.uuid4().hex}"
+    for file in shards.path.parent.iterdir():
+        fsspec.filesystem("memory").pipe_file(f"{name}/{file.name}", file.read_bytes())
+    return name
 
 
 @pytest.fixture
@@ -189,6 +194,16 @@ def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkey
     assert uids(shards) == uids(local)
     total = sum(shard.bytes for shard in local.manifest.shards) + local.manifest.index.bytes
     assert shards.stats()["requests"] > total / 512
+
+
+def test_a_list_of_shards_beside_the_manifest_comes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1)
+    local = toy_set(tmp_path / "local", [9, 4, 7])
+    url, options = f"memory:/{upload(local)}", StoreOptions(cache_dir=tmp_path / "cache")
+    for requests in (5, 3):
+        shards = open_shards(url, options=options)
+        assert shards.stats()["requests"] == requests, "manifest, quarantine, listing; at first also list and index"
+        assert uids(shards) == uids(local)
 
 
 def test_pauses_double_on_average_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
