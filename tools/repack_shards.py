@@ -8,6 +8,7 @@ part of the order.
 from __future__ import annotations
 
 import argparse
+import shutil
 import tarfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from pipeline.encode.token_set import TOKEN_COUNTS_FILE
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
 from tools.command import Arguments, counted, positive, run_tool, some_path
@@ -88,11 +90,21 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
             with target.file(name) as temporary:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
                 infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
+        for beside in _beside(source):
+            with target.file(beside.name) as temporary:
+                shutil.copyfile(beside, temporary)
         write_quarantine(target, quarantine_entries(source, names))
         totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
         parents = [*(parent.model_dump() for parent in old.parents), _parent(old)]
         fields = carried(old) | {"name": old.name, "totals": totals, "parents": parents}
         return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
+
+
+def _beside(source: ShardSet) -> list[Path]:
+    """What belongs to a token set besides its shards: where its documents came from, and how often each id occurs."""
+    if source.manifest.kind != "tokens":
+        return []
+    return [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
 
 
 def _parent(manifest: Manifest) -> dict[str, str]:

@@ -98,6 +98,18 @@ def test_the_stream_is_the_same_unless_blocks_change(shard_sets, tmp_path, capsy
     assert sorted(map(str, other)) == sorted(map(str, before))
 
 
+def test_a_token_set_keeps_its_tables(shard_sets, tmp_path):
+    source = open_shards(shard_sets / "encode")
+    repack(source, tmp_path / "encode", form_of(source.manifest, "tar"))
+    assert_same(Rows.concatenate(rows_of(source)), Rows.concatenate(rows_of(open_shards(tmp_path / "encode"))))
+    tables = [
+        path for path in (shard_sets / "encode").glob("*.arrow") if path.name.startswith(("documents-", "token_"))
+    ]
+    assert len(tables) == 3
+    for path in tables:
+        assert (tmp_path / "encode" / path.name).read_bytes() == path.read_bytes()
+
+
 def test_damage_is_not_carried_over(shard_sets, tmp_path, capsys):
     folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "damaged")
     shard = sorted(folder.glob("shard-*"))[2]
