@@ -6,15 +6,17 @@ exception. Each read opens and closes its file, so a set holds no descriptors an
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import xxhash
 
+from pipeline.errors import StorageError
 from pipeline.example import Rows
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, holds_ids
@@ -25,6 +27,9 @@ from pipeline.shards.quarantine import Quarantine
 from pipeline.shards.store import LARGEST_REQUEST, ObjectTooShortError, Range
 
 __all__ = ["ShardSet"]
+
+_NOT_THE_FILE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What ails the process when it opens a file: no block may be called corrupt, let alone be masked, for that."""
 
 
 class BlockStore(Protocol):
@@ -116,6 +121,8 @@ class ShardSet:
 
         Raises:
             CorruptBlock: the bytes are not those that were written, or do not hold what the manifest says.
+            StorageError: the store does not give them.
+            OSError: this process has too many open files, or no memory.
         """
         stored = self._verified(block, buffer)
         try:
@@ -165,7 +172,11 @@ class ShardSet:
                 path, part = self.manifest.shards[shard].path, (offset, offset + length)
                 stored = self._store.read(path, shard, number, part, expected)
         except (OSError, ObjectTooShortError) as error:
+            if getattr(error, "errno", None) in _NOT_THE_FILE:
+                raise
             raise CorruptBlock(self._name(shard), number, f"{length} bytes at {offset}", str(error)) from error
+        except StorageError as error:
+            raise StorageError(f"{error} (block {number})") from error
         if (digest := xxhash.xxh3_128_digest(stored)) != expected:
             raise CorruptBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
         return stored

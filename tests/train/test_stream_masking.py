@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,27 @@ def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
             with pytest.raises(CorruptBlock, match=r"2 of 10 blocks: max_corrupt_fraction is 0\.1"):
                 stream.next_step()
         assert stream.stats()["masked_blocks"] == 1
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
+def test_no_block_is_masked_for_what_ails_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Too many open files say nothing of a block; a disk that cannot read does."""
+    shards, real = toy_set(tmp_path, [40]), os.open
+
+    def failing(path: Any, *arguments: Any) -> int:
+        if "shard-" in str(path):
+            raise OSError(number, os.strerror(number))
+        return real(path, *arguments)
+
+    monkeypatch.setattr(os, "open", failing)
+    with open_stream(shards, on_corrupt="mask", max_corrupt_fraction=1.0) as stream:
+        if number == errno.EMFILE:
+            with pytest.raises(OSError, match="Too many open files"):
+                stream.next_step()
+        else:
+            assert {row[2] for row in contents(stream.next_step())} == {0.0}
 
 
 def test_quarantine_masks_without_reading(tmp_path: Path) -> None:

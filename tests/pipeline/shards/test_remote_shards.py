@@ -101,7 +101,9 @@ def test_faults_while_opening_are_not_noticed(local: ShardSet, server: ShardServ
 def test_faults_that_stay_are_told(server: ShardServer) -> None:
     shards = open_shards(server.url, options=StoreOptions(retries=2))
     server.faults = ["500"] * 3
-    with pytest.raises(StorageError, match=r"shard-00000-of-00002.arrow: cannot be read after 3 tries: status 500"):
+    with pytest.raises(
+        StorageError, match=r"shard-00000-of-00002.arrow: cannot be read after 3 tries: status 500 \(block 0\)"
+    ):
         shards.read_block(0)
     server.faults = ["flip"] * 2
     with pytest.raises(CorruptBlock, match="xxh3-128") as caught:
