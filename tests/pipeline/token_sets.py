@@ -15,42 +15,51 @@ from pipeline.runner import stage_of
 from pipeline.seeding import order_key
 from pipeline.shards import ColumnSpec, write_manifest, write_shard
 from pipeline.stage import Counts, Output, UnitRunner, add_counts
+from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 
 WORDS = vocabulary(1000)
-COLUMNS = [
-    ColumnSpec("document_uid", "binary16", "fixed", "the document"),
-    ColumnSpec("language", "uint8", "fixed", "code"),
-    ColumnSpec("source_group", "uint16", "fixed", "code"),
-    ColumnSpec("token_ids", "uint16", "list", "tokens"),
-    ColumnSpec("sentence_starts", "uint32", "list", "starts"),
-    ColumnSpec("target_ids", "uint16", "list", "tokens of the other side"),
-    ColumnSpec("target_language", "uint8", "list", "code"),
-]
 
 
-def write_token_set(out: Path, lengths: list[int], shards: int = 2, seed: int = 1, sentence: int = 7) -> Rows:
+def columns_of(words: Vocabulary) -> list[ColumnSpec]:
+    """The columns that `encode` gives a set of aligned texts."""
+    ids = np.dtype(words.id_dtype).name
+    return [
+        ColumnSpec("document_uid", "binary16", "fixed", "the document"),
+        ColumnSpec("language", "uint8", "fixed", "code"),
+        ColumnSpec("source_group", "uint16", "fixed", "code"),
+        ColumnSpec("token_ids", ids, "list", "tokens"),  # type: ignore[arg-type]
+        ColumnSpec("sentence_starts", "uint32", "list", "starts"),
+        ColumnSpec("target_ids", ids, "list", "tokens of the other side"),  # type: ignore[arg-type]
+        ColumnSpec("target_language", "uint8", "list", "code"),
+    ]
+
+
+def write_token_set(
+    out: Path, lengths: list[int], shards: int = 2, seed: int = 1, sentence: int = 7, words: Vocabulary = WORDS
+) -> Rows:
     """Documents of these lengths, dealt to shards by their order; returns them all, by order."""
     tokenizer = out / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
-    WORDS.save(tokenizer / "vocabulary.json")
-    rows, keys = token_documents(lengths, seed, sentence)
+    words.save(tokenizer / "vocabulary.json")
+    rows, keys = token_documents(lengths, seed, sentence, words)
+    columns = columns_of(words)
     output, infos = Output(out / "encode"), []
     for shard in range(shards):
         name = f"shard-{shard:05d}-of-{shards:05d}.arrow"
         mine = np.array([(key * shards) >> 64 == shard for key in keys], np.bool_)
         with output.file(name) as path:
-            infos.append(write_shard(path, rows.take(np.flatnonzero(mine)), COLUMNS, block_rows=16, name=name))
-    facts = {"name": "byte_bpe", "fingerprint": WORDS.fingerprint, "vocab_size": WORDS.size}
+            infos.append(write_shard(path, rows.take(np.flatnonzero(mine)), columns, block_rows=16, name=name))
+    facts = {"name": "byte_bpe", "fingerprint": words.fingerprint, "vocab_size": words.size}
     write_manifest(
-        out / "encode", name="tokens", kind="tokens", seed=seed, columns=COLUMNS, block_rows=16, container="arrow",
+        out / "encode", name="tokens", kind="tokens", seed=seed, columns=columns, block_rows=16, container="arrow",
         codec="none", shards=infos, output=output, languages=["en", "de"], source_groups=["default"],
-        tokenizer={**facts, "special_ids": WORDS.specials, "sentinels": list(WORDS.sentinels)},
+        tokenizer={**facts, "special_ids": words.specials, "sentinels": list(words.sentinels)},
     )  # fmt: skip
     return rows
 
 
-def token_documents(lengths: list[int], seed: int, sentence: int) -> tuple[Rows, list[int]]:
+def token_documents(lengths: list[int], seed: int, sentence: int, words: Vocabulary = WORDS) -> tuple[Rows, list[int]]:
     """Random documents sorted by their order key, and the keys."""
     random = np.random.RandomState(3)
     uids = random.randint(0, 256, (len(lengths), 16)).astype(np.uint8)
@@ -61,13 +70,13 @@ def token_documents(lengths: list[int], seed: int, sentence: int) -> tuple[Rows,
         "language": (np.arange(len(lengths)) % 2).astype(np.uint8),
         "source_group": np.zeros(len(lengths), np.uint16),
     }
-    ids = [random.randint(FIRST_CONTENT, WORDS.size, lengths[document]) for document in order]
+    ids = [random.randint(FIRST_CONTENT, words.size, lengths[document]) for document in order]
     # Every fifth document has no other side.
     targets = [one[::-1][: 1 + len(one) // 2] if document % 5 else [] for document, one in enumerate(ids)]
     columns = {
-        "token_ids": Ragged.from_lists(ids, np.uint16),
+        "token_ids": Ragged.from_lists(ids, words.id_dtype),
         "sentence_starts": Ragged.from_lists([range(0, len(one), sentence) for one in ids], np.uint32),
-        "target_ids": Ragged.from_lists(targets, np.uint16),
+        "target_ids": Ragged.from_lists(targets, words.id_dtype),
         "target_language": Ragged.from_lists([[1] if len(one) else [] for one in targets], np.uint8),
     }
     return Rows(fixed, columns), [keys[document] for document in order]
