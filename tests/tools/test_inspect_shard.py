@@ -11,8 +11,11 @@ import pytest
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.tools.small_run import documents, example_sets, plain_text
+from tools.explain_batch import explain
+from tools.feed import Feed
 from tools.inspect_shard import main, view_of
 from tools.viewer.view import MEANINGS, Passage, Sheet
+from train.phases import as_phases
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +39,25 @@ def text(cell):
 
 def flat(shown):
     return shown.replace("⏎", "")
+
+
+def test_all_documents_of_a_row_are_named(shard_sets):
+    """Packed rows of short documents hold several; `explain_batch` names the same."""
+    manifest, _ = example_sets(shard_sets)["causal_lm"]
+    shards = open_shards(manifest)
+    named = {
+        (facts["shard"], facts["block"], facts["row"]): [other["document"] for other in facts["others"]]
+        for facts in explain(Feed(as_phases(shards), 0, 1, len(shards)), 0)
+    }
+    several = 0
+    for number in range(40):
+        block, place = shards.locate(number)
+        path = shards.shard_path(int(shards.index.shard[block])).name
+        origin = part(view_of(manifest, number), "where it comes from")
+        others = [text(value).split(":")[0] for name, value in origin.rows if name == "then document"]
+        assert others == named[path, int(shards.index.block[block]), place]
+        several += bool(others)
+    assert several > 5
 
 
 def sample_text(shard_sets, label, number, tokenizer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from pipeline.example import Row
 from pipeline.shards import Manifest, ShardSet
 from tools.documents import find_documents
+from tools.row_origins import documents_of, partners_of
 from tools.viewer.pieces import visible
 from tools.viewer.view import Cell, Sheet
 
@@ -56,7 +58,11 @@ def _short(value: Any) -> str:
 
 
 def _list(title: str, facts: dict[str, str]) -> Sheet:
-    return Sheet(title, (), tuple((name, visible(value)) for name, value in facts.items()))
+    return Sheet(title, (), _pairs(facts.items()))
+
+
+def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple((name, visible(value)) for name, value in facts)
 
 
 def origin_sheet(shards: ShardSet, block: int, place: int, row: Row) -> Sheet:
@@ -76,7 +82,18 @@ def origin_sheet(shards: ShardSet, block: int, place: int, row: Row) -> Sheet:
     if document is not None:
         facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         facts["url"] = document["url"] or "none"
-    return _list("where it comes from", facts)
+    return Sheet("where it comes from", (), (*_pairs(facts.items()), *_pairs(_others(shards, block, place))))
+
+
+def _others(shards: ShardSet, block: int, place: int) -> Iterator[tuple[str, str]]:
+    """The further documents that the row has text of."""
+    at = {(block, place): shards.read_block(block).take(np.array([place]))}
+    partners = [found["partner"] for found in partners_of(shards, at).values()]
+    for name, found in (("then", documents_of(shards, at)[block, place][1:]), ("partner", partners)):
+        for other in found:
+            source = "" if "source" not in other else f": {other['source']}, record at {other['source_offset']:,}"
+            url = f", {other['url']}" if other.get("url") else ""
+            yield f"{name} document", f"{other['document']}{source}{url}"
 
 
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:
