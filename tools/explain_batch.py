@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
@@ -208,6 +209,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         feed = open_feed(options)
         samples = _position(options, feed)
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens)
+        for shards in feed.sets:
+            if pieces_of(shards) is None:
+                sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown, not text\n")
         if not options.json:
             print(_title(feed, samples))
         for facts in rows:

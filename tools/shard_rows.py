@@ -13,6 +13,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import Rows
 from pipeline.seeding import mix
 from pipeline.shards import ShardSet, open_shards
+from tools.command import counted
 from tools.documents import uid_keys
 from tools.packing import packing_of, sample_manifest
 
@@ -76,11 +77,13 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     """
     wanted = np.frombuffer(b"".join(documents), "S16")
     grouping, packing, partnered = shards.manifest.grouping, packing_of(shards), _partnered(shards, wanted)
-    untold = ""
+    untold = []
     if packing is None and grouping is not None and grouping.name == "packed":
-        untold = "rows in which it begins behind another document"
+        untold.append("rows in which it begins behind another document (no group/ and encode/ above the set)")
     if partnered is None and grouping is not None and grouping.options.get("partner"):
-        untold = "pairs of which it is the second half"
+        untold.append("pairs of which it is the second half (no group/ above the set)")
+    if shards.quarantined:
+        untold.append(f"rows of {counted(len(shards.quarantined), 'block')} in quarantine")
     found: list[Stored] = []
     for block in readable_blocks(shards):
         rows = shards.read_block(block, columns=(*_IDENTITY, PAIR_LABEL))
@@ -91,7 +94,7 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
         if partnered is not None:
             mask |= np.isin(rows.fixed["uid"], partnered) & _with_partner(rows)
         found += _chosen(block, rows, mask)
-    return found, untold
+    return found, ", ".join(untold)
 
 
 def _partnered(shards: ShardSet, wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:

@@ -114,7 +114,7 @@ def _summary(
     states = ", ".join(f"{count:,} {text.removeprefix(', ')}" for text, count in counts.items() if count)
     yield f"{counted(samples, 'sample')}, {counted(len(found), 'reading')}{': ' if states else ''}{states}"
     if untold:
-        yield f"not among them, because the sample set and encode/ do not stand above the set: {untold}"
+        yield f"not among them: {untold}"
 
 
 def _uid(text: str) -> int | bytes:

@@ -278,7 +278,8 @@ def test_a_run_whose_data_moved_says_where_its_path_starts_from(tmp_path, capsys
 def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):
     folder = str(toy_set(tmp_path, [3]).path)
     assert main([folder, "--samples", "0", "--global-batch", "4"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert err == f"note: no tokenizer above {folder}: ids are shown, not text\n"
     assert out.count("filler row, weight 0") == 1
     assert out.count("input_ids: ") == 3
     assert "17 30 43" in out  # ids of uid 1

@@ -146,7 +146,12 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
     assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
     copy = shutil.copytree(manifest.parent, tmp_path / "alone")
     assert main([str(copy), "--uid", known[url]]) == 0
-    assert "do not stand above the set: rows in which it begins behind another document" in capsys.readouterr().out
+    note = "not among them: rows in which it begins behind another document (no group/ and encode/ above the set)"
+    assert note in capsys.readouterr().out
+    entry = {"shard": next(copy.glob("shard-*")).name, "block": 0, "reason": "x"}
+    (copy / "quarantine.json").write_text(json.dumps([entry]))
+    assert main([str(copy), "--uid", known[url]]) == 0
+    assert f"{note}, rows of 1 block in quarantine" in capsys.readouterr().out
 
 
 def test_a_document_is_found_as_the_partner_of_another(tmp_path):
@@ -164,7 +169,7 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     label = ColumnSpec("sentence_label", "uint8", "list", "1: another document's")
     for folder, expected, partners in (
         ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
-        ("alone", ([], "pairs of which it is the second half"), [None] * 3),
+        ("alone", ([], "pairs of which it is the second half (no group/ above the set)"), [None] * 3),
     ):
         shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
         feed = Feed(as_phases(shards), 0, 1, 3)
