@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError
-from pipeline.shards import Manifest, ShardSet, open_shards
+from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.collate import Collate
@@ -19,7 +19,7 @@ from train.online import Corruption, corruption_of
 from train.phases import DataPhase, as_phases, describe, distinct_sets, phase_plans
 from train.stream import Stream
 
-__all__ = ["Datasets", "open_datasets", "open_phases", "open_stream"]
+__all__ = ["Datasets", "check_length", "open_datasets", "open_phases", "open_stream"]
 
 
 @dataclass(frozen=True)
@@ -58,25 +58,22 @@ def open_datasets(config: TrainConfig) -> Datasets:
     """
     data = config.data
     phases = open_phases(data)
+    corruptions = {}
     for (key, phase), found in zip(data.all_phases.items(), phases, strict=True):
         for path, shards in zip(phase.sets, found.sets, strict=True):
-            _check(shards, config, key if len(found.sets) == 1 else f"{key} ({path})")
+            corruptions[shards.path] = _checked(shards, config, key if len(found.sets) == 1 else f"{key} ({path})")
     train = phases[0].sets[0]
     heldout = {name: open_shards(path, options=data.store) for name, path in _heldout_paths(config).items()}
     for name, shards in heldout.items():
         key = f"data.heldout ({name})"
-        _check(shards, config, key)
+        corruptions[shards.path] = _checked(shards, config, key)
         ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
-    corruptions = {}
-    if data.corrupt is not None:
-        samples = (*distinct_sets(phases), *heldout.values())
-        corruptions = {shards.path: corruption_of(data.corrupt, shards) for shards in samples}
-    return Datasets(phases, heldout, corruptions)
+    return Datasets(phases, heldout, {path: found for path, found in corruptions.items() if found is not None})
 
 
 def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
@@ -151,11 +148,13 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
     return {"heldout": sibling} if sibling.exists() else {}
 
 
-def _check(shards: ShardSet, config: TrainConfig, key: str) -> None:
-    manifest, model, corrupt = shards.manifest, config.model, config.data.corrupt
-    if manifest.kind == "samples" and corrupt is not None:
-        manifest = corruption_of(corrupt, shards).manifest(manifest)
-    elif corrupt is not None:
+def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | None:
+    """What becomes of a set's samples; None for a set of examples."""
+    manifest, model, corruption = shards.manifest, config.model, None
+    if config.data.corrupt is not None and manifest.kind == "samples":
+        corruption = corruption_of(config.data.corrupt, shards)
+        manifest = corruption.manifest(manifest)
+    elif config.data.corrupt is not None:
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
         )
@@ -177,13 +176,19 @@ def _check(shards: ShardSet, config: TrainConfig, key: str) -> None:
             f"model.heads: {missing[0]} cannot be trained on {shards.path}, whose objective {objective.name} serves "
             f"{', '.join(objective.heads)}"
         )
-    _check_lengths(manifest, config, shards.path)
+    check_length(manifest.max_length, config, shards.path)
+    return corruption
 
 
-def _check_lengths(manifest: Manifest, config: TrainConfig, path: Path) -> None:
+def check_length(longest: int, config: TrainConfig, path: Path) -> None:
+    """Check that a model has a place for every token of a set's rows.
+
+    Raises:
+        ConfigurationError: it has not; the message says how many there must be.
+    """
     position = config.model.position
-    if position.kind == "learned" and manifest.max_length > position.maximum:
+    if position.kind == "learned" and longest > position.maximum:
         raise ConfigurationError(
-            f"model.position.maximum: rows of {path} have up to {manifest.max_length} tokens, the model has "
-            f"{position.maximum} places; set it to {manifest.max_length} or group into shorter rows"
+            f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {position.maximum} "
+            f"places; set it to {longest} or group into shorter rows"
         )

@@ -82,7 +82,8 @@ def _evaluated(
     engine: Engine, heldout: HeldoutSet, source: _Source, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
     heads: Mapping[str, float] = engine.config.model.heads
-    sums, counts = dict.fromkeys(heads, 0.0), dict.fromkeys(heads, 0.0)
+    sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
+    counts = dict.fromkeys(heads, 0.0)
     histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
     for _ in range(heldout.batches):
         turn = take_turn(source, engine.heads, engine.world, stop)
@@ -91,13 +92,13 @@ def _evaluated(
         for batch in turn.batches:
             losses = engine.losses(batch.tensors)
             for head in heads:
-                sums[head] += float(losses[head].total)
+                sums[head] += losses[head].total
             if histogram.numel() and (labels := batch.tensors.get("label_ids")) is not None:
                 histogram += torch.bincount(labels, minlength=heldout.vocab_size)
         for head in heads:
             counts[head] += turn.counts[head]
         watchdog.beat()
-    totals = engine.world.total([*sums.values(), *histogram.tolist()])
+    totals = engine.world.total([*map(float, sums.values()), *histogram.tolist()])
     if heldout.entropy is None:
         heldout.entropy = unigram_entropy(totals[len(heads) :])
     means = {head: total / counts[head] if counts[head] else 0.0 for head, total in zip(heads, totals, strict=False)}

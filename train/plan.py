@@ -15,7 +15,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.example import Rows
 from pipeline.shards import CorruptBlock, ShardSet
 from train.config import TrainConfig
-from train.datasets import Datasets
+from train.datasets import Datasets, check_length
 from train.evaluate import passes
 from train.mixture import Mixture
 from train.online import Corruption
@@ -115,7 +115,7 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
 
     Raises:
         CorruptBlock: a first block is not what its index says.
-        ConfigurationError: every block of a set is in quarantine.
+        ConfigurationError: every block of a set is in quarantine, or its samples become too long for the model.
     """
     parameters = model.num_parameters()
     every, batch = config.evaluate.every, config.data.global_batch
@@ -161,6 +161,9 @@ def _of_a_row(
     rows = _first_block(shards, masked=config.data.on_corrupt == "mask")
     if corruption is not None:
         rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
+        # the manifest knows how long samples are; what an objective adds to them is seen here
+        texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
+        check_length(max(int(column.lengths.max()) for column in texts), config, shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
     return tokens + target, model.flops(max(1, round(tokens)), round(target), labels)

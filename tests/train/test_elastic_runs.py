@@ -12,13 +12,14 @@ from masked_set import write_masked_sets
 from synthetic import plain_config
 
 from pipeline.config import load_config
+from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from train.collate import Batch
 from train.config import TrainConfig
 from train.distributed import World
 from train.metrics import read_lines
-from train.run import run
+from train.run import dry_run, run
 from train.stream import Stream
 
 STEPS = 9
@@ -80,6 +81,16 @@ def online(folder: Path) -> dict[str, Any]:
     run_stage(recipe(folder, [entry]), "group")
     (grouping,) = (path for path in (folder / "group").iterdir() if (path / "train").is_dir())
     return {"shards": str(grouping / "train"), "corrupt": entry, "length_buckets": True}
+
+
+def test_samples_that_become_too_long_are_refused_before_a_step(tmp_path: Path) -> None:
+    """Samples of 14 tokens become rows of 16: a dry run sees it too."""
+    data = online(tmp_path / "sets")
+    plain = plain_config(model__position={"kind": "learned", "maximum": 15}, output=str(tmp_path / "run"))
+    plain["data"] = {key: value for key, value in plain["data"].items() if key != "shards"} | data
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="up to 16 tokens, the model has 15 places; set it to 16"):
+        dry_run(load_config(TrainConfig, tmp_path / "run.yaml", []))
 
 
 @pytest.mark.parametrize("make", [phases_and_mixtures, online, online_phases])
