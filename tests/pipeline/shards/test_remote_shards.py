@@ -374,6 +374,7 @@ def test_a_digest_that_is_none_leads_nowhere(tmp_path: Path) -> None:
     """It would be the name of a file; a manifest from elsewhere may say anything."""
     secret = tmp_path / "secret" / "whole"
     secret.parent.mkdir()
+    (tmp_path / "cache" / "index").mkdir(parents=True)
     secret.write_bytes(b"of others")
     os.utime(secret, (1, 1))
     options = StoreOptions(cache_dir=tmp_path / "cache")
