@@ -47,10 +47,10 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     if state.skipped:
         lines.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
     for name, found in _last_heldout(everything).items():
-        verdict = "below" if found["loss"] < found["unigram_entropy"] else "not below"
+        below = found["loss"] is not None and found["loss"] < found["unigram_entropy"]
         lines.append(
-            f"{heldout_title(name)}: loss {found['loss']:.4f}, {verdict} the unigram entropy "
-            f"{found['unigram_entropy']:.4f} of the same labels"
+            f"{heldout_title(name)}: loss {_figure(found['loss'])}, {'below' if below else 'not below'} the unigram "
+            f"entropy {found['unigram_entropy']:.4f} of the same labels"
         )
     if reason is not None:
         lines.append("the state is saved: start the same command again to go on")
@@ -103,7 +103,8 @@ def _losses(records: Sequence[Mapping[str, Any]]) -> str:
     series = {"training": trained}
     for record in records:
         for name, found in record.get("heldout", {}).items():
-            series.setdefault(heldout_title(name), []).append((record["step"], found["loss"]))
+            if found["loss"] is not None:
+                series.setdefault(heldout_title(name), []).append((record["step"], found["loss"]))
     rates = [(r["step"], r["learning_rate"]) for r in records if "learning_rate" in r]
     return f"<h2>Loss</h2>{curve(series, 'step')}<h2>Learning rate</h2>{curve({'rate': rates}, 'step')}"
 
@@ -112,9 +113,14 @@ def _last_heldout(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return next((dict(record["heldout"]) for record in reversed(records) if "heldout" in record), {})
 
 
+def _figure(loss: float | None) -> str:
+    """A loss as metrics.jsonl has it: null where it was not finite."""
+    return "not finite" if loss is None else f"{loss:.4f}"
+
+
 def _heldout(records: Sequence[Mapping[str, Any]]) -> str:
     rows = [
-        (name, record["step"], f"{found['loss']:.4f}", f"{found['unigram_entropy']:.4f}", found["labels"])
+        (name, record["step"], _figure(found["loss"]), f"{found['unigram_entropy']:.4f}", found["labels"])
         for record in records
         for name, found in record.get("heldout", {}).items()
     ]

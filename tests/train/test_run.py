@@ -333,3 +333,16 @@ def test_diverged_run_ends_with_its_own_code(one_rank: RankPool, tmp_path: Path,
     assert [event["in_a_row"] for event in skips][-3:] == [1, 2, 3]
     assert len(skips[-1]["rows_source_block_row"]) == 8
     assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["loss"] is None
+
+
+def test_weights_that_are_lost_do_not_lose_the_report(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """The held-out loss is no number either, and no checkpoint is the best for it."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", optimizer__learning_rate=1e30)
+    words = ["gradient_clipping=0", "evaluate.every=2", "steps=4", "checkpoint.keep_best=true", "checkpoint.every=2"]
+    assert one_rank.run(start, config, words) == [(0, "")]
+    records = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record] == [None, None]
+    assert "not finite" in (tmp_path / "run" / "report.html").read_text()
+    ((code, said),) = one_rank.run(said_by, config, [*words, "steps=5"])
+    assert code == 0
+    assert "held-out: loss not finite, not below the unigram entropy" in said
