@@ -7,8 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
+from pipeline.example import Rows
 from pipeline.shards import open_shards
-from tools.packing import packing_of
+from tests.shard_sets import fixed
+from tools.packing import Packing, packing_of
 
 
 def texts(shard_sets):
@@ -69,6 +71,20 @@ def tokens_of(row, place, length):
     bounds = [*row["document_starts"].tolist(), len(row["ids"])]
     offset = int(row.fixed["document_offset"]) if place == 0 else 0
     return min(bounds[place + 1] - bounds[place], length - offset)
+
+
+def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_it():
+    """Documents a b c d and e f with separators in rows of 4: `a b c d` and `</s> e f </s>`."""
+    first, second = bytes(15) + b"\1", b"\2" + bytes(15)  # zeros at either end are part of a uid
+    packing = Packing(
+        np.frombuffer(first + second, "S16"), np.array([0, 5]), np.array([4, 7]), np.zeros(2, np.int64), np.array([4])
+    )
+    content = Rows(fixed(np.array([1, 2])))
+    content.fixed["document_uid"][:] = np.frombuffer(first, np.uint8)
+    content.fixed["document_offset"][:] = [0, 4]
+    assert packing.documents(content) == [[first], [first, second]]
+    for uid, held in ((first, [True, False]), (second, [False, True])):
+        assert packing.holding(content, np.frombuffer(uid, "S16")).tolist() == held
 
 
 @pytest.mark.parametrize("missing", ["group", "encode"])
