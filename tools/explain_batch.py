@@ -94,7 +94,7 @@ def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[d
 
 def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
     """What a stored row is when it comes out of the stream in an epoch, and why it is left out, if it is."""
-    if feed.corrupt is None or not feed.online(source):
+    if not feed.online(source):
         return lambda rows, epoch: (rows.row(0), "")
     corruption = corruption_of(feed.corrupt, feed.sets[source])
 

@@ -85,7 +85,7 @@ class Feed:
     global_batch: int
     steps: int | None = None
     taken: Sequence[tuple[int, int]] | None = None
-    corrupt: OnlineCorruption | Sequence[OnlineCorruption] | None = None
+    corrupt: Sequence[OnlineCorruption] = ()
     mask: bool = False
 
     @cached_property
@@ -163,7 +163,7 @@ class Feed:
 
     def online(self, source: int) -> bool:
         """Whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
-        return self.corrupt is not None and self.sets[source].manifest.kind == "samples"
+        return bool(self.corrupt) and self.sets[source].manifest.kind == "samples"
 
     def rows(self, samples: int) -> int:
         """Rows of the global batch that begins at a position."""

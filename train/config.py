@@ -19,7 +19,7 @@ from pipeline.config import STRICT, to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from pipeline.shards import StoreOptions
-from train.online import OnlineEntry
+from train.online import OnlineEntries
 
 __all__ = [
     "CheckpointConfig",
@@ -68,7 +68,7 @@ class DataConfig:
     """share of each of several `shards` in every global batch; default: equal ones"""
     phases: list[PhaseConfig] = Field(default_factory=list)
     """sets that follow one another, such as short rows and then long ones"""
-    corrupt: OnlineEntry | list[OnlineEntry] | None = None
+    corrupt: OnlineEntries = Field(default_factory=list)
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
     heldout: Path | dict[str, Path] | None = None

@@ -151,10 +151,10 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
 def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | None:
     """What becomes of a set's samples; None for a set of examples."""
     manifest, model, corruption = shards.manifest, config.model, None
-    if config.data.corrupt is not None and manifest.kind == "samples":
+    if config.data.corrupt and manifest.kind == "samples":
         corruption = corruption_of(config.data.corrupt, shards)
         manifest = corruption.manifest(manifest)
-    elif config.data.corrupt is not None:
+    elif config.data.corrupt:
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
@@ -20,7 +20,7 @@ from pipeline.shard_format import vocabulary_of
 from pipeline.shards import Manifest, ShardSet, feature_columns
 from pipeline.shards.manifest import ColumnFacts, Frame, ObjectiveFacts
 
-__all__ = ["Corruption", "OnlineCorruption", "OnlineEntry", "corruption_of"]
+__all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -31,7 +31,14 @@ class OnlineCorruption(NamedObjective):
     """seed of corruption; default: that of the sample set"""
 
 
-OnlineEntry: TypeAlias = Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]
+def _as_list(value: Any) -> Any:
+    """One entry alone is a list of one; null is none."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+OnlineEntries: TypeAlias = Annotated[
+    list[Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]], BeforeValidator(_as_list)
+]
 """The configuration's key `data.corrupt`."""
 
 
@@ -69,15 +76,14 @@ class Corruption:
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
 
 
-def corruption_of(entries: OnlineCorruption | Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
+def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
     """The corruption of a sample set: that of several objectives which reads such samples.
 
     Raises:
         ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.
     """
-    several = [entries] if isinstance(entries, OnlineCorruption) else entries
     found, problem = [], None
-    for entry in several:
+    for entry in entries:
         try:
             found.append(_bound(entry, shards))
         except ConfigurationError as error:
@@ -87,7 +93,7 @@ def corruption_of(entries: OnlineCorruption | Sequence[OnlineCorruption], shards
     if problem is not None and not found:
         raise problem
     raise ConfigurationError(
-        f"data.corrupt: {len(found)} of its {len(several)} objectives read {shards.path}: expected one, with a "
+        f"data.corrupt: {len(found)} of its {len(entries)} objectives read {shards.path}: expected one, with a "
         "grouping of its own"
     )
 

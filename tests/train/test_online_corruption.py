@@ -162,7 +162,7 @@ def test_the_stream_gives_what_the_stage_stored(chain: Path, entry: dict[str, An
     assert stored.manifest.objective is not None
     grouping = build_objective(entry, WORDS).grouping.label
     samples = open_shards(chain / "group" / grouping / split)
-    corruption = corruption_of(validate(OnlineCorruption, {"objective": entry}, "data.corrupt"), samples)
+    corruption = corruption_of([validate(OnlineCorruption, {"objective": entry}, "data.corrupt")], samples)
     assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
     assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:]
     assert corruption.manifest(samples.manifest).specs == stored.manifest.specs[7:], "not those of the samples"
