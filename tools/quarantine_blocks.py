@@ -1,0 +1,89 @@
+"""Put unreadable blocks in quarantine: `python tools/quarantine_blocks.py MANIFEST`.
+
+Every block of the set is read. Those that are not as they were written are listed in `quarantine.json` beside the
+manifest, after those that stand there already; of a shard that is missing or has another size, every block. The stream
+puts filler rows in their places without reading them: neither the order nor the digest of the set changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pipeline.shards import CorruptBlock, Manifest, open_shards
+from pipeline.shards.manifest import manifest_path
+from pipeline.shards.quarantine import QUARANTINE, read_quarantine
+from pipeline.stage import publish_json
+from tools.command import Arguments, counted, run_tool, some_path
+from tools.remaking import here
+
+__all__ = ["main", "put_in_quarantine"]
+
+Entries: TypeAlias = list[dict[str, Any]]
+
+
+def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
+    """Read a whole set; what was in quarantine before, and what is new there.
+
+    Raises:
+        ClozelineError: the set lies in a store, or more than its shards is damaged.
+    """
+    path = manifest_path(here(path))
+    manifest = Manifest.load(path)
+    overlay = path.parent / QUARANTINE
+    before: Entries = []
+    if overlay.exists():
+        raw = overlay.read_bytes()
+        read_quarantine(str(overlay), raw, manifest)
+        before = json.loads(raw)
+    new = _of_lost_shards(path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before})
+    if new:  # without them the set does not open
+        publish_json(overlay, before + new)
+    shards = open_shards(path)
+    for block in range(len(shards.index)):
+        if block in shards.quarantined:
+            continue
+        try:
+            shards.read_block(block)
+        except CorruptBlock as error:
+            shard = manifest.shards[int(shards.index.shard[block])].path
+            reason = f"expected {error.expected}, got {error.got}"
+            new.append({"shard": shard, "block": error.block, "reason": reason})
+    if new:
+        publish_json(overlay, before + new)
+    return before, new
+
+
+def _of_lost_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
+    """Every block of the shards whose file is missing or has another size."""
+    found: Entries = []
+    for facts in manifest.shards:
+        path = folder / facts.path
+        size = path.stat().st_size if path.is_file() else None
+        if size != facts.bytes:
+            reason = "the shard is missing" if size is None else f"the shard has {size} bytes, expected {facts.bytes}"
+            blocks = [block for block in range(facts.blocks) if (facts.path, block) not in known]
+            found += [{"shard": facts.path, "block": block, "reason": reason} for block in blocks]
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+
+    def action(options: argparse.Namespace) -> int:
+        before, new = put_in_quarantine(options.manifest)
+        for entry in new:
+            print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
+        print(f"{options.manifest}: {counted(len(new), 'block')} put in quarantine, {len(before):,} there before")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
