@@ -18,9 +18,9 @@ from pipeline.config import describe, load_config
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from pipeline.registry import find, names
 from train.config import TrainConfig
-from train.errors import OutOfMemoryError
+from train.errors import STOPPED, OutOfMemoryError
 from train.run import dry_run, run
-from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE
+from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
 __all__ = ["main"]
 
@@ -57,7 +57,9 @@ def main(arguments: Sequence[str]) -> int:
         config = load_config(TrainConfig, Path(given.config), given.overrides)
         return dry_run(config) if given.dry_run else run(config)
     except KeyboardInterrupt:
-        return _interrupted(local)
+        return _interrupted(local, INTERRUPTED)
+    except Interrupted:
+        return _interrupted(local, STOPPED)
     except Exception as error:
         code, message = _explain(error, rank, local)
         if message and os.environ.get("CLOZELINE_TRACEBACK"):
@@ -73,15 +75,15 @@ def main(arguments: Sequence[str]) -> int:
         return code
 
 
-def _interrupted(local: str) -> int:
-    """One line for an interrupt that came outside training, where `StopRequest` sees to it."""
+def _interrupted(local: str, code: int) -> int:
+    """One line for a signal that came before the first step."""
     if local == "0":
         sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        os._exit(INTERRUPTED)
-    return INTERRUPTED
+        os._exit(code)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -104,7 +104,9 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     _refuse_standstill(config, saved)
     with world.together():
         model = _build(config, datasets.train.manifest)
+        stop.interrupts = True  # it reads a block of each set
         plan = make_plan(config, model, datasets, world.size)
+        stop.interrupts = False
         if world.rank == 0:
             save_config(config)
             journal.begin(0 if saved is None else saved.step)

@@ -19,6 +19,7 @@ from tests.distributed import Ranks, run_ranks
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set
 from train.metrics import read_lines
+from train.stopping import INTERRUPTED_MESSAGE
 from train.stream import Stream
 
 
@@ -79,6 +80,27 @@ def test_a_signal_ends_a_run_that_waits_for_a_store(tmp_path: Path, name: str) -
     losses = [[(record["step"], record["loss"].hex()) for record in records] for records in runs]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 12
+
+
+def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path: Path) -> None:
+    """A plan reads one block of each set before the first step."""
+    shards = write_masked_sets(tmp_path / "corrupt")
+    server, asked = ShardServer(shards.parent), threading.Event()
+
+    def hold(name: str, start: int | None) -> None:
+        if start is not None:
+            asked.set()
+            hang(server)
+
+    server.hold = hold
+    with server.site.running():
+        config = write_config(tmp_path / "a.yaml", Path(server.url), tmp_path / "run")
+        ranks = Ranks(1, faulty.train_normally, ("--config", str(config)), tmp_path)
+        assert asked.wait(60)
+        os.kill(ranks.processes[0].pid or 0, signal.SIGTERM)
+        finished = ranks.finish()
+        server.released.set()
+    assert (finished.codes, finished.errors) == ([75], [f"{INTERRUPTED_MESSAGE}\n"])
 
 
 def hang(server: ShardServer) -> None:
