@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.shards import CorruptBlock, ManifestError, ShardSet, open_shards
+from pipeline.shards import CorruptBlock, ManifestError, ShardSet, StoreOptions, open_shards
+from tests.shard_server import ShardServer
 from tests.shard_sets import rows, toy_set, write_set
 from train.collate import Batch
 from train.stream import Stream
@@ -73,6 +74,21 @@ def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block:
         found = [row for _ in range(15) for row in contents(stream.next_step())]
         assert stream.stats()["masked_blocks"] == 1
     assert found == expected(whole, block)
+
+
+def test_an_object_that_has_become_shorter_is_masked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.0)
+    shards, server = toy_set(tmp_path, [19, 18]), ShardServer(tmp_path)
+    with open_stream(shards) as stream:
+        whole = [row for _ in range(15) for row in contents(stream.next_step())]
+    with server.site.running():
+        remote = open_shards(server.url, options=StoreOptions(retries=1))
+        last = shards.shard_path(1)
+        last.write_bytes(last.read_bytes()[: int(shards.index.offset[-1]) + 50])
+        with open_stream(remote, on_corrupt="mask", max_corrupt_fraction=0.1, io_threads=2) as stream:
+            assert [row for _ in range(15) for row in contents(stream.next_step())] == expected(whole, 9)
+            assert stream.stats()["masked_blocks"] == 1
+            assert stream.stats()["retries"] > 0
 
 
 def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
