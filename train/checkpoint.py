@@ -54,6 +54,8 @@ class Checkpoints:
         self.world = world
         self._report = report
         self._failures = 0
+        self._current: str | None = None
+        """Name of the checkpoint that was found or saved last."""
 
     def prepare(self) -> None:
         """Make the directory and remove what an interrupted save left.
@@ -77,7 +79,7 @@ class Checkpoints:
         hidden = self.directory / f"{_HIDDEN}{final.name}"
         problem = self._attempt(engine, state, hidden, final)
         if problem is None:
-            self._failures = 0
+            self._failures, self._current = 0, final.name
             if self.world.rank == 0:
                 self._prune(final.name)
             self._report("save", step=state.step, checkpoint=final.name)
@@ -94,7 +96,7 @@ class Checkpoints:
     def score(self, state: TrainState) -> None:
         """Note a held-out loss in the checkpoint of its step, if there is one; the evaluation comes after the save."""
         path = self.directory / f"step-{state.step:08d}"
-        if self.world.rank > 0 or not path.is_dir():
+        if self.world.rank > 0 or path.name != self._current:
             return
         try:
             index = Index.read(path)
@@ -152,6 +154,7 @@ class Checkpoints:
             except CheckpointError as error:
                 self._report("checkpoint_refused", checkpoint=name, reason=str(error))
             else:
+                self._current = name
                 return path, index
         return None
 

@@ -126,10 +126,22 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         if (quarantine := shards.quarantine).sha256:
             blocks = len(shards.quarantined)
             announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
-    opened = partial(open_stream, config.data, corruptions=datasets.corruptions, rank=world.rank, size=world.size)
-    stream = parts.enter_context(opened(datasets.phases))
+    stream, heldout = _streams(config, datasets, world, parts)
     stream.set_position(state.samples)
     _refuse_misfit(stream)
+    supply = Supply([stream, *(held.stream for held in heldout)], world, config.data.max_corrupt_fraction, announce)
+    journal.event("data", step=state.step, phases=supply.phases())
+    watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
+    recorder = Recorder(engine, supply, journal, display)
+    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
+    return _finish(job, journal, display, train(job, state))
+
+
+def _streams(
+    config: TrainConfig, datasets: Datasets, world: World, parts: ExitStack
+) -> tuple[Stream, list[HeldoutSet]]:
+    """The stream that is trained on, and the held-out sets; `parts` closes them."""
+    opened = partial(open_stream, config.data, corruptions=datasets.corruptions, rank=world.rank, size=world.size)
     heldout = [
         HeldoutSet(
             name,
@@ -139,12 +151,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         )
         for name, shards in datasets.heldout.items()
     ]
-    supply = Supply([stream, *(held.stream for held in heldout)], world, config.data.max_corrupt_fraction, announce)
-    journal.event("data", step=state.step, phases=supply.phases())
-    watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
-    recorder = Recorder(engine, supply, journal, display)
-    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
-    return _finish(job, journal, display, train(job, state))
+    return parts.enter_context(opened(datasets.phases)), heldout
 
 
 def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> int:

@@ -171,10 +171,11 @@ def test_what_is_kept(one_rank: RankPool, tmp_path: Path) -> None:
 
 
 def score_badly(world: World, config: TrainConfig, folder: str) -> tuple[list[Any], list[str]]:
-    """A step that was not saved, then an index that cannot be written."""
+    """A step that was not saved, though a checkpoint of it was left over; then an index that cannot be written."""
     engine = build(config, world)
     found = store(Path(folder), world)
     state = TrainState(step=1, samples=1, heldout_loss=0.5)
+    (Path(folder) / "step-00000001").mkdir()
     found.score(state)
     assert found.save(engine, replace(state, heldout_loss=None))
     real = Path.replace
@@ -188,6 +189,8 @@ def score_badly(world: World, config: TrainConfig, folder: str) -> tuple[list[An
     finally:
         Path.replace = real  # type: ignore[method-assign]
     chosen = found.find()
+    assert chosen is not None
+    found.score(TrainState(step=2, samples=2, heldout_loss=0.5))
     engine.close()
     return [chosen and chosen[1].state["heldout_loss"]], [r["event"] for r in found.reports]  # type: ignore[attr-defined]
 
