@@ -32,6 +32,7 @@ _DECISIVE = {
     "target_start": ("at which position the decoder begins", "encoder_decoder"),
 }
 """Columns that a model may not overlook, for it would learn another objective: their meaning, and who reads them."""
+_PAIRS = (("attention", "prefix_length"), ("label_positions", "label_ids"), ("label_ids", "label_positions"))
 _TYPES_OF_MODE = np.array([0, 2, 3, 4])
 _PREFIX_MODE = 3
 
@@ -104,8 +105,9 @@ class Collate:
                     f"the column {name} says {meaning}; no {architecture} reads it, so training would learn another "
                     "objective"
                 )
-        if "attention" in have and "prefix_length" not in have:
-            raise ConfigurationError("the column attention needs prefix_length beside it, 0 where a row has no prefix")
+        for name, beside in _PAIRS:
+            if name in have and beside not in have:
+                raise ConfigurationError(f"the column {name} needs {beside} beside it; columns: {sorted(have)}")
         if architecture == "encoder_decoder":
             self._check_decoder(have)
 

@@ -291,6 +291,7 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
         (("encoder", ["input_ids"], {}), {}, "pad"),
         (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
         (("encoder", ["input_ids", "label_positions", "label_ids", "attention"], SPECIAL), {}, "needs prefix_length"),
+        (("encoder", ["input_ids", "label_positions"], SPECIAL), {}, "needs label_ids"),
         (("decoder", ["input_ids", "attention", "prefix_length"], SPECIAL), {}, "attention .* no decoder reads it"),
         (("encoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
         (("encoder", ["input_ids", "target_ids", "target_start"], SPECIAL), {}, "target_start .* no encoder reads it"),
