@@ -12,18 +12,17 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from pipeline.config import load_config
+from pipeline.config import load_config, validate
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.shards import ShardSet
 from tools.command import Arguments, natural, positive, some_path
 from tools.run_steps import RunSteps
-from train.config import DataConfig, TrainConfig
-from train.datasets import open_phases
+from train.config import DataConfig
 from train.metrics import read_lines
 from train.mixture import Timeline
 from train.online import OnlineCorruption
 from train.order import BlockOrder, LogicalBlocks
-from train.phases import DataPhase, distinct_sets, phase_plans
+from train.phases import DataPhase, distinct_sets, open_phases, phase_plans
 
 __all__ = ["STATES", "VARIANTS", "Feed", "State", "Visit", "add_feed_arguments", "open_feed"]
 
@@ -229,8 +228,10 @@ def _of_run(run: Path) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml")
-    config = load_config(TrainConfig, path)
-    data, taken = config.data, _recorded(run / "metrics.jsonl", _steps_taken)
+    config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
+    data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
+    steps: int = validate(int, config.get("steps"), str(path), "steps")
+    taken = _recorded(run / "metrics.jsonl", _steps_taken)
     other = _recorded(run / "events.jsonl", _steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
@@ -239,7 +240,7 @@ def _of_run(run: Path) -> Feed:
         feed = _of_data(data)
     except StorageError as error:
         raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
-    return replace(feed, steps=config.steps, taken=taken, corrupt=data.corrupt, mask=mask)
+    return replace(feed, steps=steps, taken=taken, corrupt=data.corrupt, mask=mask)
 
 
 def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:

@@ -14,12 +14,11 @@ from pipeline.shards.store import as_url, local_path
 from train.collate import Collate
 from train.config import DataConfig, TrainConfig
 from train.distributed import device_of
-from train.mixture import Timeline
 from train.online import Corruption, corruption_of
-from train.phases import DataPhase, as_phases, describe, distinct_sets, phase_plans
+from train.phases import DataPhase, as_phases, describe, distinct_sets, open_phases
 from train.stream import Stream
 
-__all__ = ["Datasets", "check_length", "open_datasets", "open_phases", "open_stream"]
+__all__ = ["Datasets", "check_length", "open_datasets", "open_stream"]
 
 
 @dataclass(frozen=True)
@@ -74,27 +73,6 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{ours[:16]}: make both with one tokenizer"
             )
     return Datasets(phases, heldout, {path: found for path, found in corruptions.items() if found is not None})
-
-
-def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
-    """The training sets as configured, each opened once.
-
-    Raises:
-        ConfigurationError: a set stands twice in a mixture, weights and sets are not equally many, or a phase ends
-            where no whole batch ends.
-    """
-    opened: dict[Path, ShardSet] = {}
-    phases = []
-    for phase in data.all_phases.values():
-        for path in phase.sets:
-            if path not in opened:
-                opened[path] = open_shards(path, options=data.store)
-        sets = tuple(opened[path] for path in phase.sets)
-        # the run's own batch is not a batch of the phase's own, however it is spelt: digests must not tell them apart
-        batch = None if phase.global_batch == data.global_batch else phase.global_batch
-        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch))
-    Timeline(phase_plans(phases), data.lane_count, data.global_batch)
-    return tuple(phases)
 
 
 def open_stream(

@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigurationError
-from pipeline.shards import ShardSet
-from train.mixture import Mixture, PhasePlan
+from pipeline.shards import ShardSet, open_shards
+from train.config import DataConfig
+from train.mixture import Mixture, PhasePlan, Timeline
 
 __all__ = [
     "DataPhase",
@@ -18,6 +20,7 @@ __all__ = [
     "data_digest",
     "describe",
     "distinct_sets",
+    "open_phases",
     "phase_plans",
     "set_labels",
 ]
@@ -118,3 +121,24 @@ def _described(phase: DataPhase) -> str:
 
 def _key(shards: ShardSet) -> tuple[str, str]:
     return (shards.manifest.name, shards.digest)
+
+
+def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
+    """The training sets as configured, each opened once.
+
+    Raises:
+        ConfigurationError: a set stands twice in a mixture, weights and sets are not equally many, or a phase ends
+            where no whole batch ends.
+    """
+    opened: dict[Path, ShardSet] = {}
+    phases = []
+    for phase in data.all_phases.values():
+        for path in phase.sets:
+            if path not in opened:
+                opened[path] = open_shards(path, options=data.store)
+        sets = tuple(opened[path] for path in phase.sets)
+        # the run's own batch is not a batch of the phase's own, however it is spelt: digests must not tell them apart
+        batch = None if phase.global_batch == data.global_batch else phase.global_batch
+        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch))
+    Timeline(phase_plans(phases), data.lane_count, data.global_batch)
+    return tuple(phases)
