@@ -17,6 +17,7 @@ from typing import Final
 
 __all__ = ["BlockCache"]
 
+_OWN: Final = "clozeline"
 _WRITERS: Final = 16
 """Processes of a node that may fill the room that a scan found: each takes a share of it before it scans again."""
 _FEW: Final = 256
@@ -24,16 +25,17 @@ _FEW: Final = 256
 
 
 class BlockCache:
-    """The blocks of one set in `folder/<set>/<shard>/<block>`, or other bytes at places of the same depth.
+    """The blocks of one set in `folder/clozeline/<set>/<shard>/<block>`, or other bytes at places of the same depth.
 
     Args:
-        folder: of the whole cache; its bound is for all sets in it.
+        folder: of the whole cache; its bound is for all sets in it. What else stands there is left alone.
         set_name: name of the set's part of it, such as 16 digits of its digest.
         most_bytes: bound, kept by all processes together; what they are writing comes on top of it for a moment.
     """
 
     def __init__(self, folder: Path, set_name: str, most_bytes: int) -> None:
-        self._folder, self._set = folder, folder / set_name
+        self._folder = folder / _OWN  # files are evicted by age alone, so they must be all ours
+        self._set = self._folder / set_name
         self._most = most_bytes
         self._lock = threading.Lock()
         self._unscanned = 0  # bytes that may be written before the folder is scanned again

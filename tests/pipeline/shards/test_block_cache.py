@@ -47,10 +47,23 @@ def test_what_was_used_last_is_evicted_last(tmp_path: Path) -> None:
     cache = BlockCache(tmp_path, "set", 300)
     for number in range(3):
         cache.put(0, number, bytes(100))
-        os.utime(tmp_path / "set" / "0" / str(number), (number, number))
+        os.utime(tmp_path / "clozeline" / "set" / "0" / str(number), (number, number))
     assert cache.get(0, 0) is not None
     cache.put(0, 3, bytes(100))
     assert [cache.get(0, number) is not None for number in range(4)] == [True, False, True, True]
+
+
+def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    """Somebody may name a home folder; what is oldest there must not be evicted."""
+    other = tmp_path / "pictures" / "2009" / "summer" / "1.jpeg"
+    other.parent.mkdir(parents=True)
+    for path in (other, tmp_path / "notes", other.parent.parent / "list"):
+        path.write_bytes(bytes(1000))
+        os.utime(path, (1, 1))
+    cache = BlockCache(tmp_path, "set", 300)
+    for number in range(9):
+        cache.put(0, number, content(number))
+    assert kept(tmp_path) == 3000 + 300
 
 
 def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
@@ -123,7 +136,7 @@ def test_what_another_process_removes_in_the_middle_costs_one_block(
 
     def remove_first(self: Path, target: Path) -> Path:
         monkeypatch.setattr(Path, "replace", real)
-        self.unlink() if vanishes == "the new file" else shutil.rmtree(tmp_path / "set")
+        self.unlink() if vanishes == "the new file" else shutil.rmtree(tmp_path / "clozeline")
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", remove_first)

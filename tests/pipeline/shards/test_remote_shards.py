@@ -299,7 +299,7 @@ def test_a_cache_saves_requests_and_a_bad_entry_is_fetched_again(local: ShardSet
     assert uids(again) == uids(local)
     assert again.stats()["cache_hits"] == len(again.index)
     assert again.stats()["requests"] == 3, "manifest, quarantine, list"
-    for number, entry in enumerate((tmp_path / "cache").glob("*/*/*")):
+    for number, entry in enumerate((tmp_path / "cache").glob("clozeline/*/*/*")):
         entry.write_bytes(bytes(entry.stat().st_size - number % 2))
     third = open_shards(memory, options=options)
     assert uids(third) == uids(local)
@@ -314,7 +314,7 @@ def test_bad_entries_of_a_cache_that_cannot_be_written_do_no_harm(
 ) -> None:
     options = StoreOptions(cache_dir=tmp_path / "cache")
     uids(open_shards(memory, options=options))
-    for entry in (tmp_path / "cache").glob("*/*/*"):
+    for entry in (tmp_path / "cache").glob("clozeline/*/*/*"):
         entry.write_bytes(bytes(entry.stat().st_size))
     for name in ("put", "drop"):
         monkeypatch.setattr(BlockCache, name, lambda *arguments: None)
@@ -326,9 +326,9 @@ def test_a_wrong_transfer_is_not_kept(local: ShardSet, server: ShardServer, tmp_
     server.faults = ["flip", "flip"]
     with pytest.raises(CorruptBlock):
         shards.read_block(0)
-    assert not list(tmp_path.glob(f"{shards.digest[:16]}/*/*"))
+    assert not list(tmp_path.glob(f"clozeline/{shards.digest[:16]}/*/*"))
     assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()
-    assert len(list(tmp_path.glob(f"{shards.digest[:16]}/*/*"))) == 1
+    assert len(list(tmp_path.glob(f"clozeline/{shards.digest[:16]}/*/*"))) == 1
 
 
 def test_a_full_disk_ends_the_caching_only(
@@ -372,9 +372,9 @@ def test_later_processes_of_a_node_wait_for_the_first_one(tmp_path: Path, monkey
 
 def test_a_digest_that_is_none_leads_nowhere(tmp_path: Path) -> None:
     """It would be the name of a file; a manifest from elsewhere may say anything."""
-    secret = tmp_path / "secret" / "whole"
-    secret.parent.mkdir()
-    (tmp_path / "cache" / "index").mkdir(parents=True)
+    secret = tmp_path / "cache" / "secret" / "whole"
+    secret.parent.mkdir(parents=True)
+    (tmp_path / "cache" / "clozeline" / "index").mkdir(parents=True)
     secret.write_bytes(b"of others")
     os.utime(secret, (1, 1))
     options = StoreOptions(cache_dir=tmp_path / "cache")
