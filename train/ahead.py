@@ -8,6 +8,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar
 
+from train.errors import StreamError
+
 __all__ = ["Ahead"]
 
 T = TypeVar("T")
@@ -46,9 +48,10 @@ class Ahead(Generic[T]):
         return found
 
     def stop(self) -> None:
-        """Build nothing more."""
+        """Build nothing more; who waits in `get`, in another thread, is told."""
         self._stop = True
         self._room.release()
+        self._ready.put(StreamError("the stream was closed while a batch was waited for"))
 
     def join(self) -> bool:
         """Wait less than a second for what is being built; whether the thread has ended."""

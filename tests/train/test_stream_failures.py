@@ -117,6 +117,33 @@ def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
         next(stream.one_pass())
 
 
+def test_who_waits_is_told_when_another_thread_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, never = threading.Event(), threading.Event()
+
+    def stalled(*arguments: Any) -> Any:
+        begun.set()
+        never.wait(60)
+        raise CorruptBlock("none", 0, "a", "b")
+
+    monkeypatch.setattr(ShardSet, "read_block", stalled)
+    stream = open_stream(toy_set(tmp_path, [100]))
+    told: list[BaseException] = []
+
+    def take() -> None:
+        try:
+            stream.next_step()
+        except StreamError as error:
+            told.append(error)
+
+    taker = threading.Thread(target=take, daemon=True)
+    taker.start()
+    assert begun.wait(60)
+    stream.close()
+    taker.join(60)
+    never.set()
+    assert [str(error) for error in told] == ["the stream was closed while a batch was waited for"]
+
+
 def test_an_abandoned_pass_leaves_no_threads(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with open_stream(toy_set(tmp_path, [100])) as stream:
