@@ -16,7 +16,7 @@ from pipeline.shards.index import BlockIndex, read_index
 from pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from pipeline.shards.reader import ShardSet
-from pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index
+from pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, listed_sizes
 from pipeline.shards.shard_table import numbers_of, paths_of
 from pipeline.shards.store import ObjectMissingError, RemoteStore, StoreOptions, as_url, local_path
 
@@ -78,10 +78,9 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     with contextlib.suppress(ObjectMissingError):
         overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)
         quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest)
-    sizes = {parent: store.sizes(parent, len(manifest.shards)) for parent in _folders(manifest)}
-    known = {parent: found for parent, found in sizes.items() if found is not None}
-    if len(known) == len(sizes):
-        _check_files(base, manifest, known, _unneeded(manifest, index, quarantine))
+    sizes = listed_sizes(store, _folders(manifest), len(manifest.shards))
+    if sizes is not None:
+        _check_files(base, manifest, sizes, _unneeded(manifest, index, quarantine))
     cache = BlockCache(options.cache_dir, manifest.digest[:16], options.cache_bytes) if options.cache_dir else None
     return ShardSet(path, manifest, index, quarantine, RemoteBlocks(store, cache))
 

@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from pipeline.shards.manifest import SIZE_LIMIT, Manifest
 from pipeline.shards.shard_table import SHARDS_FILE
 from pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOptions
 
-__all__ = ["RemoteBlocks", "fetch_manifest_and_index"]
+__all__ = ["RemoteBlocks", "fetch_manifest_and_index", "listed_sizes"]
 
 _POLL_S: Final = 0.05
 _SHA256: Final = re.compile("[0-9a-f]{64}")
@@ -109,6 +109,24 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
     return manifest, read_index(copy, facts.bytes, facts.sha256, manifest.totals.blocks)
 
 
+def listed_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
+    """Bytes by folder and name, by one listing a folder; None where the store has none.
+
+    Only the first process of a run asks, since all see the same store: a listing of a million names is a thousand
+    requests, and ten thousand ranks would make ten million of them.
+    """
+    if not _is_zero("RANK", "SLURM_PROCID"):
+        return None
+    found = {folder: store.sizes(folder, files) for folder in folders}
+    known = {folder: sizes for folder, sizes in found.items() if sizes is not None}
+    return known if len(known) == len(found) else None
+
+
+def _is_zero(variable: str, of_slurm: str) -> bool:
+    """Whether this is process 0 by a variable that launchers set; a process without one is alone."""
+    return os.environ.get(variable, os.environ.get(of_slurm, "0")) == "0"
+
+
 def _digest_of_list(manifest: bytes) -> str | None:
     """SHA-256 of the list of shards where it is a file of its own; a manifest that is none is told of later."""
     try:
@@ -132,7 +150,7 @@ def _once_a_node(
         return fetch()
     cache = BlockCache(options.cache_dir, "index", options.cache_bytes)
     place = (sha256[:16], "whole")
-    first = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0"
+    first = _is_zero("LOCAL_RANK", "SLURM_LOCALID")
     for _ in range(1 if first else math.ceil(requests * options.timeout_s / _POLL_S)):
         kept = cache.get(*place)
         if kept is not None and hashlib.sha256(kept).hexdigest() == sha256:

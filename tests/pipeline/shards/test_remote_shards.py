@@ -163,6 +163,14 @@ def test_what_is_not_there(server: ShardServer, memory: str) -> None:
         open_shards("nonsense://bucket/set")
 
 
+def test_only_the_first_process_of_a_run_lists_the_shards(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million names are a thousand requests; all processes would find the same."""
+    monkeypatch.setenv("RANK", "1")
+    assert open_shards(memory).stats()["requests"] == 3
+    monkeypatch.setenv("RANK", "0")
+    assert open_shards(memory).stats()["requests"] == 4
+
+
 def test_a_page_in_place_of_a_manifest_is_told_with_its_url(memory: str) -> None:
     fsspec.filesystem("memory").pipe_file(f"{memory.removeprefix('memory:/')}/manifest.json", b"<html>log in</html>")
     with pytest.raises(ManifestError, match=f"^{memory}/manifest.json: not a manifest"):
