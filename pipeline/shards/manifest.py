@@ -274,7 +274,8 @@ class Manifest(_Strict):
                 raise ManifestError(f"{path}: {size} bytes, a manifest has at most {SIZE_LIMIT}")
             raw = path.read_bytes()
         except OSError as error:
-            raise StorageError(f"{path}: no shard set here, its manifest cannot be read ({error.strerror})") from error
+            what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
+            raise StorageError(f"{what}{_instead(path)}") from error
         try:
             manifest = Manifest.model_validate_json(raw)
             plain = json.loads(raw)
@@ -297,6 +298,17 @@ def manifest_path(path: Path | str) -> Path:
     """The manifest's own path, also when its folder was given."""
     path = Path(path)
     return path / "manifest.json" if path.is_dir() else path
+
+
+def _instead(path: Path) -> str:
+    """What stands where a manifest should, for a message."""
+    folder = path.parent
+    if path.name != "manifest.json" or not folder.is_dir():
+        return ""
+    sets = sorted(path.parent for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/manifest.json"))
+    if sets:
+        return f"; there are sets in {', '.join(map(str, sets[:3]))}{', ...' if len(sets) > len(sets[:3]) else ''}"
+    return "; it is written last: let what writes this set end" if any(folder.glob("shard-*")) else ""
 
 
 def canonical_sha256(value: Any) -> str:

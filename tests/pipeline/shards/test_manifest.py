@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.errors import StorageError
 from pipeline.example import Rows
 from pipeline.shards import Manifest, ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
 from pipeline.stage import Output
@@ -257,3 +258,17 @@ def test_what_nobody_would_read_is_not_written(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ManifestError, match=r"refusing to write a manifest of .* bytes, 3000 are read"):
         toy_set(tmp_path / "large", [3], config={"notes": "x" * 1500})
     assert not (tmp_path / "large/manifest.json").exists()
+
+
+def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):
+    for name in ("train", "heldout"):
+        toy_set(tmp_path / "corrupt" / "masked_lm" / name, [1])
+    for folder in (tmp_path / "corrupt" / "masked_lm", tmp_path / "corrupt"):
+        with pytest.raises(StorageError, match=r"; there are sets in \S+/masked_lm/heldout, \S+/masked_lm/train$"):
+            Manifest.load(folder)
+    (tmp_path / "corrupt" / "masked_lm" / "train" / "manifest.json").unlink()
+    with pytest.raises(StorageError, match=r"it is written last: let what writes this set end$"):
+        Manifest.load(tmp_path / "corrupt" / "masked_lm" / "train")
+    for missing in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere" / "manifest.json"):
+        with pytest.raises(StorageError, match=r"cannot be read \(No such file or directory\)$"):
+            Manifest.load(missing)
