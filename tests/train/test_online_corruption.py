@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 import torch
@@ -140,6 +141,27 @@ def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
             corruption_of([other for other in several if other is not entry], samples)
         with pytest.raises(ConfigurationError, match="2 of its 4 objectives read"):
             corruption_of([*several, entry], samples)
+
+
+def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(
+    chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = validate(OnlineCorruption, {"objective": ENTRIES[0]}, "data.corrupt")
+    folder = chain / "group" / entry.build(WORDS).grouping.label / "train"
+    for file in folder.iterdir():
+        fsspec.filesystem("memory").pipe_file(f"/online/{file.name}", file.read_bytes())
+    samples = open_shards("memory://online")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
+        corruption_of([entry], samples)
+    monkeypatch.chdir(chain)
+    rows, local = samples.read_block(0), corruption_of([entry], open_shards(folder))
+    variants = np.zeros(len(rows), np.uint16)
+    found, skips = corruption_of([entry], samples)(rows, variants)
+    expected, _ = local(rows, variants)
+    assert not skips.all()
+    for name, column in expected.columns.items():
+        assert (found.columns[name].values == column.values).all()
 
 
 ENTRIES: list[dict[str, Any]] = [
