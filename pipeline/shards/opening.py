@@ -41,7 +41,8 @@ def open_shards(
     url = as_url(path)
     shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
     if verify == "shard":
-        for shard in range(len(shards.manifest.shards)):
+        unneeded = _unneeded(shards.manifest, shards.index, shards.quarantine)
+        for shard in set(range(len(shards.manifest.shards))) - unneeded:
             shards.verify_shard(shard)
     return shards
 

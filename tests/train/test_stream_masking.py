@@ -132,7 +132,7 @@ def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
     entries = [{"shard": shards.manifest.shards[1].path, "block": n, "reason": "test"} for n in range(3)]
     (tmp_path / "quarantine.json").write_text(json.dumps(entries), encoding="utf-8")
     shards.shard_path(1).unlink()
-    masked = open_shards(tmp_path)
+    masked = open_shards(tmp_path, verify="shard")
     assert (masked.digest, masked.quarantined) == (shards.digest, {4, 5, 6})
     assert len(masked.quarantine.sha256) == 64
     with open_stream(masked) as stream:
