@@ -42,7 +42,7 @@ def open_shards(
     shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
     if verify == "shard":
         unneeded = _unneeded(shards.manifest, shards.index, shards.quarantine)
-        for shard in set(range(len(shards.manifest.shards))) - unneeded:
+        for shard in sorted(set(range(len(shards.manifest.shards))) - unneeded):
             shards.verify_shard(shard)
     return shards
 
