@@ -70,7 +70,7 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
         ClozelineError: reading failed on some rank; raised on all of them.
     """
     engine.train(False)
-    source = _Source(heldout.stream.one_pass(engine.config.data.global_batch))
+    source = _Source(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))
     try:
         with torch.no_grad():
             return _evaluated(engine, heldout, source, watchdog, stop)

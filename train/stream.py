@@ -236,18 +236,23 @@ class Stream:
         while True:
             yield self.next_step()
 
-    def one_pass(self, global_batch: int | None = None) -> Iterator[list[Batch]]:
+    def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
         """Every row of the first set once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
 
         Every rank gets the same number of steps. The stream's own position does not move.
+
+        Args:
+            global_batch: samples of a step over all ranks; None: the stream's own.
+            steps: most of them; nothing is loaded for later ones. None: the whole set.
         """
         count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
+        end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        rounds = Rounds(self.sources[0], self._workers, self._prefetch, self.order.lane_rows, Ring(_ROUNDS_KEPT))
+        rounds = Rounds(self.sources[0], self._workers, self._prefetch, end, Ring(_ROUNDS_KEPT))
         timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, self.global_batch)
         builder = Builder(timeline, [rounds], self._assembly, 0, count, count)
         try:
-            while builder.position < self.order.lane_rows:
+            while builder.position < end:
                 self._check_open()
                 yield from builder()
         finally:

@@ -25,6 +25,7 @@ from train.metrics import read_lines
 from train.order import BlockOrder, LogicalBlocks
 from train.run import dry_run, run
 from train.stopping import StopRequest
+from train.stream import Stream
 
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
 
@@ -168,6 +169,18 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     entropy = -float((shares * np.log(shares)).sum())
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 6, 9])
+def test_a_part_of_a_pass_loads_what_it_needs(shards: Path, steps: int) -> None:
+    """Its batches are those of the whole pass; 45 rows on 2 lanes are a round of 2 blocks of 16, then the rest."""
+    options: Any = {"rank": 0, "world_size": 1, "lanes": 2, "seed": 1, "global_batch": 8, "micro_batch": 8}
+    heldout = open_shards(shards.parent.parent / "heldout")
+    with Stream(heldout, **options) as stream, Stream(heldout, **options) as other:
+        whole = [batch.origin.tolist() for (batch,) in stream.one_pass()]
+        part = [batch.origin.tolist() for (batch,) in other.one_pass(8, steps)]
+        assert part == whole[:steps]
+        assert other.stats()["blocks"] == (0 if steps == 0 else 2 if steps <= 4 else 3)
 
 
 def test_no_rows_are_no_evaluation(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
