@@ -41,7 +41,7 @@ class Waiting:
 
 
 class Supply:
-    """The streams of a run.
+    """The streams of a run; all ranks make theirs together.
 
     Args:
         streams: the one that is trained on, then those of held-out sets.
@@ -57,14 +57,16 @@ class Supply:
         self._masked: set[tuple[int, int]] = set()
         self._phase = training.timeline.at(training.samples // training.lanes)
         self._waiting = Waiting()
+        # a rank whose machine has no cache, for one, counts less than the others
+        self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
 
     def phases(self) -> list[dict[str, Any]]:
         """What is read until when: the phases of the data with the shares that their sets really have."""
         return [self._facts(phase) for phase in self._training.timeline.phases]
 
     def counters(self) -> dict[str, float]:
-        """Counters of this rank's training stream, to be added up over the ranks."""
-        return self._training.stats()
+        """Counters of this rank's training stream, to be added up over the ranks: the same names on all of them."""
+        return dict.fromkeys(self._names, 0) | self._training.stats()
 
     def note(self, step: int, waited: float, seconds: float) -> None:
         """Say that a step begins a phase of the data, or that steps wait for data.

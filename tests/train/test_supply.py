@@ -22,6 +22,7 @@ from train.metrics import read_lines
 from train.order import BlockOrder, LogicalBlocks
 from train.run import dry_run, run
 from train.stopping import StopRequest
+from train.stream import Stream
 from train.supply import Waiting
 
 LANES, BLOCK_ROWS, STEPS = 4, 16, 30
@@ -155,6 +156,25 @@ def test_waiting_is_judged_over_windows() -> None:
     found = [waiting.add(*step) for step in steps]
     assert [share for share in found if share is not None] == pytest.approx([0.075, 0.06])
     assert [number for number, share in enumerate(found) if share is not None] == [3, 15], "told again after a rest"
+
+
+def other_counters(world: World, config: Path) -> tuple[int, str]:
+    """A run on which rank 1 alone counts something more."""
+    real = Stream.stats
+    Stream.stats = lambda self: real(self) | ({"cache_hits": 3} if world.rank else {})  # type: ignore[method-assign]
+    try:
+        return start(world, config, [])
+    finally:
+        Stream.stats = real  # type: ignore[method-assign]
+
+
+def test_ranks_may_count_different_things(two_ranks: RankPool, tmp_path: Path) -> None:
+    manifest = write_masked_sets(tmp_path / "corrupt")
+    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=1)
+    assert two_ranks.run(other_counters, config) == [(0, "")] * 2
+    stream = read_lines(tmp_path / "run" / "metrics.jsonl")[0]["stream"]
+    assert stream["cache_hits"] == 3
+    assert stream["blocks"] > 0
 
 
 def waited(world: World, seconds: list[float]) -> float:
