@@ -89,7 +89,8 @@ class Supply:
         Raises:
             IntegrityError: on all ranks: by now more than the allowed share of a set's blocks is masked.
         """
-        mine = {(number, block) for number, source in enumerate(self._sources) for block in source.masked}
+        # copied at once: a thread may be masking one
+        mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.masked)}
         found = set().union(*self._world.gather(mine))
         for number, block in sorted(found - self._masked):
             shards = self._sources[number].shards
