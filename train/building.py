@@ -67,7 +67,6 @@ class Builder:
         assembly: how rows become batches.
         position: first lane row.
         count: lane rows of a batch; None: as each phase says.
-        default: lane rows of a batch where a phase says nothing.
     """
 
     def __init__(
@@ -76,28 +75,20 @@ class Builder:
         rounds: Sequence[Rounds],
         assembly: Assembly,
         position: int,
-        count: int | None,
-        default: int,
+        count: int | None = None,
     ) -> None:
         self.timeline, self.rounds, self.assembly = timeline, rounds, assembly
-        self.position = position
-        self._count, self._default = count, default
+        self.position, self._count = position, count
         self._lanes = rounds[0].source.lanes
         self._ring = Ring(6)
         self._phase: Phase | None = None
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
         self._copying = False  # whether the last batches were left to be made where they are used
 
-    def count(self, position: int) -> int:
-        """Lane rows of the global batch at a position."""
-        if self._count is not None:
-            return self._count
-        size = self.timeline.at(position).global_batch
-        return self._default if size is None else size // self.timeline.lanes
-
     def __call__(self) -> Iterator[list[Batch]]:
         """The next global batches, each as the rank's micro-batches."""
-        position, count = self.position, self.count(self.position)
+        position = self.position
+        count = self._count or self.timeline.at(position).global_batch // self.timeline.lanes
         phase = self._enter(self.timeline.at(position, count))
         lanes = self._lanes[1] - self._lanes[0]
         rows = _ROWS_IN_PLACE if self._copying else min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)

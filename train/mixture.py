@@ -93,13 +93,16 @@ class PhasePlan:
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """Lane rows `start .. stop` of a stream (None: no end). `base[k, lane]` = lane rows of source k read before."""
+    """Lane rows `start .. stop` of a stream (None: no end), `global_batch` rows of all lanes a step.
+
+    `base[k, lane]` = lane rows of source k read before.
+    """
 
     start: int
     stop: int | None
     sources: tuple[int, ...]
     mixture: Mixture
-    global_batch: int | None
+    global_batch: int
     base: Int64
 
     @cached_property
@@ -144,13 +147,14 @@ class Timeline:
     def __init__(self, plans: Sequence[PhasePlan], lanes: int, global_batch: int, period: int = PERIOD) -> None:
         self.lanes = lanes
         self.phases: list[Phase] = []
+        sizes = [plan.global_batch or global_batch for plan in plans]
         read: dict[int, Int64] = {}
         start = 0
         for number, plan in enumerate(plans):
-            stop = _checked_stop(plans, number, start * lanes, lanes, plan.global_batch or global_batch)
+            stop = _checked_stop(plans, sizes, number, start * lanes, lanes)
             mixture = Mixture(plan.weights or (1.0,) * len(plan.sources), period)
             base = np.stack([read.get(source, np.zeros(lanes, np.int64)) for source in plan.sources])
-            phase = Phase(start, stop, plan.sources, mixture, plan.global_batch, base)
+            phase = Phase(start, stop, plan.sources, mixture, sizes[number], base)
             self.phases.append(phase)
             if stop is not None:
                 for k, source in enumerate(plan.sources):
@@ -172,7 +176,8 @@ class Timeline:
         return phase
 
 
-def _checked_stop(plans: Sequence[PhasePlan], number: int, start: int, lanes: int, global_batch: int) -> int | None:
+def _checked_stop(plans: Sequence[PhasePlan], sizes: Sequence[int], number: int, start: int, lanes: int) -> int | None:
+    """Lane row at which a phase ends that begins at `start` samples; `sizes` are the global batches of all phases."""
     until = plans[number].until_samples
     if until is None:
         if number + 1 < len(plans):
@@ -182,8 +187,7 @@ def _checked_stop(plans: Sequence[PhasePlan], number: int, start: int, lanes: in
         raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")
     if until <= start:
         raise ConfigurationError(f"phases: phase {number} ends at {until} samples, but begins at {start}")
-    following = plans[number + 1].global_batch or global_batch
-    for size in (global_batch, lanes, following):
+    for size in (sizes[number], lanes, sizes[number + 1]):
         if until % size:
             raise ConfigurationError(
                 f"phases: until_samples {until} of phase {number} is not a multiple of {size}, "

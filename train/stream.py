@@ -141,7 +141,7 @@ class Stream:
         self._lane_rows(global_batch)
         self.timeline = Timeline(phase_plans(phases), self.lanes, global_batch)
         for phase in self.timeline.phases:
-            self._lane_rows(phase.global_batch or global_batch)
+            self._lane_rows(phase.global_batch)
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         longest = max(1, *(shards.manifest.max_length for shards in sets), 1)
@@ -217,7 +217,8 @@ class Stream:
         if self._process != os.getpid() or self._closed:
             self._check_open()
         if global_batch != self._asked:
-            self._lane_rows(self.global_batch if global_batch is None else global_batch)
+            if global_batch is not None:
+                self._lane_rows(global_batch)
             self._stop_building(keep_rounds=True)
             self._asked = global_batch
         try:
@@ -245,12 +246,13 @@ class Stream:
             global_batch: samples of a step over all ranks; None: the stream's own.
             steps: most of them; nothing is loaded for later ones. None: the whole set.
         """
-        count = self._lane_rows(self.global_batch if global_batch is None else global_batch)
+        size = self.global_batch if global_batch is None else global_batch
+        count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
         rounds = Rounds(self.sources[0], self._workers, self._prefetch, end, Ring(_ROUNDS_KEPT))
-        timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, self.global_batch)
-        builder = Builder(timeline, [rounds], self._assembly, 0, count, count)
+        timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, size)
+        builder = Builder(timeline, [rounds], self._assembly, 0)
         try:
             while builder.position < end:
                 self._check_open()
@@ -265,7 +267,7 @@ class Stream:
             ConfigurationError: no such batch begins there.
         """
         position = self._lane_row(samples)
-        count = self._lane_rows(global_batch or self.timeline.at(position).global_batch or self.global_batch)
+        count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
         sources = [replace(source, lanes=(0, self.lanes)) for source in self.sources]
         return origins(self.timeline.at(position, count), sources, position, count)
 
@@ -308,8 +310,7 @@ class Stream:
         if not self._rounds:
             self._rounds = [Rounds(source, self._workers, self._prefetch, None, self._ring) for source in self.sources]
         count = None if self._asked is None else self._lane_rows(self._asked)
-        default = self.global_batch // self.lanes
-        self._builder = Builder(self.timeline, self._rounds, self._assembly, self._position, count, default)
+        self._builder = Builder(self.timeline, self._rounds, self._assembly, self._position, count)
         if self._workers is not None:
             self._ahead = Ahead(self._builder, _BUILT_AHEAD)
         return self._builder

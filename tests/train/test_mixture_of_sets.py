@@ -126,6 +126,14 @@ def test_a_batch_lies_in_one_phase() -> None:
         timeline.at(8, 3)
 
 
+def test_a_phase_ends_on_a_batch_of_the_next_also_where_that_says_nothing() -> None:
+    """Else the batches of the next phase would miss its end, in the middle of a run."""
+    plans = [PhasePlan((0,), (), 36, 12), PhasePlan((1,), (), 72), PhasePlan((0,))]
+    with pytest.raises(ConfigurationError, match="until_samples 36 of phase 0 is not a multiple of 8"):
+        Timeline(plans, 4, 8)
+    assert [phase.global_batch for phase in Timeline(plans, 4, 4).phases] == [12, 4, 4]
+
+
 @pytest.mark.parametrize(
     ("plans", "message"),
     [
