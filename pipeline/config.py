@@ -87,7 +87,9 @@ def _override(data: dict[str, Any], overrides: Sequence[str], where: str) -> Any
             key, equals, text = item.partition("=")
             if not equals or not key:
                 raise ConfigurationError(f"argument {item!r}: expected key=value, for example output=runs/first")
-            OmegaConf.update(config, key, _value(text), merge=True)
+            value, before = _value(text), OmegaConf.select(config, key)
+            both = isinstance(value, dict) and OmegaConf.is_dict(before)  # a list does not merge with a mapping
+            OmegaConf.update(config, key, value, merge=both)
         return OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise ConfigurationError(f"{where}: {error}") from error
