@@ -97,7 +97,7 @@ class StoreOptions:
     """most bytes that it keeps, of all sets; which blocks a rank reads changes every epoch, so the share of hits is
     the share of the data that fits"""
     fsspec: dict[str, Any] = Field(default_factory=dict)
-    """options of fsspec's file system, such as an endpoint"""
+    """options of fsspec's file system, such as an endpoint; http takes none"""
 
 
 class RemoteStore:
