@@ -26,7 +26,7 @@ _ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, outside 
 
 @dataclass
 class _Pending:
-    """A round on its way: its arena, and one future a load."""
+    """A round on its way: its arena, and the loads that threads do."""
 
     turn: Round
     arena: Arena
@@ -42,16 +42,15 @@ class Rounds:
         workers: threads that load; None loads in the calling thread when rows are asked for.
         ahead: rounds to load before they are asked for.
         end: lane rows from here on are filler (a finite pass); None: the set is endless.
-        ring: memory of the rounds.
     """
 
-    def __init__(self, source: Source, workers: Workers | None, ahead: int, end: int | None, ring: Ring) -> None:
+    def __init__(self, source: Source, workers: Workers | None, ahead: int, end: int | None = None) -> None:
         self.source = source
         self._workers = workers
         self._ahead = ahead if workers is not None else 0
         self._end = end
-        self._ring = ring
         self._pending: dict[int, _Pending] = {}
+        self._ring = self._new_ring()
         self._closed = False
 
     def segments(self, position: int, count: int) -> list[Segment]:
@@ -74,8 +73,9 @@ class Rounds:
         return max(0, min(turn.start + turn.length, self._end or turn.start + turn.length) - position)
 
     def clear(self) -> None:
-        """Forget all loaded rows, and what has not begun to load."""
+        """Forget all loaded rows with their memory, and what has not begun to load."""
         pending, self._pending = list(self._pending.values()), {}
+        self._ring = self._new_ring()
         for item in pending:
             for load in item.loads:
                 load.cancel()
@@ -84,6 +84,11 @@ class Rounds:
         """Load nothing more, also for a thread that still asks."""
         self._closed = True
         self.clear()
+
+    def _new_ring(self) -> Ring:
+        return Ring(
+            self._ahead + 2
+        )  # beside what is loaded ahead one that is read, and one that batches still look into
 
     def _round(self, position: int) -> Round:
         return self.source.order.round_at(position, self.source.most)
@@ -118,24 +123,18 @@ class Rounds:
         if self._closed:
             raise CancelledError
         if turn.start not in self._pending:
-            first, last = self.source.lanes
-            arena = Arena(last - first, turn.length, self.source.columns, self._ring)
-            item = _Pending(turn, arena, [])
-            loads = list(self.source.order.loads(turn, first, last))
+            item = _Pending(turn, self._arena(turn.length), [])
+            loads = list(self.source.order.loads(turn, *self.source.lanes))
             for some in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
                 orders = self.source.order.row_orders(turn.epoch, [load.block for load in some])
                 for load, order in zip(some, orders, strict=True):
-                    item.loads.append(self._submit(load, order[load.rows].copy(), arena))
+                    task = (load, order[load.rows].copy(), item.arena)  # a view would keep the orders of all of them
+                    if self._workers is None:
+                        self._run(*task)
+                    else:
+                        item.loads.append(self._workers.submit(self._run, *task))
             self._pending[turn.start] = item
         return self._pending[turn.start]
-
-    def _submit(self, load: Load, order: NDArray[np.int64], arena: Arena) -> Future[None]:
-        if self._workers is not None:
-            return self._workers.submit(self._run, load, order, arena)
-        self._run(load, order, arena)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
 
     def _run(self, load: Load, order: NDArray[np.int64], arena: Arena) -> None:
         stats = self.source.stats
@@ -147,8 +146,11 @@ class Rounds:
             with stats.lock:
                 stats.in_flight -= 1
 
-    def _filler(self, length: int) -> Arena:
+    def _arena(self, length: int) -> Arena:
         first, last = self.source.lanes
-        arena = Arena(last - first, length, self.source.columns, self._ring)
+        return Arena(last - first, length, self.source.columns, self._ring)
+
+    def _filler(self, length: int) -> Arena:
+        arena = self._arena(length)
         arena.finish()
         return arena

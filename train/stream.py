@@ -27,7 +27,6 @@ from train.memory import rows_at_once
 from train.mixture import Timeline
 from train.order import BlockOrder, LogicalBlocks
 from train.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
-from train.ring import Ring
 from train.rounds import Rounds
 from train.source import OnCorrupt, Source, StreamStats, Transform
 from train.tracing import origins
@@ -37,7 +36,6 @@ __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
 _BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
-_ROUNDS_KEPT: Final = 3  # one that is read, one that is loaded, one that batches still look into
 
 
 def default_lanes(global_batch: int) -> int:
@@ -148,7 +146,6 @@ class Stream:
         self._assembly = Assembly(self._collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
         self._prefetch = prefetch_blocks
         self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
-        self._ring = Ring(_ROUNDS_KEPT)
         self._position = 0
         self._waiting: Iterator[list[Batch]] = iter(())
         self._rounds: list[Rounds] = []
@@ -250,7 +247,7 @@ class Stream:
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        rounds = Rounds(self.sources[0], self._workers, self._prefetch, end, Ring(_ROUNDS_KEPT))
+        rounds = Rounds(self.sources[0], self._workers, self._prefetch, end)
         timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, size)
         builder = Builder(timeline, [rounds], self._assembly, 0)
         try:
@@ -308,7 +305,7 @@ class Stream:
 
     def _start_building(self) -> Builder:
         if not self._rounds:
-            self._rounds = [Rounds(source, self._workers, self._prefetch, None, self._ring) for source in self.sources]
+            self._rounds = [Rounds(source, self._workers, self._prefetch) for source in self.sources]
         count = None if self._asked is None else self._lane_rows(self._asked)
         self._builder = Builder(self.timeline, self._rounds, self._assembly, self._position, count)
         if self._workers is not None:

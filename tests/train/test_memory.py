@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,20 @@ def test_small_sets_on_many_lanes_fit(tmp_path: Path) -> None:
     small = toy_set(tmp_path, [5], block_rows=1920)
     assert rows_at_once(small, 16384, 1, 1 << 31) is None
     assert 1000 < (rows_at_once(small, 16384, 1920, 1 << 31) or 0) < 1200
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path, threads: int) -> None:
+    long = toy_set(tmp_path / "long", [1300], row_length=2000, block_rows=100, name="long")
+    short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
+    a_round = LANES * 100 * 2000 * 2
+    phases = [DataPhase((long,), (), 24 * 60), DataPhase((short,))]
+    tracemalloc.start()
+    with open_stream(phases, io_threads=threads) as stream:
+        for _ in range(30):
+            stream.next_step()
+        assert tracemalloc.get_traced_memory()[0] > a_round
+        for _ in range(500):
+            stream.next_step()
+        assert tracemalloc.get_traced_memory()[0] < a_round
+    tracemalloc.stop()
