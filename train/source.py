@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from pipeline.example import ExampleBatch, Rows
 from pipeline.shards import CorruptBlock, ShardSet
 from pipeline.shards.columns import cut
 from train.arena import Arena
+from train.memory import rows_at_once
 from train.order import BlockOrder, Load, LogicalBlocks, Piece
 
 __all__ = ["OnCorrupt", "Source", "StreamStats", "Transform"]
@@ -44,27 +46,43 @@ class Source:
     """What a load needs to know: the set, its order, the rank's lanes, and what becomes of the rows.
 
     Args:
+        shards: the set.
         number: of the set among those of the stream.
+        order: of its rows over the lanes of all ranks.
+        lanes: first lane of this rank, and first one behind.
+        columns: list columns that are delivered.
+        transform: online corruption of samples.
+        stats: of the stream.
+        memory_bytes: for what is loaded at once.
         on_corrupt: `raise`, or `mask`: rows of a block that cannot be read come as filler, nothing else moves.
         max_corrupt_fraction: share of the set's blocks that may be masked before the stream gives up.
-        most: lane rows of a round that are loaded at once; None: all.
     """
 
     shards: ShardSet
+    number: int
     order: BlockOrder
-    blocks: LogicalBlocks
     lanes: tuple[int, int]
     columns: Sequence[str]
     transform: Transform | None
     stats: StreamStats
-    number: int = 0
-    on_corrupt: OnCorrupt = "raise"
-    max_corrupt_fraction: float = 1e-4
-    most: int | None = None
+    memory_bytes: int
+    on_corrupt: OnCorrupt
+    max_corrupt_fraction: float
     buffers: list[bytearray] = field(default_factory=list)
     """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
     masked: set[int] = field(default_factory=set)
     """Blocks found corrupt since the stream was opened."""
+
+    @cached_property
+    def blocks(self) -> LogicalBlocks:
+        """Its blocks as the order counts them."""
+        return LogicalBlocks(self.shards.index.rows, self.shards.manifest.block_rows)
+
+    @cached_property
+    def most(self) -> int | None:
+        """Lane rows of a round that are loaded at once; None: all."""
+        first, last = self.lanes
+        return rows_at_once(self.shards, last - first, self.order.lane_rows, self.memory_bytes)
 
     def origin(self, block: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where rows of a logical block stand: source, stored block and row, shape [n, 3]."""

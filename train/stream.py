@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import gcd
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -23,9 +22,8 @@ from train.ahead import Ahead
 from train.building import Assembly, Builder, Collator
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
-from train.memory import rows_at_once
 from train.mixture import Timeline
-from train.order import BlockOrder, LogicalBlocks
+from train.order import BlockOrder
 from train.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
 from train.rounds import Rounds
 from train.source import OnCorrupt, Source, StreamStats, Transform
@@ -96,54 +94,42 @@ class Stream:
     ) -> None:
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
         self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
-        if not 0 <= rank < world_size or self.lanes % world_size:
-            allowed = [n for n in range(1, self.lanes + 1) if self.lanes % n == 0]
-            raise ConfigurationError(
-                f"rank {rank} of {world_size}: the world size must divide the {self.lanes} lanes: {allowed}"
-            )
+        self._own = _own_lanes(self.lanes, rank, world_size)
         phases = as_phases(data)
         sets = distinct_sets(phases)
         self._digest = data_digest(phases)
-        manifests = [shards.manifest for shards in sets]
-        self._collate = Collate.from_manifests(manifests, token_dtype) if collate is None else collate
+        if collate is None:
+            collate = Collate.from_manifests([shards.manifest for shards in sets], token_dtype)
         transforms = list(transform) if isinstance(transform, Sequence) else [transform] * len(sets)
-        own = self.lanes // world_size
-        self._own = (rank * own, (rank + 1) * own)
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sets) for phase in phases) * (prefetch_blocks + 2))
         self.sources = [
             Source(
-                shards,
-                order := BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
-                LogicalBlocks(shards.index.rows, shards.manifest.block_rows),
-                self._own,
-                self._collate.columns,
-                transforms[number] if shards.manifest.kind == "samples" else None,
-                self._stats,
-                number,
-                on_corrupt,
-                max_corrupt_fraction,
-                rows_at_once(shards, own, order.lane_rows, budget),
+                shards=shards,
+                number=number,
+                order=BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
+                lanes=self._own,
+                columns=collate.columns,
+                transform=online if shards.manifest.kind == "samples" else None,
+                stats=self._stats,
+                memory_bytes=budget,
+                on_corrupt=on_corrupt,
+                max_corrupt_fraction=max_corrupt_fraction,
             )
-            for number, shards in enumerate(sets)
+            for number, (shards, online) in enumerate(zip(sets, transforms, strict=True))
         ]
         self.order = self.sources[0].order
         """Order of the first set."""
-        for source in self.sources:
-            if rank == 0 and source.most:
-                sys.stderr.write(
-                    f"{source.shards.manifest.name}: {source.order.block_rows} rows of {own} lanes on one rank do not "
-                    f"fit into data.memory_bytes ({memory_bytes:,}); {source.most} are loaded at a time and blocks are "
-                    "read anew for all parts: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
-                )
+        if rank == 0:
+            _tell_of_parts(self.sources, memory_bytes)
         self._lane_rows(global_batch)
         self.timeline = Timeline(phase_plans(phases), self.lanes, global_batch)
         for phase in self.timeline.phases:
             self._lane_rows(phase.global_batch)
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
-        longest = max(1, *(shards.manifest.max_length for shards in sets), 1)
-        self._assembly = Assembly(self._collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
+        longest = max(1, *(shards.manifest.max_length for shards in sets))
+        self._assembly = Assembly(collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
         self._prefetch = prefetch_blocks
         self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
         self._position = 0
@@ -211,8 +197,7 @@ class Stream:
             CorruptBlock: a block that these batches need is not what it should be; asking again reads again.
             StreamError: the stream is closed, or this is a forked process.
         """
-        if self._process != os.getpid() or self._closed:
-            self._check_open()
+        self._check_open()
         if global_batch != self._asked:
             if global_batch is not None:
                 self._lane_rows(global_batch)
@@ -265,8 +250,7 @@ class Stream:
         """
         position = self._lane_row(samples)
         count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
-        sources = [replace(source, lanes=(0, self.lanes)) for source in self.sources]
-        return origins(self.timeline.at(position, count), sources, position, count)
+        return origins(self.timeline.at(position, count), self.sources, position, count)
 
     def stats(self) -> dict[str, float]:
         """Seconds that steps waited for data, blocks and bytes read, loads in flight, masked blocks, skipped rows.
@@ -355,3 +339,25 @@ class Stream:
                 f"micro_batch {self.micro_batch} does not divide this rank's {share} of {global_batch} samples"
             )
         return global_batch // self.lanes
+
+
+def _own_lanes(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
+    """First lane of a rank, and first one behind."""
+    if not 0 <= rank < world_size or lanes % world_size:
+        allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
+        raise ConfigurationError(
+            f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"
+        )
+    own = lanes // world_size
+    return rank * own, (rank + 1) * own
+
+
+def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:
+    for source in sources:
+        if source.most is not None:
+            first, last = source.lanes
+            sys.stderr.write(
+                f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} lanes on one rank do "
+                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.most} are loaded at a time and blocks are "
+                "read anew for all parts: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
+            )

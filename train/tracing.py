@@ -14,16 +14,15 @@ __all__ = ["origins"]
 
 
 def origins(phase: Phase, sources: Sequence[Source], position: int, count: int) -> NDArray[np.int64]:
-    """Origin [lanes x count, 3] (source, stored block, row) of `count` lane rows of all lanes; -1 for filler.
+    """Origin [lanes x count, 3] (source, stored block, row) of `count` lane rows of all ranks' lanes; -1 for filler.
 
     Args:
         phase: the phase of the position.
-        sources: all sources of the stream, each with all lanes.
+        sources: all sources of the stream.
         position: first lane row.
         count: lane rows of the global batch.
     """
-    first, last = sources[0].lanes
-    lanes, positions = np.arange(first, last), np.arange(position, position + count)
+    lanes, positions = np.arange(sources[0].order.lanes), np.arange(position, position + count)
     drawn = phase.drawn(lanes, positions)
     origin = np.full((len(lanes), count, 3), -1, np.int64)
     for k, number in enumerate(phase.sources):
@@ -36,13 +35,13 @@ def origins(phase: Phase, sources: Sequence[Source], position: int, count: int) 
 def _of_source(source: Source, lane: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Origin of one lane row of each of the given lanes, by tables of at most `most` lane rows."""
     origin = np.full((len(rows), 3), -1, np.int64)
-    lanes = source.lanes[1] - source.lanes[0]
+    lanes = source.order.lanes
     left = np.ones(len(rows), np.bool_)
     while left.any():
         turn = source.order.round_at(int(rows[left].min()), most)
         here = left & (rows < turn.start + turn.length)
         table = np.full((lanes * turn.length, 3), -1, np.int64)
-        for load in source.order.loads(turn, *source.lanes):
+        for load in source.order.loads(turn, 0, lanes):
             order = source.order.row_order(load.epoch, load.block)[load.rows]
             table[load.slots] = source.origin(load.block, order)
         origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
