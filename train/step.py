@@ -136,26 +136,26 @@ def step_of_segments(
         ring: memory for equally long columns.
         dtypes: types of equally long columns; those not named become int64.
     """
-
-    def cells() -> list[Cells]:
-        return _cells(segments, shape)
+    matrices = {name: _matrices(name, [segment.arena for segment in segments]) for name in columns}
+    cells = _cells(segments, shape) if None in matrices.values() else []
 
     def column(name: str) -> _Column:
-        matrices = [matrix for segment in segments if (matrix := segment.arena.lists(name).matrix) is not None]
-        if len(matrices) == len(segments) and len({matrix.shape[1] for matrix in matrices}) == 1:
-            dtype = np.dtype(dtypes.get(name, np.int64))
-            if len(segments) == 1:
-                return _InPlace(_by_batch(segments[0], matrices[0], shape), dtype, shape[1] * shape[2])
-            out = ring.take((*shape, matrices[0].shape[1]), dtype)
-            _group(segments, matrices, out)
-            return _Matrix(out.reshape(-1, out.shape[-1]))
-        return _lists(name, cells(), shape[0] * shape[1] * shape[2])
+        found = matrices[name]
+        if found is None:
+            return _lists(name, cells, shape[0] * shape[1] * shape[2])
+        dtype = np.dtype(dtypes.get(name, np.int64))
+        if len(segments) == 1:
+            return _InPlace(_by_batch(segments[0], found[0], shape), dtype, shape[1] * shape[2])
+        out = ring.take((*shape, found[0].shape[1]), dtype)
+        _group(segments, found, out)
+        return _Matrix(out.reshape(-1, out.shape[-1]))
 
     weight, origin = np.empty(shape, np.float32), np.empty((*shape, 3), np.int64)
     _group(segments, [segment.arena.weight for segment in segments], weight)
     _group(segments, [segment.arena.origin for segment in segments], origin)
-    found = {name: column(name) for name in columns}
-    return Step(found, None if weight.all() else weight.reshape(-1), origin.reshape(-1, 3))
+    return Step(
+        {name: column(name) for name in columns}, None if weight.all() else weight.reshape(-1), origin.reshape(-1, 3)
+    )
 
 
 def step_of_cells(
@@ -164,19 +164,25 @@ def step_of_cells(
     """Rows gathered from any slots of any arenas; the arguments as for `step_of_segments`."""
 
     def column(name: str) -> _Column:
-        matrices = [matrix for part in cells if (matrix := part.arena.lists(name).matrix) is not None]
-        if len(matrices) == len(cells) and len({matrix.shape[1] for matrix in matrices}) == 1:
-            out = ring.take((rows, matrices[0].shape[1]), dtypes.get(name, np.int64))
-            for part, matrix in zip(cells, matrices, strict=True):
-                out[part.rows] = matrix[part.slots]
-            return _Matrix(out)
-        return _lists(name, cells, rows)
+        found = _matrices(name, [part.arena for part in cells])
+        if found is None:
+            return _lists(name, cells, rows)
+        out = ring.take((rows, found[0].shape[1]), dtypes.get(name, np.int64))
+        for part, matrix in zip(cells, found, strict=True):
+            out[part.rows] = matrix[part.slots]
+        return _Matrix(out)
 
     weight, origin = np.zeros(rows, np.float32), np.full((rows, 3), -1, np.int64)
     for part in cells:
         weight[part.rows] = part.arena.weight[part.slots]
         origin[part.rows] = part.arena.origin[part.slots]
     return Step({name: column(name) for name in columns}, None if weight.all() else weight, origin)
+
+
+def _matrices(name: str, arenas: Sequence[Arena]) -> list[NDArray[Any]] | None:
+    """The matrices of a column that is equally long over all arenas."""
+    found = [matrix for arena in arenas if (matrix := arena.lists(name).matrix) is not None]
+    return found if len(found) == len(arenas) and len({matrix.shape[1] for matrix in found}) == 1 else None
 
 
 def _group(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
