@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
 import pyarrow as pa
 import xxhash
 
@@ -88,7 +87,7 @@ class _Tally:
         self._tokens = self._longest = self._largest = 0
 
     def add(self, rows: Rows, block: Block) -> None:
-        values = [int(np.diff(rows.columns[name].offsets[[0, -1]])[0]) for name in self._lists]
+        values = [int(rows.columns[name].lengths.sum()) for name in self._lists]
         self._largest = max(self._largest, decoded_bytes(self._columns, len(rows), values))
         self._longest = max([self._longest, *(int(rows.columns[name].lengths.max()) for name in self._ids)])
         if self._ids:
