@@ -35,6 +35,8 @@ __all__ = [
 SHARDS_FILE: Final = "shards.parquet"
 _ROW_LIMIT: Final = 1024
 _FORBIDDEN: Final = r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]"  # empty, '.' or '..' parts; scheme, backslash, control
+_ENCODINGS: Final = {"PLAIN", "RLE"}
+"""Values one by one, and which of them are absent; all others store a long path once for a million rows."""
 _TYPES: Final = {"path": pa.string(), "bytes": pa.int64(), "sha256": pa.binary(32), "blocks": pa.int64(),
                  "rows": pa.int64()}  # fmt: skip
 _SCHEMA: Final = pa.schema(list(_TYPES.items()))
@@ -126,9 +128,13 @@ class ShardTable(Sequence[ShardFacts]):
         schema, facts = file.schema_arrow, file.metadata
         if schema.names != _SCHEMA.names or schema.types != _SCHEMA.types or facts.num_rows != self._count:
             raise ValueError(f"{facts.num_rows} rows with the columns {schema.names}, expected {_SCHEMA.names}")
-        size = sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups))
+        groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+        size = sum(group.total_byte_size for group in groups)
         if size > _ROW_LIMIT * self._count:
             raise ValueError(f"{size} bytes after decompression, at most {_ROW_LIMIT} a shard are read")
+        encodings = {name for group in groups for n in range(len(_TYPES)) for name in group.column(n).encodings}
+        if not encodings <= _ENCODINGS or self._count > len(raw):  # hashes alone take 32 bytes a shard
+            raise ValueError(f"{len(raw)} bytes with the encodings {sorted(encodings)}, expected values one by one")
         table = file.read(use_threads=False).combine_chunks()
         table.validate(full=True)
         if any(column.null_count for column in table.columns):
@@ -150,7 +156,7 @@ def write_shards_file(path: Path, shards: Sequence[dict[str, Any]]) -> ShardTabl
     columns = {name: [shard[name] for shard in shards] for name in _SCHEMA.names}
     columns["sha256"] = [bytes.fromhex(digest) for digest in columns["sha256"]]
     table = pa.table(columns, schema=_SCHEMA)
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
     return ShardTable(hashlib.sha256(path.read_bytes()).hexdigest(), len(shards), table)
 
 

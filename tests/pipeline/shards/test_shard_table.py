@@ -114,7 +114,7 @@ def test_ordinary_paths(path: str) -> None:
 def put_list(folder: Path, columns: dict[str, Any], count: int, **options: Any) -> int:
     """Replace the list, and say so in the manifest; bytes written."""
     path = folder / SHARDS_FILE
-    pq.write_table(pa.table(columns), path, compression="zstd", **options)
+    pq.write_table(pa.table(columns), path, **{"compression": "zstd", "use_dictionary": False, **options})
     place = {"path": SHARDS_FILE, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "count": count}
     change_manifest(folder, lambda plain: (plain.update(shards=place), plain["totals"].update(shards=count)))
     return path.stat().st_size
@@ -167,19 +167,35 @@ def test_another_table_is_no_list(listed: tuple[ShardSet, ShardSet]) -> None:
             open_shards(folder)
 
 
-def test_a_bomb_is_refused_before_memory_is_taken(listed: tuple[ShardSet, ShardSet]) -> None:
-    """Some kilobytes that would become 30 MB of paths, for three shards."""
+PATHS = {"one path": ["a", "b", "c" * 30_000_000], "many times": ["c" * 3000] * 10_000, "one start": [
+    "c" * 3000 + str(number) for number in range(10_000)], "nothing": [""] * 120_000}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bomb", "options", "message"),
+    [
+        ("one path", {}, "at most 1024 a shard"),
+        ("many times", {"use_dictionary": True}, "RLE_DICTIONARY.*, expected values one by one"),
+        ("one start", {"column_encoding": {"path": "DELTA_BYTE_ARRAY"}}, "DELTA_BYTE_ARRAY.*, expected values one"),
+        ("nothing", {}, "expected values one by one"),
+    ],
+)
+def test_a_bomb_is_refused_before_memory_is_taken(
+    listed: tuple[ShardSet, ShardSet], bomb: str, options: dict[str, Any], message: str
+) -> None:
+    """Some kilobytes that would become 30 MB of paths, or 120,000 rows."""
     folder = listed[1].path.parent
     table = pq.read_table(folder / SHARDS_FILE)
     columns = {name: table[name] for name in table.column_names}
-    paths = pa.array(["a", "b", "c" * 30_000_000])
-    assert put_list(folder, {**columns, "path": paths}, 3, use_dictionary=False) < 100_000
+    paths = pa.array(PATHS[bomb])
+    columns = {name: column.take(pa.array([0] * len(paths))) for name, column in columns.items()}
+    assert put_list(folder, {**columns, "path": paths}, len(paths), **options) < 100_000
     del paths
     whole = pa.default_memory_pool()
     counted = pa.proxy_memory_pool(whole)
     pa.set_memory_pool(counted)
     try:
-        with pytest.raises(ManifestError, match="at most 1024 a shard"):
+        with pytest.raises(ManifestError, match=message):
             open_shards(folder)
     finally:
         pa.set_memory_pool(whole)
