@@ -118,6 +118,14 @@ def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> N
     path.write_text(manifest_text({**plain, "checksum": canonical_sha256(plain)}))
 
 
+def damage(shards: ShardSet, block: int) -> None:
+    """Flip a bit of a stored block."""
+    path = shards.shard_path(int(shards.index.shard[block]))
+    raw = bytearray(path.read_bytes())
+    raw[int(shards.index.offset[block]) + 200] ^= 4
+    path.write_bytes(raw)
+
+
 def toy_set(folder: Path, sizes: Sequence[int], *, row_length: int = 8, **options: Any) -> ShardSet:
     """Shards of the given numbers of rows; uids count from 1 over all of them."""
     first = np.cumsum([1, *sizes])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +12,20 @@ import pytest
 
 from pipeline.shards import ShardSet
 from tests.shard_sets import rows, toy_set, write_set
+from tests.train.streams import open_stream as open_toy
+from tests.train.streams import rows_of
 from train.arena import Arena
 from train.memory import rows_at_once
 from train.phases import DataPhase
 from train.stream import Stream
 
 LANES = 12
+open_stream = partial(open_toy, lanes=LANES, global_batch=24)
 
 
-def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:
-    settings = {"lanes": LANES, "seed": 3, "global_batch": 24, "micro_batch": 2, "io_threads": 0, **options}
-    return Stream(data, rank=rank, world_size=world, **settings)
-
-
-def delivered(stream: Stream, count: int) -> list[tuple[list[int], list[int]]]:
-    """(origin, token ids) of the rows of some steps."""
-    return [
-        (origin, ids[:length])
-        for _ in range(count)
-        for batch in stream.next_step()
-        for origin, ids, length in zip(
-            batch.origin.tolist(), batch.tensors["input_ids"].tolist(), batch.tensors["lengths"].tolist(), strict=True
-        )
-    ]
+def delivered(stream: Stream, count: int) -> list[Any]:
+    """The rows of some steps."""
+    return [row for _ in range(count) for row in rows_of(stream.next_step())]
 
 
 @pytest.fixture(scope="module")

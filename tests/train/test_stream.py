@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, rows, toy_set, write_set
-from train.collate import Batch, Collate
+from tests.train.streams import contents, open_stream
+from train.collate import Collate
 from train.errors import StateMismatch
 from train.phases import DataPhase
 from train.stream import Stream
@@ -27,20 +28,6 @@ LANES = 4
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
     return toy_set(tmp_path_factory.mktemp("toy"), SIZES)
-
-
-def open_stream(shards: ShardSet, rank: int = 0, world: int = 1, **options: Any) -> Stream:
-    settings = {"lanes": LANES, "seed": 3, "global_batch": 8, "micro_batch": 2, "io_threads": 0, **options}
-    return Stream(shards, rank=rank, world_size=world, **settings)
-
-
-def contents(batches: list[Batch]) -> list[list[int]]:
-    """Token ids of every row in order; a filler row is one pad."""
-    return [
-        row[:length]
-        for batch in batches
-        for row, length in zip(batch.tensors["input_ids"].tolist(), batch.tensors["lengths"].tolist(), strict=True)
-    ]
 
 
 def steps(stream: Stream, count: int) -> list[list[list[int]]]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline.shards import ShardSet, open_shards
 from tests.distributed import RankPool
 from tests.shard_sets import rows, write_set
-from train.collate import Batch
+from tests.train.streams import contents
 from train.distributed import World
 from train.stream import Stream
 
@@ -47,14 +47,6 @@ def opened(shards: ShardSet, rank: int, world: int, micro: int, threads: int, ah
         io_threads=threads,
         prefetch_blocks=ahead,
     )
-
-
-def contents(batches: list[Batch]) -> list[list[int]]:
-    return [
-        row[:length]
-        for batch in batches
-        for row, length in zip(batch.tensors["input_ids"].tolist(), batch.tensors["lengths"].tolist(), strict=True)
-    ]
 
 
 @pytest.fixture(scope="module")

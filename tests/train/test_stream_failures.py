@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,12 @@ import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import CorruptBlock, ShardSet
-from tests.shard_sets import toy_set
+from tests.shard_sets import damage, toy_set
+from tests.train.streams import open_stream as open_toy
 from train.errors import StreamError
 from train.stream import Stream
 
-
-def open_stream(shards: ShardSet, **options: Any) -> Stream:
-    settings = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, **options}
-    return Stream(shards, rank=0, world_size=1, **settings)
+open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
 
 def run(stream: Stream, steps: int) -> None:
@@ -32,16 +31,10 @@ def run(stream: Stream, steps: int) -> None:
         stream.next_step()
 
 
-def flip(path: Path, offset: int, bit: int = 0) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[offset] ^= 1 << bit
-    path.write_bytes(raw)
-
-
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_flipped_bit_surfaces_with_shard_and_block(tmp_path: Path, threads: int) -> None:
     shards = toy_set(tmp_path, [16, 16])
-    flip(shards.shard_path(1), int(shards.index.offset[6]) + 200)
+    damage(shards, 6)
     with open_stream(shards, io_threads=threads) as stream, pytest.raises(CorruptBlock) as caught:
         run(stream, 8)
     assert (caught.value.shard, caught.value.block) == (str(shards.shard_path(1)), 2)
@@ -52,7 +45,7 @@ def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch:
     """Three of the first four blocks never come; the fourth is corrupt, and that is told."""
     never, real = threading.Event(), ShardSet.read_block
     shards = toy_set(tmp_path, [400], block_rows=100)
-    flip(shards.shard_path(0), int(shards.index.offset[2]) + 200)
+    damage(shards, 2)
 
     def read(self: ShardSet, block: int, *arguments: Any) -> Any:
         assert block == 2 or never.wait(60)
@@ -71,7 +64,7 @@ def test_asking_again_reads_again(tmp_path: Path) -> None:
     shards = toy_set(tmp_path, [32])
     path = shards.shard_path(0)
     whole = path.read_bytes()
-    flip(path, int(shards.index.offset[6]) + 200)
+    damage(shards, 6)
     with open_stream(shards) as stream, open_stream(shards, io_threads=0) as reference:
         with pytest.raises(CorruptBlock):
             run(stream, 8)
@@ -176,6 +169,7 @@ def test_a_forked_process_is_told(tmp_path: Path) -> None:
 
 STREAMING = """
 import sys
+from functools import partial
 from pathlib import Path
 from pipeline.shards import open_shards
 from train.stream import Stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,11 @@ import pytest
 
 from pipeline.shards import ShardSet
 from tests.shard_sets import toy_set
-from train.stream import Stream
+from tests.train.streams import open_stream as open_toy
 
 LANES = 4
 WAIT_S = 20.0
-
-
-def open_stream(shards: ShardSet, **options: Any) -> Stream:
-    settings = {"lanes": LANES, "seed": 3, "global_batch": 8, "micro_batch": 8, **options}
-    return Stream(shards, rank=0, world_size=1, **settings)
+open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
 
 class Gate:

@@ -11,44 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.shards import CorruptBlock, ManifestError, ShardSet, StoreOptions, open_shards
+from pipeline.shards import CorruptBlock, ManifestError, StoreOptions, open_shards
 from tests.shard_server import ShardServer
-from tests.shard_sets import rows, toy_set, write_set
-from train.collate import Batch
-from train.stream import Stream
+from tests.shard_sets import damage, rows, toy_set, write_set
+from tests.train.streams import open_stream, rows_of
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("train.source._PAUSE_S", 0.0)
-
-
-def open_stream(shards: ShardSet, rank: int = 0, world: int = 1, **options: Any) -> Stream:
-    settings = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 2, "io_threads": 0, **options}
-    return Stream(shards, rank=rank, world_size=world, **settings)
-
-
-def contents(batches: list[Batch]) -> list[tuple[list[int], list[int], float]]:
-    """(origin, ids, weight) of every row."""
-    return [
-        (origin, ids[:length], weight)
-        for batch in batches
-        for origin, ids, length, weight in zip(
-            batch.origin.tolist(),
-            batch.tensors["input_ids"].tolist(),
-            batch.tensors["lengths"].tolist(),
-            batch.row_weight.tolist(),
-            strict=True,
-        )
-    ]
-
-
-def damage(shards: ShardSet, block: int) -> None:
-    """Flip a bit of a stored block."""
-    path = shards.shard_path(int(shards.index.shard[block]))
-    raw = bytearray(path.read_bytes())
-    raw[int(shards.index.offset[block]) + 250] ^= 4
-    path.write_bytes(raw)
 
 
 FILLER = ([-1, -1, -1], [0], 0.0)
@@ -68,10 +39,10 @@ def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block:
     else:
         shards = write_set(tmp_path, [rows(range(1, 20), [n % 5 + 1 for n in range(19)]), rows(range(20, 41))])
     with open_stream(shards) as stream:
-        whole = [row for _ in range(15) for row in contents(stream.next_step())]
+        whole = [row for _ in range(15) for row in rows_of(stream.next_step())]
     damage(shards, block)
     with open_stream(shards, io_threads=threads, on_corrupt="mask", max_corrupt_fraction=0.1) as stream:
-        found = [row for _ in range(15) for row in contents(stream.next_step())]
+        found = [row for _ in range(15) for row in rows_of(stream.next_step())]
         assert stream.stats()["masked_blocks"] == 1
     assert found == expected(whole, block)
 
@@ -80,13 +51,13 @@ def test_an_object_that_has_become_shorter_is_masked_too(tmp_path: Path, monkeyp
     monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.0)
     shards, server = toy_set(tmp_path, [19, 18]), ShardServer(tmp_path)
     with open_stream(shards) as stream:
-        whole = [row for _ in range(15) for row in contents(stream.next_step())]
+        whole = [row for _ in range(15) for row in rows_of(stream.next_step())]
     with server.site.running():
         remote = open_shards(server.url, options=StoreOptions(retries=1))
         last = shards.shard_path(1)
         last.write_bytes(last.read_bytes()[: int(shards.index.offset[-1]) + 50])
         with open_stream(remote, on_corrupt="mask", max_corrupt_fraction=0.1, io_threads=2) as stream:
-            assert [row for _ in range(15) for row in contents(stream.next_step())] == expected(whole, 9)
+            assert [row for _ in range(15) for row in rows_of(stream.next_step())] == expected(whole, 9)
             assert stream.stats()["masked_blocks"] == 1
             assert stream.stats()["retries"] > 0
 
@@ -121,14 +92,14 @@ def test_no_block_is_masked_for_what_ails_the_process(
             with pytest.raises(OSError, match="Too many open files"):
                 stream.next_step()
         else:
-            assert {row[2] for row in contents(stream.next_step())} == {0.0}
+            assert {row[2] for row in rows_of(stream.next_step())} == {0.0}
 
 
 def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
     """Neither digest nor order change; a shard of which every block is in quarantine may be missing."""
     shards = toy_set(tmp_path, [16, 12])
     with open_stream(shards) as stream:
-        whole = [row for _ in range(4) for row in contents(stream.next_step())]
+        whole = [row for _ in range(4) for row in rows_of(stream.next_step())]
     entries = [{"shard": shards.manifest.shards[1].path, "block": n, "reason": "test"} for n in range(3)]
     (tmp_path / "quarantine.json").write_text(json.dumps(entries), encoding="utf-8")
     shards.shard_path(1).unlink()
@@ -137,7 +108,7 @@ def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
     assert len(masked.quarantine.sha256) == 64
     with open_stream(masked) as stream:
         assert stream.state_dict() == open_stream(shards).state_dict()
-        found = [row for _ in range(4) for row in contents(stream.next_step())]
+        found = [row for _ in range(4) for row in rows_of(stream.next_step())]
     assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
     (tmp_path / "quarantine.json").write_text(json.dumps(entries[:2]), encoding="utf-8")
     with pytest.raises(ManifestError, match="no such file"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
-from train.collate import Batch
+from tests.train.streams import open_stream as open_toy
+from tests.train.streams import rows_of
 from train.phases import DataPhase
-from train.stream import Stream
 
 LANES = 8
+open_stream = partial(open_toy, lanes=LANES, global_batch=16)
 
 
 @pytest.fixture(scope="module")
@@ -28,22 +30,6 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
         toy_set(folder / "a", [70, 0, 33, 7], name="a"),
         ragged,
         toy_set(folder / "c", [37], row_length=5, name="c", block_rows=6),
-    ]
-
-
-def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:
-    settings = {"lanes": LANES, "seed": 3, "global_batch": 16, "micro_batch": 2, "io_threads": 0, **options}
-    return Stream(data, rank=rank, world_size=world, **settings)
-
-
-def contents(batches: list[Batch]) -> list[tuple[list[int], list[int]]]:
-    """(origin, token ids) of every row in order."""
-    return [
-        (origin, row[:length])
-        for batch in batches
-        for origin, row, length in zip(
-            batch.origin.tolist(), batch.tensors["input_ids"].tolist(), batch.tensors["lengths"].tolist(), strict=True
-        )
     ]
 
 
@@ -62,9 +48,9 @@ def test_rows_are_those_that_were_stored_and_explain_knows_them(sets: list[Shard
         assert [shards.manifest.name for shards in sources] == ["a", "b", "c"]
         for _ in range(40):
             told = stream.explain(stream.samples)
-            found = contents(stream.next_step())
-            assert [origin for origin, _ in found] == told.tolist()
-            for (source, block, row), ids in found:
+            found = rows_of(stream.next_step())
+            assert [origin for origin, _, _ in found] == told.tolist()
+            for (source, block, row), ids, _ in found:
                 if source >= 0:
                     stored = sources[source].read_block(block).columns["input_ids"][row]
                     assert ids == stored.tolist()
@@ -92,13 +78,13 @@ def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threa
         expected, states = [], []
         for _ in range(13):
             states.append(stream.state_dict())
-            expected.append(contents(stream.next_step()))
+            expected.append(rows_of(stream.next_step()))
     for world in (2, 8) if threads else (1, 4):
         streams = [open_stream(data, rank, world, io_threads=threads) for rank in range(world)]
         for number in range(11):  # in phases, and at their ends
             for stream in streams:
                 stream.load_state_dict(states[number])
-            found = [[row for stream in streams for row in contents(stream.next_step())] for _ in range(3)]
+            found = [[row for stream in streams for row in rows_of(stream.next_step())] for _ in range(3)]
             assert found == expected[number : number + 3]
         for stream in streams:
             stream.close()
@@ -143,8 +129,8 @@ def test_two_phases_of_two_lengths(tmp_path: Path) -> None:
                 real = batch.row_weight > 0
                 assert set(batch.tensors["lengths"][real].tolist()) == {9 if 96 < samples <= 128 else 4}
     alone = open_stream(short, global_batch=32)
-    wanted = [[origin for origin, _ in contents(alone.next_step())] for _ in range(6)]
-    parts = [[origin for origin, _ in contents(batches)] for samples, _, batches in found if not 96 < samples <= 128]
+    wanted = [[origin for origin, _, _ in rows_of(alone.next_step())] for _ in range(6)]
+    parts = [[origin for origin, _, _ in rows_of(batches)] for samples, _, batches in found if not 96 < samples <= 128]
     assert parts == wanted, "a set that comes back goes on where it stopped"
 
 
