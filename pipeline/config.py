@@ -87,6 +87,10 @@ def _override(data: dict[str, Any], overrides: Sequence[str], where: str) -> Any
             key, equals, text = item.partition("=")
             if not equals or not key:
                 raise ConfigurationError(f"argument {item!r}: expected key=value, for example output=runs/first")
+            if not text:  # a variable of the shell without a value; an empty path would be the working directory
+                raise ConfigurationError(
+                    f"argument {item!r}: expected a value; {key}=null is none, {key}='\"\"' no text"
+                )
             value, before = _value(text), OmegaConf.select(config, key)
             both = isinstance(value, dict) and OmegaConf.is_dict(before)  # a list does not merge with a mapping
             OmegaConf.update(config, key, value, merge=both)
@@ -97,7 +101,7 @@ def _override(data: dict[str, Any], overrides: Sequence[str], where: str) -> Any
 
 def _value(text: str) -> Any:
     try:
-        return yaml.load(text, Loader=_StrictLoader) if text else ""
+        return yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError:
         return text  # a glob such as *.warc.gz is no YAML, but it is a fine string
 
