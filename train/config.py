@@ -104,6 +104,10 @@ class DataConfig:
     def __post_init__(self) -> None:
         if (self.shards is None) == (not self.phases):
             raise ValueError(f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}")
+        if self.weights and self.phases:
+            raise ValueError(
+                "data.weights: belong to data.shards; beside data.phases, each phase has weights of its own"
+            )
 
     @property
     def all_phases(self) -> dict[str, PhaseConfig]:

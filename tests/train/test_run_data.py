@@ -184,6 +184,7 @@ def test_a_mixture_by_shards_and_weights(tmp_path: Path, sets: list[str], capsys
     [
         ({}, "expected shards or phases, got neither"),
         ({"shards": "x", "phases": [{"shards": "x"}]}, "expected shards or phases, got both"),
+        ({"phases": [{"shards": "x"}], "weights": [1.0]}, "each phase has weights of its own"),
     ],
 )
 def test_shards_or_phases(tmp_path: Path, data: dict[str, Any], message: str) -> None:
