@@ -108,6 +108,8 @@ class Plan:
     def _heldout(self) -> Iterator[str]:
         if self.heldout_rows:
             yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+        else:
+            yield "held-out   none: no evaluation"
 
 
 def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> Plan:
