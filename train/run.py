@@ -203,9 +203,10 @@ def _begin(config: TrainConfig, dataset: str, world: World) -> TrainState:
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:
     if changes := changed_keys(saved, now, config.checkpoint.allow_changed):
         listed = "\n  ".join(changes)
+        keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
         raise ConfigurationError(
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
-            "choose another output, or name keys in checkpoint.allow_changed"
+            f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
         )
 
 

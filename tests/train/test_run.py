@@ -273,6 +273,7 @@ def test_data_that_changed_is_refused(one_rank: RankPool, tmp_path: Path, shards
     ((code, message),) = one_rank.run(start, config, [f"data.shards={other}", "steps=3"])
     assert code == 64
     assert "data (digest)" in message
+    assert message.endswith("allow it: checkpoint.allow_changed=[data]")
     assert (
         one_rank.run(start, config, [f"data.shards={other}", "steps=3", "checkpoint.allow_changed=[data]"])[0][0] == 0
     )
