@@ -24,13 +24,29 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import numpy as np
 
 from benchmarks.peers.clozeline import Ours, OursZstd
+from benchmarks.peers.flat_binary import DatatroveFolder, Indexed, Memmap
+from benchmarks.peers.hugging_face import DatasetsBatches, DatasetsMap, DatasetsStreaming
 from benchmarks.peers.limits import show_limits, write_json
-from benchmarks.peers.loaders import PEERS
+from benchmarks.peers.mds import Mosaic
 from benchmarks.peers.measure import RESUMED_AT, measure
+from benchmarks.peers.sample_tar import WebDataset
 from benchmarks.peers.targets import GUARD_US, MAIN, ZSTD, ratios, requirements
+from benchmarks.peers.token_chunks import LitData
 from benchmarks.peers.workload import BATCH, LENGTH, Loader, marks, token_rows
 
-CASES: dict[str, type[Loader]] = {MAIN: Ours, ZSTD: OursZstd, **PEERS}
+CASES: dict[str, type[Loader]] = {
+    MAIN: Ours,
+    ZSTD: OursZstd,
+    "numpy memmap, whole batch": Memmap,
+    "memmap + DataLoader": Indexed,
+    "datatrove, files in sequence": DatatroveFolder,
+    "litdata": LitData,
+    "datasets, map-style": DatasetsMap,
+    "datasets, streaming whole batches": DatasetsBatches,
+    "datasets, streaming + DataLoader": DatasetsStreaming,
+    "webdataset, per-sample tar": WebDataset,
+    "mosaicml-streaming": Mosaic,
+}
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {
     "CPU us/sample, best window (mean)": lambda found: f"{found['least_cpu']:.2f} ({found['cpu']:.2f})",

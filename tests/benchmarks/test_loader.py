@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import loader
+from benchmarks.peers import targets
 from benchmarks.peers.targets import MAIN, ZSTD, ratios, requirements
 
 
@@ -36,6 +37,12 @@ def test_rounds_keep_the_best_speed_and_the_worst_losses(monkeypatch: pytest.Mon
     assert {name: found[name] for name in expected} == expected
     assert found["epoch_missing"] == 2
     assert found["identical"] == 0
+
+
+def test_every_target_is_about_a_loader_that_there_is() -> None:
+    """A peer under another name would never be compared."""
+    peers = {peer for _, peer, _ in targets._TIMES} | {targets._LIMIT, *targets._STREAMS}
+    assert peers == loader.CASES.keys() - {MAIN, ZSTD}
 
 
 def test_both_judges_must_hold() -> None:
