@@ -7,17 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.errors import ConfigurationError
 from pipeline.example import Ragged
 from pipeline.shards import Manifest
 from train.arena import Column
+from train.padding import (
+    document_bounds,
+    equal_lengths,
+    flatten,
+    one_a_row,
+    pad_rows,
+    part_numbers,
+    restarting_positions,
+    start_marks,
+)
 
 __all__ = ["Architecture", "Batch", "Collate"]
 
@@ -160,10 +170,10 @@ class Collate:
         """
         column = columns["input_ids"]
         if isinstance(column, Ragged):
-            ids, lengths = _padded(column, self._pad, self.token_dtype)
+            ids, lengths = pad_rows(column, self._pad, self.token_dtype)
             tensors = {**_of_full_rows(*ids.shape), "lengths": torch.from_numpy(np.maximum(lengths, 1))}
         else:
-            ids, lengths = column, _equal(*column.shape)
+            ids, lengths = column, equal_lengths(*column.shape)
             tensors = _of_full_rows(*ids.shape).copy()
         tensors["input_ids"] = torch.from_numpy(ids)
         if row_weight is not None:
@@ -172,18 +182,18 @@ class Collate:
             return tensors
         starts = None
         if self._restart:
-            starts = _marks(columns["document_starts"], *ids.shape)
+            starts = start_marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
-            tensors["position_ids"] = torch.from_numpy(_restarting(starts))
-            bounds = _bounds(starts, lengths)
+            tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
+            bounds = document_bounds(starts, lengths)
             tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
             tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
         if "segment_starts" in columns:
-            tensors["type_ids"] = torch.from_numpy(_types(columns["segment_starts"], lengths, ids.shape[1]))
+            tensors["type_ids"] = torch.from_numpy(part_numbers(columns["segment_starts"], lengths, ids.shape[1]))
         if "prefix_length" in columns:
-            tensors["prefix_length"] = torch.from_numpy(_scalars(columns["prefix_length"]))
+            tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
         if "attention" in columns:
-            mode = _scalars(columns["attention"])
+            mode = one_a_row(columns["attention"])
             types = _types_of_modes(
                 mode, tensors["prefix_length"].numpy(), tensors.get("type_ids"), lengths, ids.shape[1]
             )
@@ -196,14 +206,14 @@ class Collate:
     ) -> dict[str, Tensor]:
         if self.architecture == "encoder_decoder":
             if "target_ids" in columns:
-                start = _scalars(columns["target_start"]) if "target_start" in columns else None
+                start = one_a_row(columns["target_start"]) if "target_start" in columns else None
                 return self._targets(columns["target_ids"], ids, start)
             return self._masked_targets(columns, ids.shape, lengths)
         if "label_positions" in columns:
             return _stored_labels(columns, ids.shape[1])
         if self.architecture == "encoder":
             return {}
-        prefix = _scalars(columns["prefix_length"]) if "prefix_length" in columns else None
+        prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
         return _next_tokens(ids, lengths, prefix, starts)
 
     def _targets(self, column: Column, source: Int64, start: Int64 | None) -> dict[str, Tensor]:
@@ -212,7 +222,7 @@ class Collate:
         A target that stands at place `start` of its source (MASS) keeps its places, and the source token before it
         opens the row. No such target stands at place 0, which says that a row has none.
         """
-        targets, lengths = _padded(column, self._pad)
+        targets, lengths = pad_rows(column, self._pad)
         inputs = np.empty_like(targets)
         inputs[:, 0], inputs[:, 1:] = self._decoder_start, targets[:, :-1]
         place = np.arange(targets.shape[1])
@@ -269,12 +279,6 @@ def _shifted(rows: int, width: int) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _equal(rows: int, width: int) -> Int64:
-    """Lengths of equally long rows, shared by all batches: read only."""
-    return np.full(rows, width, np.int64)
-
-
-@lru_cache(maxsize=64)
 def _of_full_rows(rows: int, width: int) -> dict[str, Tensor]:
     """What all batches of equally long rows without filler have in common: read only."""
     return {
@@ -284,42 +288,9 @@ def _of_full_rows(rows: int, width: int) -> dict[str, Tensor]:
     }
 
 
-def _padded(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
-    """Rows as a matrix [B, longest], and their lengths; a batch without any token still has one place a row."""
-    if not isinstance(column, Ragged):
-        return column, _equal(*column.shape)
-    lengths = column.lengths
-    width = max(1, int(lengths.max()))
-    matrix = np.full((len(column), width), pad, dtype)
-    matrix.reshape(-1)[_places(column, lengths, width)] = column.values
-    return matrix, lengths
-
-
-def _places(column: Ragged, lengths: Int64, width: int) -> Int64:
-    """Flat place, in rows of `width`, of every value of a ragged column."""
-    places: Int64 = np.arange(len(column.values))
-    places += np.repeat(np.arange(len(lengths)) * width - column.offsets[:-1], lengths)
-    return places
-
-
-def _flat(column: Column) -> tuple[Int64, Int64]:
-    """All values end to end, and for each the row it belongs to."""
-    if isinstance(column, Ragged):
-        return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
-    return column.reshape(-1), np.repeat(np.arange(len(column)), column.shape[1])
-
-
-def _scalars(column: Column) -> Int64:
-    """One value a row; 0 for rows without (filler)."""
-    values, rows = _flat(column)
-    scalars = np.zeros(len(column), np.int64)
-    scalars[rows] = values
-    return scalars
-
-
 def _stored_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
-    positions, rows = _flat(columns["label_positions"])
-    ids, _ = _flat(columns["label_ids"])
+    positions, rows = flatten(columns["label_positions"])
+    ids, _ = flatten(columns["label_ids"])
     return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
 
 
@@ -355,34 +326,3 @@ def _types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths
     types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (place >= prefix[:, None]))
     types[place >= lengths[:, None]] = 0
     return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
-
-
-def _marks(column: Column, rows: int, width: int) -> Int64:
-    """1 where a part starts, shape [rows, width]; a start behind the last place (an empty part) is left out."""
-    values, row = _flat(column)
-    marks = np.zeros((rows, width + 1), np.int64)
-    marks[row, values] = 1
-    return marks[:, :width]
-
-
-def _restarting(starts: Int64) -> Int64:
-    """Position ids that begin at 0 again with every part."""
-    place = np.arange(starts.shape[1])
-    restarted: Int64 = place - np.maximum.accumulate(np.where(starts > 0, place, 0), axis=1)
-    return restarted
-
-
-def _bounds(starts: Int64, lengths: Int64) -> Int64:
-    """Where documents begin in the flattened batch, and its end; a row's padding is a document of its own."""
-    marks = starts.copy()
-    marks[:, 0] = 1
-    padded = np.flatnonzero(lengths < starts.shape[1])
-    marks[padded, lengths[padded]] = 1
-    return np.append(np.flatnonzero(marks), marks.size)
-
-
-def _types(column: Column, lengths: Int64, width: int) -> Int64:
-    """Number of the segment each token stands in; 0 on padding."""
-    types: Any = np.maximum(np.cumsum(_marks(column, len(lengths), width), axis=1) - 1, 0)
-    types[np.arange(width) >= lengths[:, None]] = 0
-    return np.asarray(types, np.int64)
