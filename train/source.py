@@ -32,7 +32,6 @@ _PAUSE_S = 0.05
 class StreamStats:
     """Counters since the stream was opened, over all its sets."""
 
-    wait_seconds: float = 0.0
     blocks: int = 0
     bytes: int = 0
     in_flight: int = 0

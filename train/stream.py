@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from train.ahead import Ahead
+from train.batches import Batches
 from train.building import Assembly, Builder, Collator
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
@@ -33,7 +33,6 @@ from train.workers import Workers
 __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
-_BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
 
 
 def default_lanes(global_batch: int) -> int:
@@ -133,11 +132,7 @@ class Stream:
         self._prefetch = prefetch_blocks
         self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
         self._position = 0
-        self._waiting: Iterator[list[Batch]] = iter(())
-        self._rounds: list[Rounds] = []
-        self._asked: int | None = None
-        self._builder: Builder | None = None
-        self._ahead: Ahead[Iterator[list[Batch]]] | None = None
+        self._batches = Batches(self.timeline, self.sources, self._assembly, self._workers, prefetch_blocks)
         self._process = os.getpid()
         self._closed = False
 
@@ -155,7 +150,7 @@ class Stream:
         """Go on from here: a whole number of rows of every lane."""
         position = self._lane_row(samples)
         self._check_open()
-        self._stop_building()
+        self._batches.stop()
         self._position = position
 
     def state_dict(self) -> dict[str, Any]:
@@ -198,19 +193,12 @@ class Stream:
             StreamError: the stream is closed, or this is a forked process.
         """
         self._check_open()
-        if global_batch != self._asked:
-            if global_batch is not None:
-                self._lane_rows(global_batch)
-            self._stop_building(keep_rounds=True)
-            self._asked = global_batch
+        count = None if global_batch is None else self._lane_rows(global_batch)
         try:
-            batches = next(self._waiting, None)
-            if batches is None:
-                self._waiting = self._built()
-                batches = next(self._waiting)
+            batches = self._batches.take(self._position, count)
             self._position = batches[-1].samples // self.lanes
         except BaseException:
-            self._stop_building()  # so that asking again builds again, from this very batch on
+            self._batches.stop()  # so that asking again builds again, from this very batch on
             raise
         return batches
 
@@ -257,8 +245,7 @@ class Stream:
 
         Sets that are read from a store add its requests, retries and cache hits.
         """
-        waited = self._stats.wait_seconds + (self._ahead.wait_seconds if self._ahead else 0.0)
-        found: dict[str, float] = {"wait_seconds": waited}
+        found: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
         for name in ("blocks", "bytes", "in_flight", "masked_blocks", "skipped_rows"):
             found[name] = getattr(self._stats, name)
         for source in self.sources:
@@ -269,7 +256,7 @@ class Stream:
     def close(self) -> None:
         """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
         if not self._closed and self._process == os.getpid():
-            self._stop_building()
+            self._batches.stop()
             if self._workers is not None:
                 self._workers.close()
         self._closed = True
@@ -281,35 +268,6 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _built(self) -> Iterator[list[Batch]]:
-        """The next portion of batches."""
-        builder = self._builder or self._start_building()
-        return builder() if self._ahead is None else self._ahead.get()
-
-    def _start_building(self) -> Builder:
-        if not self._rounds:
-            self._rounds = [Rounds(source, self._workers, self._prefetch) for source in self.sources]
-        count = None if self._asked is None else self._lane_rows(self._asked)
-        self._builder = Builder(self.timeline, self._rounds, self._assembly, self._position, count)
-        if self._workers is not None:
-            self._ahead = Ahead(self._builder, _BUILT_AHEAD)
-        return self._builder
-
-    def _stop_building(self, *, keep_rounds: bool = False) -> None:
-        """Forget what was built, and unless the position stays also what was loaded."""
-        self._waiting, self._builder = iter(()), None
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.stop()
-            self._stats.wait_seconds += ahead.wait_seconds
-        kept = keep_rounds and (ahead is None or ahead.join())
-        if not kept:
-            for rounds in self._rounds:
-                rounds.close()
-            self._rounds = []
-            if ahead is not None:
-                ahead.join()
 
     def _check_open(self) -> None:
         if self._process != os.getpid():

@@ -94,7 +94,7 @@ def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
     shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
     with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
         stream.next_step()
-        ahead = stream._ahead
+        ahead = stream._batches._ahead
         assert ahead is not None
         while ahead._ready.qsize() < 2:
             pass
