@@ -20,48 +20,34 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import numpy as np
 import psutil
 
+from benchmarks.peers.clozeline import BLOCK_ROWS, finish_set
 from benchmarks.peers.limits import Claim, finish
-from pipeline.shards import Block, ColumnSpec, ShardInfo, fixed_columns, write_manifest
+from pipeline.shards import Block, ShardInfo
 from pipeline.shards.index import read_index
 from pipeline.shards.manifest import Manifest
-from pipeline.stage import Output
 from train.order import BlockOrder, LogicalBlocks
 
-_BLOCK_ROWS = 1920
 _ROW_BYTES = 1057
 _RANKS_TRIED = 50
 
 
 def write_synthetic(folder: Path, shards: int) -> None:
     """Manifest and index of shards that do not exist."""
-    length = _BLOCK_ROWS * _ROW_BYTES
+    length = BLOCK_ROWS * _ROW_BYTES
     infos = [
         ShardInfo(
             path=f"shard-{number:07d}.arrow",
             bytes=length + 1000,
             sha256=f"{number:064x}",
-            rows=_BLOCK_ROWS,
-            blocks=(Block(400, length, _BLOCK_ROWS, number.to_bytes(16, "big")),),
-            tokens=_BLOCK_ROWS * 512,
+            rows=BLOCK_ROWS,
+            blocks=(Block(400, length, BLOCK_ROWS, number.to_bytes(16, "big")),),
+            tokens=BLOCK_ROWS * 512,
             longest=512,
             largest_block=length,
         )
         for number in range(shards)
     ]
-    write_manifest(
-        folder,
-        name="synthetic",
-        kind="examples",
-        seed=1,
-        tokenizer={"name": "none", "fingerprint": "", "vocab_size": 50_000, "special_ids": {"pad": 0}},
-        columns=[*fixed_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")],
-        block_rows=_BLOCK_ROWS,
-        container="arrow",
-        codec="none",
-        shards=infos,
-        output=Output(folder),
-        objective={"name": "none", "label": "none", "architecture": "encoder", "heads": [], "frame": {}},
-    )
+    finish_set(folder, folder, infos)
 
 
 def resident() -> float:
@@ -104,7 +90,7 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
         if row is not None:
             assert order.where(row[1], row[2], row[0])[0] == number * (ranks // 200)
     found["row and back us"] = (time.perf_counter() - begun) / 200 * 1e6
-    assert np.all(index.rows == _BLOCK_ROWS)
+    assert np.all(index.rows == BLOCK_ROWS)
     return found
 
 

@@ -110,23 +110,29 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
 def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal["none", "zstd"]) -> None:
     """An example set of an encoder."""
     from pipeline.example import Ragged, Rows
-    from pipeline.shards import ColumnSpec, fixed_columns, write_manifest, write_shard
-    from pipeline.stage import Output
+    from pipeline.shards import write_shard
 
-    columns = [*fixed_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]
     folder.mkdir()
     shards = []
     for number, part in enumerate(np.array_split(np.arange(len(ids)), SHARDS)):
         rows = Rows(origins(len(part), number), {"input_ids": Ragged.from_matrix(ids[part])})
         path = folder / f"shard-{number:05d}.arrow"
-        shards.append(write_shard(path, rows, columns, block_rows=BLOCK_ROWS, codec=codec))
+        shards.append(write_shard(path, rows, _columns(), block_rows=BLOCK_ROWS, codec=codec))
+    finish_set(root, folder, shards, codec)
+
+
+def finish_set(root: Path, folder: Path, shards: list[Any], codec: Literal["none", "zstd"] = "none") -> None:
+    """Index and manifest for shards of an encoder; the files themselves need not be there."""
+    from pipeline.shards import write_manifest
+    from pipeline.stage import Output
+
     write_manifest(
         folder,
         name="benchmark",
         kind="examples",
         seed=1,
         tokenizer={"name": "none", "fingerprint": "", "vocab_size": 65536, "special_ids": {"pad": 0}},
-        columns=columns,
+        columns=_columns(),
         block_rows=BLOCK_ROWS,
         container="arrow",
         codec=codec,
@@ -134,3 +140,9 @@ def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal[
         output=Output(root),
         objective={"name": "none", "label": "none", "architecture": "encoder", "heads": [], "frame": {}},
     )
+
+
+def _columns() -> list[Any]:
+    from pipeline.shards import ColumnSpec, fixed_columns
+
+    return [*fixed_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]
