@@ -107,10 +107,6 @@ class Arena:
                 target[slots] = source[order]
         return copied
 
-    def slots(self, slots: Int64 | slice) -> Int64:
-        """Slots as numbers."""
-        return slots if isinstance(slots, np.ndarray) else np.arange(slots.start, slots.stop)
-
     def finish(self) -> None:
         """To be called once, after the last load is placed."""
         for name in self._odd:

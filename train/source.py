@@ -104,7 +104,7 @@ class Source:
         slots, origin = load.slots, self.origin(load.block, order)
         if any(part is None for part in parts):
             kept, order = _without(pieces, parts, order)
-            origin, slots = origin[kept], arena.slots(slots)[kept]
+            origin, slots = origin[kept], np.arange(len(arena.weight))[slots][kept]
         found = [part for part in parts if part is not None]
         if found and len(order):
             rows = found[0] if len(found) == 1 else Rows.concatenate(found)
