@@ -217,7 +217,7 @@ def _refuse_misfit(stream: Stream) -> None:
         ConfigurationError: with the numbers.
     """
     phase = stream.timeline.at(stream.samples // stream.lanes)
-    rows, end = phase.global_batch or stream.global_batch, (phase.stop or 0) * stream.lanes
+    rows, end = phase.global_batch, (phase.stop or 0) * stream.lanes
     if phase.stop is not None and (end - stream.samples) % rows:
         raise ConfigurationError(
             f"data.phases: the checkpoint stands at {stream.samples} samples; batches of {rows} from there on do not "

@@ -116,6 +116,6 @@ class Supply:
             "shares": {
                 name: count / mixture.period for name, count in zip(names, mixture.counts.tolist(), strict=True)
             },
-            "global_batch": phase.global_batch or self._training.global_batch,
+            "global_batch": phase.global_batch,
             "until_samples": None if phase.stop is None else phase.stop * lanes,
         }
