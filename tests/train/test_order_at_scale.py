@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,8 @@ def test_the_order_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def refused(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("opened")
 
-    monkeypatch.setattr(builtins, "open", refused)
+    for module in (builtins, io, os):
+        monkeypatch.setattr(module, "open", refused)
     order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, 500)
     blocks = LogicalBlocks(index.rows, manifest.block_rows)
     turn = order.round_at(3 * order.lane_rows + 5)
