@@ -19,7 +19,7 @@ from train.datasets import Datasets, check_length
 from train.evaluate import passes
 from train.mixture import Mixture
 from train.online import Corruption
-from train.phases import set_labels
+from train.phases import distinct_sets, set_labels
 
 __all__ = ["MemoryEstimate", "Plan", "Stretch", "estimate_memory", "make_plan", "operations_per_second"]
 
@@ -64,7 +64,9 @@ class Plan:
     parameters: int
     horizon: int
     rows: int
-    """stored rows of all sets, an epoch of them"""
+    """stored rows of all sets"""
+    places: int
+    """rows of an epoch of all sets, the filler rows at its end included"""
     micro_batch: int
     world_size: int
     stretches: tuple[Stretch, ...]
@@ -86,15 +88,19 @@ class Plan:
         memory = self.memory
         return [
             f"model      {self.parameters:,} parameters",
-            f"data       {self.rows:,} rows; the run reads {tokens / read:.1f} tokens a row on average",
+            f"data       {self.rows:,} rows{self._filler()}; the run reads {tokens / read:.1f} tokens a row on average",
             *(self._batch(stretch) for stretch in self.stretches),
             f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
-            f"{read / self.rows:.2f} epochs",
+            f"{read / self.places:.2f} epochs",
             *self._heldout(),
             f"arithmetic {flops:.3g} operations, at least {seconds:,.0f} s on {self.world_size} ranks of this machine",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
             f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}; activations come on top",
         ]
+
+    def _filler(self) -> str:
+        filler = self.places - self.rows
+        return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler > 0.01 * self.places else ""
 
     def _batch(self, stretch: Stretch) -> str:
         count = stretch.rows_per_step // self.world_size // self.micro_batch
@@ -130,6 +136,7 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
         parameters=parameters,
         horizon=config.schedule.options.steps or config.steps,
         rows=datasets.rows,
+        places=sum(_places(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
         stretches=tuple(_stretches(config, model, datasets)),
@@ -149,11 +156,18 @@ def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterato
             figures = np.array(
                 [_of_a_row(shards, config, model, datasets.corruptions.get(shards.path)) for shards in phase.sets]
             )
+            figures *= [[len(shards) / _places(shards, config)] for shards in phase.sets]  # filler has no tokens
             mixture = Mixture(phase.weights or (1.0,) * len(phase.sets))
             tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
             shares = (mixture.counts / mixture.period).tolist()
             yield Stretch(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))
         left, position = left - steps, position + steps * batch
+
+
+def _places(shards: ShardSet, config: TrainConfig) -> int:
+    """Rows of an epoch of a set: as many on every lane."""
+    lanes = config.data.lane_count
+    return -(-len(shards) // lanes) * lanes
 
 
 def _of_a_row(
