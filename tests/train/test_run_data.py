@@ -146,13 +146,22 @@ def test_dry_run_adds_up_the_phases(tmp_path: Path, sets: list[str], capsys: pyt
     config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", {"phases": phases}), [])
     assert dry_run(config) == 0
     lengths = [float(open_shards(path).read_block(0).columns["input_ids"].lengths.mean()) for path in sets]
-    lengths[1] *= 90 / 96  # the last 6 places of its epochs are filler
+    lengths[1] *= 90 / 92  # 4 lanes: the last 2 places of its epochs are filler
     tokens = 48 * lengths[0] + 32 * (3 * lengths[0] + lengths[1]) / 4
     text = capsys.readouterr().out
-    assert f"8 steps (schedule ends at 8), {tokens:,.0f} tokens, {80 / 296:.2f} epochs" in text
-    assert "data       290 rows and 6 of filler an epoch" in text
+    assert f"8 steps (schedule ends at 8), {tokens:,.0f} tokens, {80 / 292:.2f} epochs" in text
     assert "8 rows a step = 1 ranks x 4 micro-batches x 2 rows, for 6 steps" in text
     assert "16 rows a step = 1 ranks x 8 micro-batches x 2 rows, for 2 steps" in text
+
+
+def test_dry_run_tells_of_filler(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """90 rows on 64 lanes: an epoch has 128 places."""
+    data = {"shards": sets[1], "global_batch": 64, "lanes": 64}
+    assert dry_run(load_config(TrainConfig, config_file(tmp_path / "run.yaml", data), ["steps=4"])) == 0
+    length = float(open_shards(sets[1]).read_block(0).columns["input_ids"].lengths.mean())
+    text = capsys.readouterr().out
+    assert "data       90 rows and 38 of filler an epoch" in text
+    assert f"{2 * 90 * length:,.0f} tokens, 2.00 epochs" in text
 
 
 def test_dry_run_measures_the_device_of_the_start(
