@@ -19,6 +19,7 @@ from pipeline.objectives import Objective
 from pipeline.shard_format import vocabulary_of
 from pipeline.shards import Manifest, ShardSet, feature_columns
 from pipeline.shards.manifest import ColumnFacts, Frame, ObjectiveFacts
+from pipeline.shards.store import as_url
 
 __all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
 
@@ -100,7 +101,12 @@ def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corr
 
 def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
-    vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
+    try:
+        vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
+    except ConfigurationError as error:
+        if as_url(shards.path) is None:
+            raise
+        raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
     objective = entry.build(vocabulary)
     wanted = objective.grouping.entry()
     found = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}

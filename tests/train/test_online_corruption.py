@@ -152,7 +152,7 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(
         fsspec.filesystem("memory").pipe_file(f"/online/{file.name}", file.read_bytes())
     samples = open_shards("memory://online")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
+    with pytest.raises(ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"):
         corruption_of([entry], samples)
     monkeypatch.chdir(chain)
     rows, local = samples.read_block(0), corruption_of([entry], open_shards(folder))
