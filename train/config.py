@@ -11,7 +11,7 @@ from math import gcd
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
 from model.config import ModelConfig
@@ -19,6 +19,7 @@ from pipeline.config import STRICT, to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from pipeline.shards import StoreOptions
+from pipeline.shards.store import as_url
 from train.online import OnlineEntries
 
 __all__ = [
@@ -38,11 +39,23 @@ Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 
 
+def _as_given(value: Any) -> Any:
+    """Paths as text; of a URL `Path` has folded the double slash, a saved configuration has it again."""
+    if isinstance(value, dict):
+        return {name: _as_given(path) for name, path in value.items()}
+    if isinstance(value, list):
+        return [_as_given(path) for path in value]
+    return value if value is None else as_url(value) or str(value)
+
+
+_AS_GIVEN: Final = PlainSerializer(_as_given)
+
+
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PhaseConfig:
     """One phase of the data."""
 
-    shards: Path | list[Path]
+    shards: Annotated[Path | list[Path], _AS_GIVEN]
     """manifest.json of a training set, or its folder; several are mixed"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each set in every global batch; default: equal ones"""
@@ -62,7 +75,7 @@ class PhaseConfig:
 class DataConfig:
     """What is read, and in which portions."""
 
-    shards: Path | list[Path] | None = None
+    shards: Annotated[Path | list[Path] | None, _AS_GIVEN] = None
     """manifest.json of the training set, or its folder; several are mixed; this or `phases`"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each of several `shards` in every global batch; default: equal ones"""
@@ -71,8 +84,9 @@ class DataConfig:
     corrupt: OnlineEntries = Field(default_factory=list)
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
-    heldout: Path | dict[str, Path] | None = None
-    """held-out set, or several by name; default: `../heldout/manifest.json` beside the training set, where it exists"""
+    heldout: Annotated[Path | dict[str, Path] | None, _AS_GIVEN] = None
+    """held-out set, or several by name; default: `../heldout/manifest.json` beside the first training set, where it
+    exists; beside a URL none is looked for"""
     global_batch: Positive = 64
     """rows of one optimizer step, over all ranks and micro-batches"""
     micro_batch: Positive = 8
@@ -253,10 +267,11 @@ def check_world(config: TrainConfig, world_size: int) -> int:
     data = config.data
     if data.lane_count % world_size:
         fits = [size for size in range(1, data.lane_count + 1) if data.lane_count % size == 0]
+        also = ", which must be one too" if data.global_batch % world_size else ""
         raise ConfigurationError(
             f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start with "
             f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} that divides "
-            f"data.global_batch {data.global_batch} (the order of the data depends on the lanes)"
+            f"data.global_batch {data.global_batch}{also} (the order of the data depends on the lanes)"
         )
     share = data.global_batch // world_size
     if data.global_batch % world_size or share % data.micro_batch:

@@ -6,7 +6,7 @@ import pytest
 from masked_set import write_config
 from synthetic import plain_config, tiny
 
-from pipeline.config import load_config, validate
+from pipeline.config import load_config, to_plain, validate
 from pipeline.errors import ConfigurationError
 from train.config import TrainConfig, check_world, frozen
 
@@ -43,6 +43,8 @@ def test_world_that_divides_nothing() -> None:
     assert [check_world(config, size) for size in (1, 2)] == [6, 3]
     with pytest.raises(ConfigurationError, match=r"4 lanes cannot be shared by 3 ranks; start with 1, 2, 4 ranks"):
         check_world(config, 3)
+    with pytest.raises(ConfigurationError, match=r"divides data.global_batch 12, which must be one too"):
+        check_world(config, 5)
     with pytest.raises(ConfigurationError, match=r"3 a rank, which micro-batches of 2 do not divide; allowed: 1, 3"):
         check_world(config, 4)
 
@@ -89,6 +91,15 @@ def test_overrides_reach_every_level(tmp_path: Path) -> None:
     config = load_config(TrainConfig, path, ["zero.stage=3", "schedule.steps=40", "optimizer.eps=1e-8", "steps=20"])
     assert (config.zero.stage, config.schedule.options.steps, config.steps) == (3, 40, 20)
     assert config.optimizer.options.eps == 1e-8
+
+
+def test_urls_are_saved_as_they_were_given() -> None:
+    plain = plain_config(data__heldout={"a": "s3://b/c", "b": "d/e"})
+    plain["data"]["shards"] = ["http://host/set", "here"]
+    saved = to_plain(validate(TrainConfig, plain, "x"))["data"]
+    assert saved["shards"] == ["http://host/set", "here"]
+    assert saved["heldout"] == {"a": "s3://b/c", "b": "d/e"}
+    assert to_plain(validate(TrainConfig, plain | {"data": saved}, "x"))["data"] == saved
 
 
 def test_lanes_default() -> None:
