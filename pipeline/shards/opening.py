@@ -127,7 +127,7 @@ def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, in
         parent, _, name = path.rpartition("/")
         found = listings[parent].get(name)
         if found is None:
-            raise ManifestError(f"{base}/{path}: the manifest names this shard, but there is no such file; copy it here")
+            raise ManifestError(f"{base}/{path}: the manifest names this shard, but there is no such file: copy it")
         if found != size:
             raise ManifestError(f"{base}/{path}: expected {size} bytes, got {found}; copy it again")
 
