@@ -17,7 +17,7 @@ _CLOSING_S: Final = 0.8
 
 
 class Ahead(Generic[T]):
-    """Calls `build()` again and again, at most `depth` results ahead of `get`.
+    """Calls `build()` again and again from the first `get` on, at most `depth` results ahead of it.
 
     Args:
         build: makes the next result; its exception ends the thread and comes out of `get`.
@@ -30,12 +30,13 @@ class Ahead(Generic[T]):
         self._room = threading.Semaphore(depth)
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="clozeline-build", daemon=True)
-        self._thread.start()
         self.wait_seconds = 0.0
         """Time that `get` waited."""
 
     def get(self) -> T:
         """The next result, in order; an exception of `build` is raised here, and nothing follows it."""
+        if self._thread.ident is None:  # not before somebody holds this object, who can stop it
+            self._thread.start()
         try:
             found = self._ready.get_nowait()
         except Empty:
@@ -55,7 +56,8 @@ class Ahead(Generic[T]):
 
     def join(self) -> bool:
         """Wait less than a second for what is being built; whether the thread has ended."""
-        self._thread.join(_CLOSING_S)
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSING_S)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from train.ahead import Ahead
@@ -41,7 +41,7 @@ class Batches:
         self._workers, self._prefetch = workers, prefetch
         self._count: int | None = None
         self._rounds: list[Rounds] = []
-        self._builder: Builder | None = None
+        self._build: Callable[[], Iterator[list[Batch]]] | None = None
         self._ahead: Ahead[Iterator[list[Batch]]] | None = None
         self._portion: Iterator[list[Batch]] = iter(())
         self._waited = 0.0
@@ -61,14 +61,14 @@ class Batches:
             self._count = count
         batches = next(self._portion, None)
         if batches is None:
-            builder = self._builder or self._start(position)
-            self._portion = builder() if self._ahead is None else self._ahead.get()
+            build = self._build or self._start(position)
+            self._portion = build()
             batches = next(self._portion)
         return batches
 
     def stop(self, *, keep_rounds: bool = False) -> None:
         """Forget what was built, and unless the position stays also what was loaded."""
-        self._portion, self._builder = iter(()), None
+        self._portion, self._build = iter(()), None
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.stop()
@@ -81,10 +81,13 @@ class Batches:
             if ahead is not None:
                 ahead.join()
 
-    def _start(self, position: int) -> Builder:
+    def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:
         if not self._rounds:
             self._rounds = [Rounds(source, self._workers, self._prefetch) for source in self._sources]
-        self._builder = Builder(self._timeline, self._rounds, self._assembly, position, self._count)
-        if self._workers is not None:
-            self._ahead = Ahead(self._builder, _BUILT_AHEAD)
-        return self._builder
+        builder = Builder(self._timeline, self._rounds, self._assembly, position, self._count)
+        if self._workers is None:
+            self._build = builder
+            return builder
+        ahead = Ahead(builder, _BUILT_AHEAD)
+        self._ahead, self._build = ahead, ahead.get
+        return ahead.get
