@@ -94,7 +94,12 @@ def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
 def data_digest(phases: Sequence[DataPhase]) -> str:
     """SHA-256 (hex) of everything that decides which rows come when, besides seed and lanes."""
     facts: Any = [
-        [[_key(shards) for shards in phase.sets], phase.weights, phase.until_samples, phase.global_batch]
+        [
+            [_key(shards) for shards in phase.sets],
+            _mixture(phase).counts.tolist(),
+            phase.until_samples,
+            phase.global_batch,
+        ]
         for phase in phases
     ]
     if len(phases) == 1 and len(phases[0].sets) == 1 and phases[0].global_batch is None:
@@ -111,12 +116,17 @@ def describe(phases: Sequence[DataPhase]) -> str:
 
 
 def _described(phase: DataPhase) -> str:
-    mixture = Mixture(phase.weights or (1.0,) * len(phase.sets))
+    mixture = _mixture(phase)
     shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
     sets = [f"{name} {digest[:16]}" for name, digest in map(_key, phase.sets)]
     found = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
     found += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
     return found + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
+
+
+def _mixture(phase: DataPhase) -> Mixture:
+    """The sets as they are drawn: weights of 1 and 1 are those of 2 and 2."""
+    return Mixture(phase.weights or (1.0,) * len(phase.sets))
 
 
 def _key(shards: ShardSet) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
 from tests.train.streams import open_stream as open_toy
 from tests.train.streams import rows_of
-from train.phases import DataPhase
+from train.phases import DataPhase, data_digest
 
 LANES = 8
 open_stream = partial(open_toy, lanes=LANES, global_batch=16)
@@ -148,6 +148,12 @@ def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
     }
     assert len(digests) == 6
     assert open_stream([DataPhase((sets[0],))]).state_dict() == open_stream(sets[0]).state_dict()
+
+
+def test_weights_that_draw_alike_are_the_same_data(sets: list[ShardSet]) -> None:
+    pair = (sets[0], sets[1])
+    alike = {data_digest([DataPhase(pair, weights)]) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
+    assert len(alike | {data_digest([DataPhase(pair, (1.0, 2.0))])}) == 2
 
 
 def test_equal_lengths_are_one_matrix(tmp_path: Path) -> None:
