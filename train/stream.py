@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import gcd
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from train.workers import Workers
 __all__ = ["Stream", "default_lanes"]
 
 _FORMAT: Final = 1
+TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
 
 
 def default_lanes(global_batch: int) -> int:
@@ -84,7 +85,7 @@ class Stream:
         collate: Collator | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
-        token_dtype: Literal["uint16", "int32", "int64"] = "int64",
+        token_dtype: TokenDtype = "int64",
         by_length: bool = False,
         on_corrupt: OnCorrupt = "raise",
         max_corrupt_fraction: float = 1e-4,
@@ -94,6 +95,12 @@ class Stream:
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
         self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
         self._own = _own_lanes(self.lanes, rank, world_size)
+        for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
+            if number < 0:
+                raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
+        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_corrupt", on_corrupt, OnCorrupt)):
+            if word not in get_args(kind):
+                raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
         phases = as_phases(data)
         sets = distinct_sets(phases)
         self._digest = data_digest(phases)
@@ -172,6 +179,7 @@ class Stream:
 
         Raises:
             StateMismatch: a key differs, or is absent.
+            ConfigurationError: `samples` is no position.
         """
         current = self.state_dict()
         for field, value in current.items():
@@ -179,7 +187,9 @@ class Stream:
                 raise StateMismatch(field, None, value)
             if field != "samples" and field not in allow_changed and state[field] != value:
                 raise StateMismatch(field, state[field], value)
-        self.set_position(int(state["samples"]))
+        if not isinstance(state["samples"], int):
+            raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
+        self.set_position(state["samples"])
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
         """The rank's micro-batches of the next global batch.

@@ -296,11 +296,23 @@ def test_statistics(shards: ShardSet) -> None:
         ({"rank": 1}, "rank 1 of 1"),
         ({"global_batch": 6}, "global_batch 6 is not a multiple of the 4 lanes"),
         ({"micro_batch": 3}, "micro_batch 3 does not divide"),
+        ({"seed": -1}, "seed: expected 0 or more, got -1"),
+        ({"io_threads": -1}, "io_threads: expected 0 or more, got -1"),
+        ({"prefetch_blocks": -1}, "prefetch_blocks: expected 0 or more, got -1"),
+        ({"token_dtype": "int8"}, "token_dtype: expected uint16 or int32 or int64, got 'int8'"),
+        ({"on_corrupt": "skip"}, "on_corrupt: expected raise or mask, got 'skip'"),
     ],
 )
-def test_numbers_that_do_not_divide(shards: ShardSet, options: dict[str, int], message: str) -> None:
+def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         open_stream(shards, **options)
+
+
+def test_state_at_no_whole_position(shards: ShardSet) -> None:
+    with open_stream(shards) as stream:
+        for samples in (4.5, "4", None):
+            with pytest.raises(ConfigurationError, match="samples: expected a whole number"):
+                stream.load_state_dict(stream.state_dict() | {"samples": samples})
 
 
 @pytest.mark.parametrize("samples", [6, -4])
