@@ -20,6 +20,7 @@ __all__ = [
     "data_digest",
     "describe",
     "distinct_sets",
+    "mixture_of",
     "open_phases",
     "phase_plans",
     "set_labels",
@@ -96,7 +97,7 @@ def data_digest(phases: Sequence[DataPhase]) -> str:
     facts: Any = [
         [
             [_key(shards) for shards in phase.sets],
-            _mixture(phase).counts.tolist(),
+            mixture_of(phase).counts.tolist(),
             phase.until_samples,
             phase.global_batch,
         ]
@@ -116,7 +117,7 @@ def describe(phases: Sequence[DataPhase]) -> str:
 
 
 def _described(phase: DataPhase) -> str:
-    mixture = _mixture(phase)
+    mixture = mixture_of(phase)
     shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
     sets = [f"{name} {digest[:16]}" for name, digest in map(_key, phase.sets)]
     found = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
@@ -124,7 +125,7 @@ def _described(phase: DataPhase) -> str:
     return found + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
 
 
-def _mixture(phase: DataPhase) -> Mixture:
+def mixture_of(phase: DataPhase) -> Mixture:
     """The sets as they are drawn: weights of 1 and 1 are those of 2 and 2."""
     return Mixture(phase.weights or (1.0,) * len(phase.sets))
 

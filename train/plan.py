@@ -17,9 +17,8 @@ from pipeline.shards import CorruptBlock, ShardSet
 from train.config import TrainConfig
 from train.datasets import Datasets, check_length
 from train.evaluate import passes
-from train.mixture import Mixture
 from train.online import Corruption
-from train.phases import distinct_sets, set_labels
+from train.phases import distinct_sets, mixture_of, set_labels
 
 __all__ = ["MemoryEstimate", "Plan", "Stretch", "estimate_memory", "make_plan", "operations_per_second"]
 
@@ -76,6 +75,8 @@ class Plan:
     """rows of such a pass"""
     heldout_flops: float
     """operations of such a pass"""
+    trained_on: tuple[str, ...]
+    """names of held-out sets that are read for training as well"""
     memory: MemoryEstimate
 
     def lines(self, operations: float) -> list[str]:
@@ -114,6 +115,8 @@ class Plan:
     def _heldout(self) -> Iterator[str]:
         if self.heldout_rows:
             yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+            for name in self.trained_on:
+                yield f"           {name} is trained on as well: its loss says nothing about new text"
         else:
             yield "held-out   none: no evaluation"
 
@@ -125,7 +128,7 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
         CorruptBlock: a first block is not what its index says.
         ConfigurationError: every block of a set is in quarantine, or its samples become too long for the model.
     """
-    parameters = model.num_parameters()
+    parameters, trained = model.num_parameters(), {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
     rows = [batch * passes(len(shards), batch, config.evaluate.rows) for shards in datasets.heldout.values()]
     flops = [
@@ -143,6 +146,7 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
         evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
         heldout_rows=sum(rows),
         heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
+        trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
         memory=estimate_memory(config, parameters, world_size),
     )
 
@@ -157,7 +161,7 @@ def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterato
                 [_of_a_row(shards, config, model, datasets.corruptions.get(shards.path)) for shards in phase.sets]
             )
             figures *= [[len(shards) / _places(shards, config)] for shards in phase.sets]  # filler has no tokens
-            mixture = Mixture(phase.weights or (1.0,) * len(phase.sets))
+            mixture = mixture_of(phase)
             tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
             shares = (mixture.counts / mixture.period).tolist()
             yield Stretch(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))

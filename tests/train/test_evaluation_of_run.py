@@ -215,3 +215,5 @@ def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: py
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
     assert "48 rows in each of 1 evaluations" in told()[0]
+    assert "trained on" not in text
+    assert "same is trained on as well" in told(f"data.heldout={{same: {shards}}}")[0]
