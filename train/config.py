@@ -7,7 +7,6 @@ how it is spread over processes, and what it writes.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -21,6 +20,7 @@ from pipeline.registry import Chosen, OneOf, choose
 from pipeline.shards import StoreOptions
 from pipeline.shards.store import as_url
 from train.online import OnlineEntries
+from train.order import default_lanes
 
 __all__ = [
     "CheckpointConfig",
@@ -139,7 +139,7 @@ class DataConfig:
     def lane_count(self) -> int:
         """Lanes, with the default filled in."""
         batches = (phase.global_batch for phase in self.phases if phase.global_batch is not None)
-        return self.lanes or gcd(64, self.global_batch, *batches)
+        return self.lanes or default_lanes(self.global_batch, *batches)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

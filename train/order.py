@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,12 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from train.permutation import FeistelPermutation, row_permutations
 
-__all__ = ["BlockOrder", "Load", "LogicalBlocks", "Piece", "Round"]
+__all__ = ["BlockOrder", "Load", "LogicalBlocks", "Piece", "Round", "default_lanes"]
+
+
+def default_lanes(*global_batches: int) -> int:
+    """Lanes where none are configured: gcd(64, every global batch)."""
+    return gcd(64, *global_batches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import gcd
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -23,22 +22,17 @@ from train.building import Assembly, Builder, Collator
 from train.collate import Batch, Collate
 from train.errors import StateMismatch, StreamError
 from train.mixture import Timeline
-from train.order import BlockOrder
+from train.order import BlockOrder, default_lanes
 from train.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
 from train.rounds import Rounds
 from train.source import OnCorrupt, Source, StreamStats, Transform
 from train.tracing import origins
 from train.workers import Workers
 
-__all__ = ["Stream", "default_lanes"]
+__all__ = ["Stream"]
 
 _FORMAT: Final = 1
 TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
-
-
-def default_lanes(global_batch: int) -> int:
-    """Lanes where none are configured: gcd(64, global batch)."""
-    return gcd(64, global_batch)
 
 
 class Stream:
