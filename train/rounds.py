@@ -86,9 +86,8 @@ class Rounds:
         self.clear()
 
     def _new_ring(self) -> Ring:
-        return Ring(
-            self._ahead + 2
-        )  # beside what is loaded ahead one that is read, and one that batches still look into
+        """For what is loaded ahead, a round that is read, and one that batches still look into."""
+        return Ring(self._ahead + 2)
 
     def _round(self, position: int) -> Round:
         return self.source.order.round_at(position, self.source.most)
