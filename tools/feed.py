@@ -107,7 +107,7 @@ class Feed:
     @cached_property
     def run_steps(self) -> RunSteps:
         """The steps of the run, or those that a run would have."""
-        return RunSteps(self.timeline, self.global_batch, self.taken or ())
+        return RunSteps(self.timeline, self.taken or ())
 
     def batch(self, samples: int) -> list[Visit]:
         """The rows of the global batch that begins at a position, in their order.
@@ -167,7 +167,7 @@ class Feed:
     def rows(self, samples: int) -> int:
         """Rows of the global batch that begins at a position."""
         step = self.run_steps.at(samples)
-        return step.rows if step.begin == samples else self.run_steps.rows(self.timeline.at(samples // self.lanes))
+        return step.rows if step.begin == samples else self.timeline.at(samples // self.lanes).global_batch
 
     def step(self, samples: int) -> int:
         """The training step, counted from 1, whose batch holds a position."""

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from train.mixture import Phase, Timeline
+from train.mixture import Timeline
 
 __all__ = ["RunSteps", "Step"]
 
@@ -26,20 +26,15 @@ class RunSteps:
 
     Args:
         timeline: the phases.
-        global_batch: rows of a step where a phase does not say.
         taken: steps done and samples read by then, ascending; steps between two of them are equally large.
 
     Example: a global batch of 32, after `taken` [(4, 64)]: step 4 begins at 48 with 16 rows, step 5 at 64 with 32.
     """
 
-    def __init__(self, timeline: Timeline, global_batch: int, taken: Sequence[tuple[int, int]] = ()) -> None:
-        self._timeline, self._global_batch = timeline, global_batch
+    def __init__(self, timeline: Timeline, taken: Sequence[tuple[int, int]] = ()) -> None:
+        self._timeline = timeline
         self._done = [0, *(done for done, _ in taken)]
         self._read = [0, *(read for _, read in taken)]
-
-    def rows(self, phase: Phase) -> int:
-        """Rows of a global batch in a phase, by the configuration."""
-        return phase.global_batch or self._global_batch
 
     def numbered(self, number: int) -> Step:
         """The step of a number."""
@@ -74,7 +69,7 @@ class RunSteps:
         """Of each phase to come, its first step, where it ends, and its rows a step."""
         number, begin = self._done[-1] + 1, self._read[-1]
         for phase in self._timeline.phases:
-            stop, rows = None if phase.stop is None else phase.stop * self._timeline.lanes, self.rows(phase)
+            stop, rows = None if phase.stop is None else phase.stop * self._timeline.lanes, phase.global_batch
             if stop is not None and stop <= begin:
                 continue
             yield Step(number, begin, rows), stop, rows
