@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ClozelineError
 from pipeline.example import Rows
+from pipeline.group.documents import heldout_shard, place_key
 from pipeline.heldout import is_heldout
-from pipeline.seeding import order_key
 from pipeline.shards import Manifest, ShardSet
 from tools.documents import document_tables, read_table, uid_keys
 
@@ -129,8 +129,8 @@ def _in_order(
         table = read_table(path, ("uid", "tokens"))
         for uid, tokens in zip(table["uid"].to_pylist(), table["tokens"].to_pylist(), strict=True):
             if tokens and is_heldout(uid, fraction, seed) == heldout:
-                shard = (order_key(uid, "order", seed) * shards) >> 64 if heldout else number
-                found.append((shard, order_key(uid + bytes([0]), "group", seed), uid, tokens))
+                shard = heldout_shard(uid, shards, seed) if heldout else number
+                found.append((shard, place_key(uid, 0, seed), uid, tokens))
     found.sort()
     uids = np.frombuffer(b"".join(entry[2] for entry in found), "S16")
     sizes = np.array([entry[3] for entry in found], np.int64)

@@ -14,7 +14,7 @@ from pipeline.heldout import is_heldout
 from pipeline.seeding import order_key
 from pipeline.shards import open_shards
 
-__all__ = ["heldout_documents", "train_documents"]
+__all__ = ["heldout_documents", "heldout_shard", "place_key", "train_documents"]
 
 _COLUMNS = ("token_ids", "sentence_starts")
 _PAIRS = ("target_ids", "target_language")
@@ -47,9 +47,19 @@ def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, se
     first, last = shard * total // shards, -(-(shard + 1) * total // shards)
 
     def wanted(uid: bytes) -> bool:
-        return is_heldout(uid, fraction, seed) and (order_key(uid, "order", seed) * shards) >> 64 == shard
+        return is_heldout(uid, fraction, seed) and heldout_shard(uid, shards, seed) == shard
 
     return _in_hash_order(_read(tokens, range(first, last), wanted), seed)
+
+
+def heldout_shard(uid: bytes, shards: int, seed: int) -> int:
+    """Which of the held-out shards a held-out document belongs to."""
+    return (order_key(uid, "order", seed) * shards) >> 64
+
+
+def place_key(uid: bytes, copy: int, seed: int) -> int:
+    """The word by which the documents of a shard are ordered before they are grouped."""
+    return order_key(uid + bytes([copy]), "group", seed)
 
 
 def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
@@ -68,7 +78,7 @@ def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
 def _in_hash_order(documents: Rows, seed: int) -> Rows:
     """By a keyed word of uid and copy."""
     keys = [
-        order_key(uid.tobytes() + bytes([copy]), "group", seed)
+        place_key(uid.tobytes(), copy, seed)
         for uid, copy in zip(documents.fixed["document_uid"], documents.fixed["copy"].tolist(), strict=True)
     ]
     return _pick(documents, np.argsort(np.array(keys, dtype=np.uint64), kind="stable"))
