@@ -29,12 +29,12 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.config import validate
+from pipeline.execution.runner import stage_of
+from pipeline.execution.unit_record import Output
 from pipeline.recipe import Recipe
 from pipeline.registry import choose
-from pipeline.runner import stage_of
 from pipeline.sentences.regex import Regex
-from pipeline.stage import Output
-from pipeline.text_statistics import TextStatistics
+from pipeline.text.statistics import TextStatistics
 
 _RUNS = 5
 _FILTERS = [choose("pipeline.filters", name).build() for name in ("gopher_quality", "c4_quality", "gopher_repetition")]

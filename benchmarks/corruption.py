@@ -30,13 +30,13 @@ from rich.table import Table
 
 from pipeline import registry
 from pipeline.config import validate
-from pipeline.example import Ragged, Rows
+from pipeline.execution.runner import stage_of
+from pipeline.execution.unit_record import Output
 from pipeline.objectives import Objective, build_objective
 from pipeline.objectives.mixture import Mixture
 from pipeline.recipe import Recipe
-from pipeline.runner import stage_of
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec, write_manifest, write_shard
-from pipeline.stage import Output
 from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 _RUNS = 7
@@ -213,7 +213,7 @@ def stage(documents: int) -> float:
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
     """The first unit of a pass, with the record that a manifest pass needs."""
-    from pipeline.stage import Record
+    from pipeline.execution.unit_record import Record
 
     counts: Mapping[str, Any] = work.run(0, output)
     Record(work.name, 0, "", "ok", dict(counts), output.files).save(output.folder)

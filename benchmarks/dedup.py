@@ -30,9 +30,9 @@ from rich.table import Table
 from pipeline.dedup.exact_passes import ExactHashes
 from pipeline.dedup.near_passes import NearSignatures, SignatureFacts
 from pipeline.dedup.parts import Parts
-from pipeline.document import Document, document_uid
-from pipeline.document_files import write_documents
-from pipeline.stage import Output
+from pipeline.documents.document import Document, document_uid
+from pipeline.documents.files import write_documents
+from pipeline.execution.unit_record import Output
 
 _DOCUMENT_CHARACTERS = 2700
 _RUNS = 3

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline import registry
-from pipeline.document import Document
+from pipeline.documents.document import Document
 from pipeline.encode.tokenise import token_documents
 from pipeline.registry import choose
 from pipeline.tokenizers import load_tokenizer, save_tokenizer

@@ -25,7 +25,7 @@ from benchmarks.peers.limits import Claim, finish
 from pipeline.shards import Block, ShardInfo
 from pipeline.shards.index import read_index
 from pipeline.shards.manifest import Manifest
-from train.order import BlockOrder, LogicalBlocks
+from train.stream.order import BlockOrder, LogicalBlocks
 
 _ROW_BYTES = 1057
 _RANKS_TRIED = 50

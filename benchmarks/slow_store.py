@@ -21,7 +21,7 @@ from benchmarks.peers.clozeline import LANES, write_set
 from benchmarks.peers.limits import Claim, finish
 from benchmarks.peers.workload import BATCH, token_rows
 from pipeline.shards import ShardSet, open_shards
-from train.stream import Stream
+from train.stream.stream import Stream
 
 _LATENCY_S = 0.05
 _SHARE = 0.9

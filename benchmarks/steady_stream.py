@@ -24,7 +24,7 @@ from benchmarks.peers.clozeline import LANES, write_set
 from benchmarks.peers.limits import Claim, finish
 from benchmarks.peers.workload import BATCH, token_rows
 from pipeline.shards import open_shards
-from train.stream import Stream
+from train.stream.stream import Stream
 
 _WARM_BLOCKS = 500
 """Blocks after which everything that is kept has its size."""

@@ -25,8 +25,8 @@ from benchmarks.corruption import samples, vocabulary
 from benchmarks.peers import records
 from benchmarks.peers.clozeline import origins
 from benchmarks.peers.limits import Claim, write_json
-from pipeline.example import FIXED_COLUMNS, Ragged, Rows
 from pipeline.objectives import build_objective
+from pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from pipeline.shards import ColumnSpec, feature_columns, fixed_columns, write_shard
 
 _LENGTH = 512

@@ -33,10 +33,10 @@ from pipeline.config import load_config
 from pipeline.shards import open_shards
 from train.config import TrainConfig
 from train.distributed import World, start
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.parameter_groups import parameter_groups
 from train.run import run
-from train.stream import Stream
+from train.stream.stream import Stream
 
 TARGET = 1.10
 SKIPPED = 4

@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.config import load_config
-from pipeline.example import FIXED_COLUMNS, Ragged, Rows
+from pipeline.execution.unit_record import Output
+from pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from pipeline.shards import ColumnSpec, fixed_columns, write_manifest, write_shard
-from pipeline.stage import Output
 from train.config import TrainConfig
-from train.metrics import read_lines
-from train.plan import estimate_memory
+from train.cost_estimate import estimate_memory
+from train.logs.journal import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 RANKS = 2

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
 from rich.console import Console
 
-from pipeline.accounting import HEADER, accounting_rows, print_table
-from pipeline.config import describe
-from pipeline.errors import ClozelineError, ConfigurationError, StorageError
-from pipeline.progress import Progress
+from pipeline.command import Parser, guarded, print_keys
+from pipeline.errors import StorageError
+from pipeline.execution.progress import Progress
+from pipeline.execution.report import write_run_report
+from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key, stage_of
+from pipeline.execution.summary_table import HEADER, accounting_rows, print_table
 from pipeline.recipe import Recipe, load_recipe
-from pipeline.report import write_run_report
-from pipeline.runner import StageRun, StageSummary, run_recipe, stage_key, stage_of
 
-__all__ = ["Parser", "guarded", "main", "print_keys", "stage_main"]
+__all__ = ["main", "stage_main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,14 +31,6 @@ def stage_main(stage: str, arguments: Sequence[str] | None = None) -> int:
 
 def _command(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
     return guarded(lambda: _parse_and_run(program, description, stage, arguments))
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are configuration errors: one message, exit code 64."""
-
-    def error(self, message: str) -> NoReturn:
-        """Wrong use."""
-        raise ConfigurationError(f"{message}; see --help")
 
 
 def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
@@ -116,35 +105,6 @@ def _report(recipe: Recipe, summaries: Sequence[StageSummary]) -> None:
     folder = recipe.folder("clean").parent
     write_run_report(folder, HEADER, accounting_rows(summaries), {"format": 1, "stages": stages})
     Console().print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
-
-
-def print_keys(schema: Any) -> None:
-    """List every key of a configuration: type, default, meaning."""
-    console = Console(width=120)
-    console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
-    for key, kind, default, text in describe(schema):
-        shown = f" = {default}" if default else ""
-        console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
-
-
-def guarded(action: Callable[[], int]) -> int:
-    """Run a command: a person's mistake becomes one message and its exit code, never a traceback."""
-    try:
-        return action()
-    except ClozelineError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""  # none: the standard output, mostly
-        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
-        return 74
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted: finished units are kept, run the same command again to go on\n")
-        return 130
-    except Exception:
-        traceback.print_exc()
-        sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
-        return 1
 
 
 if __name__ == "__main__":

@@ -19,11 +19,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from pipeline.config import STRICT, load_config, validate
 from pipeline.errors import ConfigurationError
+from pipeline.formats.limits import Limits
 
 if TYPE_CHECKING:
-    from pipeline.plan import Plan
+    from pipeline.execution.plan import Plan
 
-__all__ = ["STAGES", "ExecutorConfig", "InputEntry", "Limits", "Recipe", "load_recipe"]
+__all__ = ["STAGES", "ExecutorConfig", "InputEntry", "Recipe", "load_recipe"]
 
 STAGES: Final = ("clean", "dedup", "train_tokenizer", "encode", "group", "corrupt")
 """All stages in the order they run."""
@@ -82,22 +83,6 @@ class PlanConfig:
     """largest input range of a unit in bytes, where the format can be split; ≥ 4096"""
     shard_bytes: Annotated[int, Field(ge=4096)] = 1 << 28
     """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096"""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Limits:
-    """Bounds on hostile or broken input."""
-
-    record_bytes: Annotated[int, Field(ge=1)] = 1 << 26
-    """largest record in bytes, after decompression"""
-    text_chars: Annotated[int, Field(ge=1)] = 20_000_000
-    """longest document in characters"""
-    ratio: Annotated[int, Field(ge=1)] = 200
-    """largest decompression ratio past 64 MiB"""
-    decompressed_bytes: Annotated[int, Field(ge=1)] = 1 << 36
-    """largest decompressed size of one file in bytes"""
-    line_bytes: Annotated[int, Field(ge=1)] = 1 << 27
-    """longest line in bytes (jsonl, lines)"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -207,7 +192,7 @@ class Recipe:
 
     @cached_property
     def _plan(self) -> Plan:
-        from pipeline.plan import load_plan
+        from pipeline.execution.plan import load_plan
 
         return load_plan(self)
 

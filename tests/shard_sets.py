@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.example import Ragged, Rows
+from pipeline.execution.unit_record import Output
+from pipeline.rows import Ragged, Rows
 from pipeline.seeding import mix
 from pipeline.shards import ColumnSpec, ShardSet, fixed_columns, open_shards, write_manifest, write_shard
 from pipeline.shards.manifest import canonical_sha256, manifest_text
-from pipeline.stage import Output
 
 TOKENIZER = {
     "name": "byte_bpe",

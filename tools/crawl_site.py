@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
-from tools.command import Arguments, positive
 from tools.crawl.archive import Archive, archive_settings
 from tools.crawl.links import start_url
 from tools.crawl.walk import Crawl, CrawlSettings, Tally
+from tools.lib.command import Arguments, positive
 
 __all__ = ["crawl_to_file", "main"]
 

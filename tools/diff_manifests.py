@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.shards import Manifest
-from tools.command import Arguments, Terminal, counted, natural, run_tool, some_path
-from tools.remaking import here
+from tools.lib.command import Arguments, Terminal, counted, natural, run_tool, some_path
+from tools.lib.rewriting import here
 from tools.viewer.terminal import print_view
 from tools.viewer.view import Sheet, View
 

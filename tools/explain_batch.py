@@ -15,16 +15,16 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Row, Rows
 from pipeline.objectives import Skip
+from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.errors import CorruptBlock
-from tools.command import Arguments, natural, positive, run_tool
-from tools.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from tools.row_origins import Place, documents_of, partners_of
-from tools.shard_rows import PAIR_LABEL
+from tools.lib.command import Arguments, natural, positive, run_tool
+from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from tools.lib.row_origins import Place, documents_of, partners_of
+from tools.lib.shard_rows import PAIR_LABEL
 from tools.viewer.pieces import Pieces, pieces_of
-from train.online import corruption_of
+from train.stream.online_corruption import corruption_of
 
 __all__ = ["explain", "main"]
 

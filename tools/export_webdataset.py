@@ -20,12 +20,12 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from pipeline.errors import IntegrityError
-from pipeline.example import Row
+from pipeline.files import publish_json
+from pipeline.rows import Row
 from pipeline.shards import Manifest, open_shards
-from pipeline.stage import publish_json
-from tools.command import Arguments, counted, positive, run_tool, some_path
-from tools.remaking import new_files
-from tools.shard_rows import readable_blocks
+from tools.lib.command import Arguments, counted, positive, run_tool, some_path
+from tools.lib.rewriting import new_files
+from tools.lib.shard_rows import readable_blocks
 
 __all__ = ["export", "main"]
 

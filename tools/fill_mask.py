@@ -21,8 +21,8 @@ from rich.markup import escape
 from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from pipeline.tokenizers import Tokenizer
-from tools.command import Arguments, natural, positive, run_tool
-from tools.trained_model import TrainedModel, load_trained
+from tools.lib.command import Arguments, natural, positive, run_tool
+from tools.lib.trained_model import TrainedModel, load_trained
 
 __all__ = ["Guess", "guesses", "hidden_words", "main"]
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.errors import ClozelineError, ConfigurationError
-from pipeline.example import Row
+from pipeline.files import publish
 from pipeline.objectives import build_objective
+from pipeline.rows import Row
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
-from pipeline.stage import publish
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
-from tools.command import Arguments, Terminal, natural, positive, run_tool, some_path
+from tools.lib.command import Arguments, Terminal, natural, positive, run_tool, some_path
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
 from tools.viewer.pieces import Pieces
 from tools.viewer.row_parts import RowReader

@@ -9,8 +9,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.command import Arguments, run_tool
 from tools.gallery.page import gallery
+from tools.lib.command import Arguments, run_tool
 
 __all__ = ["main"]
 

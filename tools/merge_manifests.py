@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import ConfigurationError
-from pipeline.shard_format import shard_name
+from pipeline.execution.unit_record import Counts, Output, add_counts
+from pipeline.files import publish
 from pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
-from pipeline.stage import Counts, Output, add_counts, publish
-from tools.command import Arguments, counted, run_tool, some_path
+from pipeline.shards.layout import shard_name
 from tools.diff_manifests import differences
-from tools.remaking import carried, new_files, open_files, quarantine_entries, write_quarantine
-from tools.shard_rows import blocks_of
+from tools.lib.command import Arguments, counted, run_tool, some_path
+from tools.lib.rewriting import carried, new_files, open_files, quarantine_entries, write_quarantine
+from tools.lib.shard_rows import blocks_of
 
 __all__ = ["main", "merge"]
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pipeline.files import publish_json
 from pipeline.shards import CorruptBlock, Manifest, open_shards
 from pipeline.shards.manifest import manifest_path
 from pipeline.shards.quarantine import QUARANTINE, read_quarantine
-from pipeline.stage import publish_json
-from tools.command import Arguments, counted, run_tool, some_path
-from tools.remaking import here
+from tools.lib.command import Arguments, counted, run_tool, some_path
+from tools.lib.rewriting import here
 
 __all__ = ["main", "put_in_quarantine"]
 

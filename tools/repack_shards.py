@@ -20,9 +20,9 @@ import pyarrow as pa
 from pipeline.encode.token_set import TOKEN_COUNTS_FILE
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
-from tools.command import Arguments, counted, positive, run_tool, some_path
-from tools.remaking import carried, new_files, open_files, quarantine_entries, write_quarantine
-from tools.shard_rows import blocks_of
+from tools.lib.command import Arguments, counted, positive, run_tool, some_path
+from tools.lib.rewriting import carried, new_files, open_files, quarantine_entries, write_quarantine
+from tools.lib.shard_rows import blocks_of
 
 __all__ = ["Form", "form_of", "main", "repack"]
 

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.report import bars, page, table
+from pipeline.files import publish
+from pipeline.html_page import bars, page, table
 from pipeline.shards import ShardSet, open_shards
-from pipeline.stage import publish
-from tools.command import Arguments, Terminal, run_tool, some_path
+from tools.lib.command import Arguments, Terminal, run_tool, some_path
 from tools.shard_statistics.pictures import coverage_curve, histogram
 from tools.shard_statistics.sources import find_sources
 from tools.shard_statistics.tables import Figures, tables

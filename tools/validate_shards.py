@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.shards import open_shards
-from tools.command import Arguments, run_tool, some_path
+from tools.lib.command import Arguments, run_tool, some_path
 from tools.validation.restoring import Restoring, check_origin
 from tools.validation.shard_set import check_shard_set
 from tools.validation.tokenizer import vocabulary_for

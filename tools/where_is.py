@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.errors import ConfigurationError
-from tools.command import Arguments, counted, natural, positive, run_tool
-from tools.documents import documents_at, find_documents
-from tools.feed import STATES, VARIANTS, Feed, Visit, add_feed_arguments, open_feed
-from tools.shard_rows import Stored, find_document_rows, find_rows
+from tools.lib.command import Arguments, counted, natural, positive, run_tool
+from tools.lib.documents import documents_at, find_documents
+from tools.lib.feed import STATES, VARIANTS, Feed, Visit, add_feed_arguments, open_feed
+from tools.lib.shard_rows import Stored, find_document_rows, find_rows
 
 __all__ = ["Found", "document_rows", "main", "sample_rows", "visits"]
 

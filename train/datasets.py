@@ -11,12 +11,13 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
-from train.collate import Collate
-from train.config import DataConfig, TrainConfig
+from train.config import TrainConfig
 from train.distributed import device_of
-from train.online import Corruption, corruption_of
-from train.phases import DataPhase, as_phases, describe, distinct_sets, open_phases
-from train.stream import Stream
+from train.stream.collate import Collate
+from train.stream.config import DataConfig
+from train.stream.online_corruption import Corruption, corruption_of
+from train.stream.phases import DataPhase, as_phases, describe, distinct_sets, open_phases
+from train.stream.stream import Stream
 
 __all__ = ["Datasets", "check_length", "open_datasets", "open_stream"]
 

@@ -10,7 +10,7 @@ import torch
 from train.agreement import take_turn
 from train.engine import Engine, MicroBatch
 from train.stopping import StopRequest
-from train.stream import Stream
+from train.stream.stream import Stream
 from train.watchdog import Watchdog
 
 __all__ = ["Evaluation", "HeldoutSet", "evaluate", "passes", "unigram_entropy"]

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from train.agreement import Source, take_turn
-from train.checkpoint import Checkpoints
+from train.checkpoint.checkpoints import Checkpoints
+from train.checkpoint.state import TrainState
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, MicroBatch
 from train.errors import DivergedError
 from train.evaluate import HeldoutSet, evaluate
-from train.record import Recorder
-from train.state import TrainState
+from train.logs.recorder import Recorder
 from train.stopping import StopRequest
 from train.watchdog import Watchdog
 

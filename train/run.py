@@ -15,25 +15,25 @@ from model.build import Model, build_model
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import Manifest
-from train.checkpoint import Checkpoints, load
+from train.checkpoint.checkpoints import Checkpoints, load
+from train.checkpoint.state import TrainState, changed_keys, read_state
 from train.config import TrainConfig, check_world, frozen
+from train.cost_estimate import make_plan, operations_per_second
 from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, passes
+from train.logs.data_health import Supply
+from train.logs.display import Display
+from train.logs.journal import Journal
+from train.logs.recorder import Recorder, announcer, memory_by_rank
+from train.logs.report import closing_lines, write_report
 from train.loop import Run, train
-from train.metrics import Journal
-from train.phases import distinct_sets
-from train.plan import make_plan, operations_per_second
-from train.progress import Display
-from train.record import Recorder, announcer, memory_by_rank
-from train.report import closing_lines, write_report
 from train.run_directory import claim, save_config
-from train.state import TrainState, changed_keys, read_state
 from train.stopping import StopRequest
-from train.stream import Stream
-from train.supply import Supply
+from train.stream.phases import distinct_sets
+from train.stream.stream import Stream
 from train.watchdog import Watchdog
 
 __all__ = ["dry_run", "run"]

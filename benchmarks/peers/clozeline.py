@@ -35,7 +35,7 @@ class Ours:
     @staticmethod
     def load() -> None:
         """Import the stream, and with it the reader of shards."""
-        import train.stream  # noqa: F401
+        import train.stream.stream  # noqa: F401
 
     @classmethod
     def write(cls, folder: Path, ids: NDArray[np.uint16]) -> None:
@@ -84,7 +84,7 @@ def elastic(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]
 
 def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any:
     from pipeline.shards import open_shards
-    from train.stream import Stream
+    from train.stream.stream import Stream
 
     sizes: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH // world_size, "lanes": LANES}
     stream = Stream(open_shards(folder), rank=rank, world_size=world_size, **sizes)
@@ -95,7 +95,7 @@ def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any
 
 def origins(rows: int, seed: int) -> dict[str, Any]:
     """Fixed columns as they are in earnest: every row of another document, so that they do not compress."""
-    from pipeline.example import FIXED_COLUMNS
+    from pipeline.rows import FIXED_COLUMNS
 
     random = np.random.RandomState(seed)
     fixed: dict[str, Any] = {
@@ -109,7 +109,7 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
 
 def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal["none", "zstd"]) -> None:
     """An example set of an encoder."""
-    from pipeline.example import Ragged, Rows
+    from pipeline.rows import Ragged, Rows
     from pipeline.shards import write_shard
 
     folder.mkdir()
@@ -123,8 +123,8 @@ def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal[
 
 def finish_set(root: Path, folder: Path, shards: list[Any], codec: Literal["none", "zstd"] = "none") -> None:
     """Index and manifest for shards of an encoder; the files themselves need not be there."""
+    from pipeline.execution.unit_record import Output
     from pipeline.shards import write_manifest
-    from pipeline.stage import Output
 
     write_manifest(
         folder,

@@ -1,31 +1,5 @@
 """Families: how stacks are put together. One file each, chosen by `model.family`."""
 
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
-
-from torch import Tensor, nn
-
-from model.config import ModelConfig
+from model.families._family import Family
 
 __all__ = ["Family"]
-
-
-class Family(nn.Module, ABC):
-    """What a family has: the token table, and hidden states for the heads."""
-
-    Options: ClassVar[type[ModelConfig]] = ModelConfig
-    needs: ClassVar[frozenset[str]]
-    """Tensors it reads from a batch."""
-    tokens: nn.Embedding
-    """The token table [rows, emb_dim]."""
-
-    @abstractmethod
-    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Hidden states [B, T, dim] of the rows that carry the labels."""
-
-    @abstractmethod
-    def flops(self, tokens: int, target_tokens: int) -> float:
-        """Floating-point operations of one row's forward, heads excluded."""

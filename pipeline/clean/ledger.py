@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pipeline.document import Document
-from pipeline.document_files import Rejection
+from pipeline.documents.document import Document
+from pipeline.documents.files import Rejection
 from pipeline.errors import IntegrityError
+from pipeline.execution.unit_record import Counts, add_counts
 from pipeline.readers import Counted
-from pipeline.stage import Counts, add_counts
 
 __all__ = ["Ledger", "characters_of"]
 

@@ -12,10 +12,11 @@ from pydantic.dataclasses import dataclass
 from pipeline.clean.unit import CleanUnits, SourceSteps
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import Counts, require_equal
 from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, OneOf, choose, find
-from pipeline.stage import Counts, Pass, Stage, require_equal
-from pipeline.text import NORMALISE_VERSION
+from pipeline.text.normal_form import NORMALISE_VERSION
 
 __all__ = ["CleanConfig", "CleanStage", "SourceConfig"]
 

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 import xxhash
 
 from pipeline.clean.ledger import Ledger, characters_of
-from pipeline.document import Document
-from pipeline.extraction import EXTRACTION_REASONS
+from pipeline.documents.document import Document
+from pipeline.extractors import EXTRACTION_REASONS
 from pipeline.filters import Filter
 from pipeline.languages import LanguageIdentifier, LanguageOptions
 from pipeline.registry import Chosen
-from pipeline.text import control_characters, normalise
-from pipeline.text_statistics import TextStatistics
+from pipeline.text.normal_form import control_characters, normalise
+from pipeline.text.statistics import TextStatistics
 
 __all__ = ["Steps", "host_of"]
 

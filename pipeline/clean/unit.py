@@ -9,15 +9,17 @@ from typing import Any, Final
 
 from pipeline.clean.ledger import Ledger
 from pipeline.clean.steps import Steps, host_of
-from pipeline.document import Document, document_uid
-from pipeline.document_files import write_documents, write_rejects
+from pipeline.documents.document import Document, document_uid
+from pipeline.documents.files import write_documents, write_rejects
 from pipeline.errors import IntegrityError, StorageError
-from pipeline.extraction import BATCH, shared_extraction
-from pipeline.plan import PlannedUnit
+from pipeline.execution.plan import PlannedUnit
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output
+from pipeline.extractors import BATCH, shared_extraction
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, Reader, Record
-from pipeline.recipe import InputEntry, Limits
+from pipeline.recipe import InputEntry
 from pipeline.registry import Chosen, choose, find
-from pipeline.stage import Counts, Output, Pass
 
 __all__ = ["CleanUnits", "SourceSteps"]
 

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.named_objective import NamedObjective, side_by_side
-from pipeline.shard_format import BlockRows, Compression
+from pipeline.objectives import NamedObjective, side_by_side
+from pipeline.shards.layout import BlockRows, Compression
 
 __all__ = ["ObjectiveEntries", "ObjectiveEntry"]
 

@@ -13,10 +13,11 @@ import numpy as np
 from pipeline.config import to_plain
 from pipeline.corrupt.entries import ObjectiveEntry
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output, add_counts, records
 from pipeline.group.passes import Splits
 from pipeline.objectives import Objective, Skip
-from pipeline.shard_format import block_rows_of, shard_name, vocabulary_of
+from pipeline.rows import Rows
 from pipeline.shards import (
     Manifest,
     ShardInfo,
@@ -28,7 +29,7 @@ from pipeline.shards import (
     write_shard,
 )
 from pipeline.shards.columns import ColumnSpec
-from pipeline.stage import Counts, Output, Pass, add_counts, records
+from pipeline.shards.layout import block_rows_of, shard_name, vocabulary_of
 
 __all__ = ["CorruptManifests", "CorruptShards", "Place"]
 

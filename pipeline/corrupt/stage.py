@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
 from pipeline.corrupt.passes import CorruptManifests, CorruptShards, places
 from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import Counts, require_equal
 from pipeline.group.passes import Splits
 from pipeline.recipe import Recipe
 from pipeline.shards import Manifest
-from pipeline.stage import Counts, Pass, Stage, require_equal
 
 __all__ = ["CorruptConfig", "CorruptStage"]
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pipeline.dedup.columns import uid_bytes, uid_column
 from pipeline.dedup.parts import Parts, read_batches
-from pipeline.document import Document
-from pipeline.document_files import Rejection, read_documents, write_documents, write_rejects
-from pipeline.stage import Counts, Output, Pass, add_counts
+from pipeline.documents.document import Document
+from pipeline.documents.files import Rejection, read_documents, write_documents, write_rejects
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output, add_counts
 
 __all__ = ["Apply"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from pipeline.text import match_words
+from pipeline.text.normal_form import match_words
 
 __all__ = ["EXACT_COLUMNS", "EXACT_VERSION", "Key", "content_hashes", "normalise_url"]
 

@@ -12,7 +12,8 @@ from pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, kept_rows, merits
 from pipeline.dedup.parts import Parts, read_batches, write_clusters
 from pipeline.errors import IntegrityError
-from pipeline.stage import Counts, Output, Pass
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output
 
 __all__ = ["ExactHashes", "ExactSurvivors"]
 

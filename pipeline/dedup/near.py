@@ -15,7 +15,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from pipeline.seeding import mix
-from pipeline.text import match_words
+from pipeline.text.normal_form import match_words
 
 __all__ = ["NEAR_VERSION", "MinHash", "similarities", "sketch"]
 

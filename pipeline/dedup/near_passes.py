@@ -15,8 +15,9 @@ from pipeline.dedup.columns import range_slice, uid_column, write_columns
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, merits
 from pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
 from pipeline.dedup.parts import Parts, read_batches, write_clusters
-from pipeline.stage import Counts, Output, Pass
-from pipeline.text import MATCH_VERSION
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output
+from pipeline.text.normal_form import MATCH_VERSION
 
 __all__ = ["NearCandidates", "NearClusters", "NearSignatures", "SignatureFacts"]
 

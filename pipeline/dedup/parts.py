@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.dedup.columns import read_columns, uid_column
-from pipeline.document import DOCUMENT_SCHEMA
+from pipeline.documents.document import DOCUMENT_SCHEMA
 from pipeline.errors import IntegrityError, StorageError
 
 __all__ = ["CLUSTER_SCHEMA", "Parts", "read_batches", "write_clusters"]

@@ -23,9 +23,10 @@ from pipeline.dedup.near import NEAR_VERSION
 from pipeline.dedup.near_passes import NearCandidates, NearClusters, NearSignatures, SignatureFacts
 from pipeline.dedup.parts import Parts
 from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import Counts, require_equal
 from pipeline.recipe import Recipe
-from pipeline.stage import Counts, Pass, Stage, require_equal
-from pipeline.text import MATCH_VERSION
+from pipeline.text.normal_form import MATCH_VERSION
 
 __all__ = ["DedupConfig", "DedupStage", "ExactConfig", "NearConfig"]
 

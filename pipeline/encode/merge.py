@@ -22,13 +22,14 @@ from pipeline.encode.token_set import (
     write_table,
 )
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.example import Ragged, Rows
-from pipeline.heldout import is_heldout
-from pipeline.kernels import offsets_of
-from pipeline.shard_format import shard_name
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output, add_counts, records
+from pipeline.kernels.sampling import offsets_of
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import ShardInfo, auto_block_rows, write_manifest, write_shard
-from pipeline.stage import Counts, Output, Pass, add_counts, records
-from pipeline.tokenizers import NAME_FILE, VOCABULARY_FILE
+from pipeline.shards.layout import shard_name
+from pipeline.splits import is_heldout
+from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["MERGE_VERSION", "Codes", "Manifest", "Merge"]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.document import Document
+from pipeline.documents.document import Document
 from pipeline.errors import IntegrityError
 
 __all__ = ["RunWriter", "read_range", "run_schema"]

@@ -12,9 +12,10 @@ from pipeline.config import STRICT, to_plain
 from pipeline.encode.merge import MERGE_VERSION, Codes, Manifest, Merge
 from pipeline.encode.tokenise import TOKENISE_VERSION, Tokenise
 from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import Counts, require_equal
 from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, OneOf, choose
-from pipeline.stage import Counts, Pass, Stage, require_equal
 
 __all__ = ["EncodeConfig", "EncodeStage"]
 

@@ -11,15 +11,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.document import Document
-from pipeline.document_files import read_documents
+from pipeline.documents.document import Document
+from pipeline.documents.files import read_documents
 from pipeline.encode.runs import RunWriter
 from pipeline.encode.sentence_starts import sentence_starts
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output, add_counts
 from pipeline.registry import Chosen
 from pipeline.seeding import order_key
 from pipeline.sentences import Sentences
-from pipeline.stage import Counts, Output, Pass, add_counts
-from pipeline.tokenizers import VOCABULARY_FILE, Tokenizer, load_tokenizer
+from pipeline.tokenizers import Tokenizer, load_tokenizer
+from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 
 __all__ = ["TOKENISE_VERSION", "TokenDocument", "Tokenise", "token_documents"]
 

@@ -1,43 +1,15 @@
-"""Extractors: HTML to the text that a person would read. They run in a child process; see pipeline/extraction.py."""
+"""Extractors: HTML to the text that a person would read. They run in a child process; see pipeline/extractors/_extraction.py."""
 
-from __future__ import annotations
+from pipeline.extractors._extraction import BATCH, EXTRACTION_REASONS, Extracted, Extraction, shared_extraction
+from pipeline.extractors._extractor import Extractor, ExtractorOptions, Refused
 
-from typing import Annotated, Any, ClassVar, Protocol
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass
-
-from pipeline.config import STRICT
-
-__all__ = ["Extractor", "ExtractorOptions", "Refused"]
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class ExtractorOptions:
-    """What one page may cost, whichever extractor works on it."""
-
-    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
-    """processor seconds for a page, > 0; six times as much by the clock. Slower pages are rejected as `timeout`"""
-    memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
-    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more: `extractor_crash`"""
-
-
-class Refused(Exception):
-    """The page must not be parsed; `reason` becomes the reason of its rejection."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Extractor(Protocol):
-    """What every file of this folder holds."""
-
-    VERSION: ClassVar[int]
-    reasons: ClassVar[tuple[str, ...]]
-    """reasons of `Refused`"""
-
-    def __init__(self, options: Any) -> None: ...
-
-    def extract(self, html: str) -> str:
-        """The text, empty where there is none."""
+__all__ = [
+    "BATCH",
+    "EXTRACTION_REASONS",
+    "Extracted",
+    "Extraction",
+    "Extractor",
+    "ExtractorOptions",
+    "Refused",
+    "shared_extraction",
+]

@@ -1,43 +1,5 @@
 """Filters: one verdict a document, from measures that all filters share. Reasons are names that reports rely on."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol
-
-from pipeline.text_statistics import TextStatistics
+from pipeline.filters._filter import KEEP, Filter, Verdict
 
 __all__ = ["KEEP", "Filter", "Verdict"]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a filter says of a document.
-
-    Args:
-        reason: why it is rejected; empty where it is kept.
-        detail: the measure and its threshold.
-        text: the text to go on with, where the filter edits; None leaves it.
-        removed: characters removed by an edit, by rule.
-    """
-
-    reason: str = ""
-    detail: str = ""
-    text: str | None = None
-    removed: Mapping[str, int] = field(default_factory=dict)
-
-
-KEEP: Final = Verdict()
-
-
-class Filter(Protocol):
-    """What every file of this folder holds."""
-
-    VERSION: ClassVar[int]
-    reasons: ClassVar[tuple[str, ...]]
-
-    def __init__(self, options: Any) -> None: ...
-
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """The verdict on a text in stored form. Pure: the same text and language give the same verdict."""

@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.filters import KEEP, Verdict
 from pipeline.sentences.regex import Regex
-from pipeline.text import normalise
-from pipeline.text_statistics import TextStatistics
+from pipeline.text.normal_form import normalise
+from pipeline.text.statistics import TextStatistics
 
 __all__ = ["C4Quality"]
 

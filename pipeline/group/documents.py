@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Ragged, Rows
-from pipeline.heldout import is_heldout
+from pipeline.rows import Ragged, Rows
 from pipeline.seeding import order_key
 from pipeline.shards import open_shards
+from pipeline.splits import is_heldout
 
 __all__ = ["heldout_documents", "heldout_shard", "place_key", "train_documents"]
 

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output, add_counts, records
 from pipeline.group.documents import heldout_documents, train_documents
 from pipeline.group.sample_sets import SampleSet
 from pipeline.groupings import Context, Grouping, build_grouping
+from pipeline.rows import Rows
 from pipeline.seeding import mix
-from pipeline.shard_format import BlockRows, Compression, block_rows_of, heldout_shards, shard_name, vocabulary_of
 from pipeline.shards import Manifest, ShardInfo, feature_columns, fixed_columns, write_manifest, write_shard
 from pipeline.shards.columns import ColumnSpec
-from pipeline.stage import Counts, Output, Pass, add_counts, records
+from pipeline.shards.layout import BlockRows, Compression, block_rows_of, heldout_shards, shard_name, vocabulary_of
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["GroupManifests", "GroupShards", "Splits"]

@@ -11,14 +11,15 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import Counts, require_equal
 from pipeline.group.passes import GroupManifests, GroupShards, Splits
 from pipeline.group.sample_sets import SampleSet, sample_sets
 from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, OneOf, find
 from pipeline.seeding import keyed_hash
-from pipeline.shard_format import BlockRows, Compression, vocabulary_of
 from pipeline.shards import Manifest
-from pipeline.stage import Counts, Pass, Stage, require_equal
+from pipeline.shards.layout import BlockRows, Compression, vocabulary_of
 
 __all__ = ["GroupConfig", "GroupStage"]
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Feature, Ragged, Rows
 from pipeline.groupings import (
     Context,
     Grouped,
@@ -23,7 +22,8 @@ from pipeline.groupings import (
     starts_at,
     without_empty,
 )
-from pipeline.weaving import starts_in_rows
+from pipeline.kernels.ragged import starts_in_rows
+from pipeline.rows import Feature, Ragged, Rows
 
 __all__ = ["Document"]
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Feature, Ragged, Rows
 from pipeline.groupings import (
     Context,
     Grouped,
@@ -23,11 +22,12 @@ from pipeline.groupings import (
     starts_at,
     without_empty,
 )
-from pipeline.kernels import offsets_of
-from pipeline.mixture_parts import PartDraws
+from pipeline.groupings._parts import PartDraws
+from pipeline.kernels.ragged import starts_in_rows, weave
+from pipeline.kernels.sampling import offsets_of
+from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import sample_uid
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import starts_in_rows, weave
 
 __all__ = ["Packed"]
 

@@ -10,12 +10,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Feature, Ragged, Rows
 from pipeline.groupings import Context, Grouped, Grouping, Least, PartOptions, sample_rows, starts_at
-from pipeline.kernels import offsets_of
-from pipeline.rates import MILLION
+from pipeline.kernels.ragged import segments
+from pipeline.kernels.rates import MILLION
+from pipeline.kernels.sampling import offsets_of
+from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import POSITIONS, below, kernel_keys, words
-from pipeline.weaving import segments
 
 __all__ = ["Parallel", "Source"]
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Feature, Ragged, Rows
 from pipeline.groupings import (
     Context,
     Grouped,
@@ -23,11 +22,12 @@ from pipeline.groupings import (
     starts_at,
     without_empty,
 )
-from pipeline.kernels import offsets_of
-from pipeline.rates import MILLION, Rate, parts_per_million
+from pipeline.kernels.ragged import segments, starts_in_rows
+from pipeline.kernels.rates import MILLION, Rate, parts_per_million
+from pipeline.kernels.sampling import offsets_of
+from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import LABELS, LENGTHS, below, kernel_keys, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import segments, starts_in_rows
 
 __all__ = ["SentencePair"]
 

@@ -11,11 +11,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, Feature, Ragged, SampleBatch
 from pipeline.groupings import Least
+from pipeline.kernels.ragged import framed
 from pipeline.objectives import Draws, Frame, Objective
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import framed
 
 __all__ = ["CausalLM"]
 

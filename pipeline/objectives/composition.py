@@ -12,10 +12,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
-from pipeline.denoising import DenoisingPair, PairOptions, Text
-from pipeline.example import ExampleBatch, Ragged
 from pipeline.objectives import Draws
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
 from pipeline.registry import Chosen, OneOf, choose
+from pipeline.rows import ExampleBatch, Ragged
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Composition"]

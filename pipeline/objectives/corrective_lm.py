@@ -11,12 +11,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, Feature, Ragged, SampleBatch
-from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, MaskedOptions
-from pipeline.rates import Rate, count, parts_per_million
+from pipeline.kernels.ragged import scalars
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedBlock, MaskedOptions
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import CROPS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import scalars
 
 __all__ = ["CorrectiveLM"]
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
-from pipeline.example import Feature, Ragged
-from pipeline.kernels import choose
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.kernels.sampling import choose
 from pipeline.objectives import Draws
-from pipeline.rates import Rate, count, parts_per_million
+from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.rows import Feature, Ragged
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["DenoisingAutoencoding"]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import DenoisingPair, PairOptions, Text
-from pipeline.example import Feature, Ragged
 from pipeline.groupings import Least
+from pipeline.kernels.ragged import scalars, segments, starts_in_rows
 from pipeline.objectives import Draws
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS, below, words
-from pipeline.weaving import scalars, segments, starts_in_rows
 
 __all__ = ["DocumentRotation"]
 

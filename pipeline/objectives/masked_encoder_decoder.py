@@ -8,8 +8,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.masked_block import MaskedBlock, RoleOptions
 from pipeline.objectives import Frame
+from pipeline.objectives._masked_rows import MaskedBlock, RoleOptions
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["MaskedEncoderDecoder"]

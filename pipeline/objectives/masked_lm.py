@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Feature, Ragged, SampleBatch
 from pipeline.groupings import Least
-from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, RoleOptions
+from pipeline.kernels.ragged import scalars
+from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedBlock, RoleOptions
+from pipeline.rows import Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import scalars
 
 __all__ = ["MaskedLM"]
 

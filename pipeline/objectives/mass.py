@@ -11,15 +11,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import refuse_specials
-from pipeline.example import Example, Feature, Ragged, SampleBatch
-from pipeline.kernels import offsets_of, roles
-from pipeline.masked_block import MASKED_FEATURES
+from pipeline.kernels.ragged import IdSet, framed, scalars, span_mask
+from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
+from pipeline.kernels.sampling import offsets_of, roles
 from pipeline.objectives import Draws, Frame, Objective
-from pipeline.rates import MILLION, Rate, count, parts_per_million
+from pipeline.objectives._denoising import refuse_specials
+from pipeline.objectives._masked_rows import MASKED_FEATURES
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import IdSet, framed, scalars, span_mask
 
 __all__ = ["Mass"]
 

@@ -12,13 +12,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
-from pipeline.mixture_parts import MOST_PARTS
-from pipeline.named_objective import NamedObjective, side_by_side
-from pipeline.objectives import Draws, Objective, Skip
-from pipeline.rates import shares
+from pipeline.groupings._parts import MOST_PARTS
+from pipeline.kernels.rates import shares
+from pipeline.objectives import Draws, NamedObjective, Objective, Skip, side_by_side
 from pipeline.registry import choose
+from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Mixture", "PartEntry"]

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
-from pipeline.kernels import offsets_of
-from pipeline.masked_pair import FRAME_TOKENS, MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.kernels.ragged import scalars, segments
+from pipeline.kernels.rates import Rate
+from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Skip
-from pipeline.rates import Rate
+from pipeline.objectives._masked_pairs import FRAME_TOKENS, MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import scalars, segments
 
 __all__ = ["NextSentencePrediction"]
 

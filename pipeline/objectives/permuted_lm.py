@@ -11,16 +11,16 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.discrete_laws import reciprocal_thresholds
-from pipeline.example import Example, Feature, Ragged, SampleBatch
-from pipeline.kernels import choose, offsets_of, permute, running, slots
-from pipeline.masked_block import MaskedOptions, Separator, SingleRow, maskable_tokens
+from pipeline.kernels.distributions import reciprocal_thresholds
+from pipeline.kernels.ragged import framed, span_places
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.kernels.sampling import choose, offsets_of, permute, running, slots
+from pipeline.kernels.span_lengths import lengths_until, merged
 from pipeline.objectives import Draws, Frame
-from pipeline.rates import Rate, count, parts_per_million
+from pipeline.objectives._masked_rows import MaskedOptions, Separator, SingleRow, maskable_tokens
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import ORDERS
-from pipeline.span_lengths import lengths_until, merged
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import framed, span_places
 
 __all__ = ["PermutedLM", "prediction_ranks"]
 

@@ -11,14 +11,14 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, Feature, Ragged, SampleBatch
 from pipeline.groupings import Least
-from pipeline.kernels import offsets_of
+from pipeline.kernels.ragged import framed, scalars, segments
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Draws, Frame, Objective
-from pipeline.rates import Rate, count, parts_per_million
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import framed, scalars, segments
 
 __all__ = ["PrefixLM"]
 

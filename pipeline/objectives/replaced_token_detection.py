@@ -11,11 +11,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.discrete_laws import frequency_thresholds, guide, inverse_cdf
-from pipeline.example import Ragged
-from pipeline.kernels import draw, reorder, roles
-from pipeline.masked_block import MaskedBlock, MaskedOptions
-from pipeline.rates import MILLION, Rate
+from pipeline.kernels.distributions import frequency_thresholds, guide, inverse_cdf
+from pipeline.kernels.rates import MILLION, Rate
+from pipeline.kernels.sampling import draw, reorder, roles
+from pipeline.objectives._masked_rows import MaskedBlock, MaskedOptions
+from pipeline.rows import Ragged
 from pipeline.seeding import ORDERS, ROLES, below
 from pipeline.vocabulary import Vocabulary
 

@@ -12,13 +12,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
 from pipeline.groupings import Least
-from pipeline.kernels import offsets_of
+from pipeline.kernels.ragged import framed, segments
+from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Draws, Objective
+from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import CROPS, LABELS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import framed, segments
 
 __all__ = ["SentenceComparison"]
 

@@ -10,15 +10,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.discrete_laws import reciprocal_thresholds
-from pipeline.example import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
-from pipeline.masked_pair import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
-from pipeline.rates import Rate
+from pipeline.kernels.distributions import reciprocal_thresholds
+from pipeline.kernels.ragged import scalars
+from pipeline.kernels.rates import Rate
+from pipeline.kernels.whole_words import find_words, take_words, taken_tokens
+from pipeline.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import scalars
-from pipeline.word_spans import find_words, take_words, taken_tokens
 
 __all__ = ["SentenceOrderPrediction"]
 

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import DenoisingPair, PairOptions, Text
-from pipeline.example import Feature, Ragged
 from pipeline.groupings import Least
-from pipeline.kernels import choose, offsets_of, reorder, running, within
+from pipeline.kernels.ragged import segments
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.kernels.sampling import choose, offsets_of, reorder, running, within
 from pipeline.objectives import Draws
-from pipeline.rates import Rate, count, parts_per_million
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import segments
 
 __all__ = ["SentenceReordering"]
 

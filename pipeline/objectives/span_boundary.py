@@ -11,13 +11,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.discrete_laws import geometric_thresholds
-from pipeline.example import Example, Feature, Ragged, SampleBatch
-from pipeline.masked_block import MASKED_FEATURES, MaskedBlock, RoleOptions, Separator
-from pipeline.rates import Rate, parts_per_million
+from pipeline.kernels.distributions import geometric_thresholds
+from pipeline.kernels.ragged import span_places
+from pipeline.kernels.rates import Rate, parts_per_million
+from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
+from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedBlock, RoleOptions, Separator
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import span_places
-from pipeline.word_spans import deciders, find_words, openings, take_words, taken_tokens
 
 __all__ = ["SpanBoundary"]
 

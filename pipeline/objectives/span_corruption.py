@@ -11,15 +11,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import refuse_specials
-from pipeline.example import Example, Feature, Ragged, SampleBatch
 from pipeline.groupings import LONGEST_ROW, Least
-from pipeline.kernels import choose, compose, offsets_of, rows_of, running, slots, within
+from pipeline.kernels.ragged import IdSet, scalars, segments, span_mask, weave
+from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
+from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
 from pipeline.objectives import Draws, Frame, Objective
-from pipeline.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
+from pipeline.objectives._denoising import refuse_specials
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import IdSet, scalars, segments, span_mask, weave
 
 __all__ = ["SpanCorruption"]
 

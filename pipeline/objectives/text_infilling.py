@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
-from pipeline.discrete_laws import poisson_thresholds
-from pipeline.example import Feature, Ragged
-from pipeline.kernels import choose, offsets_of, permute, roles, rows_of, running
+from pipeline.kernels.distributions import poisson_thresholds
+from pipeline.kernels.ragged import span_mask, starts_in_rows, weave
+from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, thousandths
+from pipeline.kernels.sampling import choose, offsets_of, permute, roles, rows_of, running
+from pipeline.kernels.span_lengths import lengths_until, merged
 from pipeline.objectives import Draws
-from pipeline.rates import MeanLength, Rate, count, parts_per_million, thousandths
+from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS, SLOTS
-from pipeline.span_lengths import lengths_until, merged
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import span_mask, starts_in_rows, weave
 
 __all__ = ["TextInfilling"]
 

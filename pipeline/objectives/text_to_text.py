@@ -13,15 +13,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
-from pipeline.kernels import offsets_of
-from pipeline.mixture_parts import MOST_PARTS
+from pipeline.groupings._parts import MOST_PARTS
+from pipeline.kernels.ragged import framed, scalars, segments
+from pipeline.kernels.rates import kept_shares, shares, task_weights
+from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Draws, Frame, Objective, Skip
-from pipeline.rates import kept_shares, shares, task_weights
+from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.tokenizers import load_tokenizer
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import framed, scalars, segments
 
 __all__ = ["Task", "TextToText"]
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import LOST, DenoisingPair, PairOptions, Text
-from pipeline.example import Feature, Ragged
 from pipeline.groupings import Least
-from pipeline.kernels import choose, offsets_of
+from pipeline.kernels.ragged import starts_in_rows
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.kernels.sampling import choose, offsets_of
 from pipeline.objectives import Draws
-from pipeline.rates import Rate, count, parts_per_million
+from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.rows import Feature, Ragged
 from pipeline.vocabulary import Vocabulary
-from pipeline.weaving import starts_in_rows
 
 __all__ = ["TokenDeletion"]
 

@@ -11,12 +11,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.denoising import DenoisingPair, PairOptions, Text
-from pipeline.example import Feature, Ragged
 from pipeline.groupings import Least
-from pipeline.kernels import choose, offsets_of, permute, permute_near, within
+from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
+from pipeline.kernels.sampling import choose, offsets_of, permute, permute_near, within
 from pipeline.objectives import Draws
-from pipeline.rates import MILLION, Rate, count, parts_per_million
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.groupings import GroupingSpec, Least
-from pipeline.masked_pair import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
 from pipeline.objectives import Skip
+from pipeline.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, words
 from pipeline.vocabulary import Vocabulary
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.example import Ragged
-from pipeline.masked_block import MaskedBlock, RoleOptions
-from pipeline.word_spans import deciders, find_words, openings, take_words, taken_tokens
+from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
+from pipeline.objectives._masked_rows import MaskedBlock, RoleOptions
+from pipeline.rows import Ragged
 
 __all__ = ["WholeWordMasking"]
 

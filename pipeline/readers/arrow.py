@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from pipeline.table_file import Table, TableFile
+from pipeline.readers._tables import Table, TableFile
 
 __all__ = ["Arrow"]
 

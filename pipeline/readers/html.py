@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pipeline.whole_file import WholeFile
+from pipeline.readers._whole_file import WholeFile
 
 __all__ = ["Html"]
 

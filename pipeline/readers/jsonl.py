@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.line_file import LineFile
 from pipeline.readers import Counted, Item
-from pipeline.record_fields import FieldOptions, record_of
+from pipeline.readers._fields import FieldOptions, record_of
+from pipeline.readers._lines import LineFile
 
 __all__ = ["Jsonl"]
 

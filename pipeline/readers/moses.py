@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from pipeline.byte_lines import ByteLines
 from pipeline.config import STRICT
 from pipeline.errors import StorageError
+from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.decompression import REASONS
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, Record
-from pipeline.recipe import Limits
-from pipeline.streams import REASONS
 
 __all__ = ["Moses"]
 

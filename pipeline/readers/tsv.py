@@ -9,9 +9,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.line_file import LineFile
 from pipeline.readers import Counted, Item, Record
-from pipeline.record_fields import FieldOptions, record_of
+from pipeline.readers._fields import FieldOptions, record_of
+from pipeline.readers._lines import LineFile
 
 __all__ = ["Tsv"]
 

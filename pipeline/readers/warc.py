@@ -11,15 +11,15 @@ from typing import ClassVar, Final
 
 from pydantic.dataclasses import dataclass
 
-from pipeline.charset import decode
 from pipeline.config import STRICT
-from pipeline.document import FLAG_TRUNCATED_SOURCE
-from pipeline.http_message import content_type, parse_response
-from pipeline.media import HTML_TYPES, contradicts_html, looks_like_html
+from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
+from pipeline.formats.charset import decode
+from pipeline.formats.content_sniffing import HTML_TYPES, contradicts_html, looks_like_html
+from pipeline.formats.decompression import REASONS, Damage, detect_codec
+from pipeline.formats.http_message import content_type, parse_response
+from pipeline.formats.limits import Limits
+from pipeline.formats.record_stream import Damaged, Tape, open_tape
 from pipeline.readers import Counted, Item, Record
-from pipeline.recipe import Limits
-from pipeline.streams import REASONS, Damage, detect_codec
-from pipeline.tape import Damaged, Tape, open_tape
 
 __all__ = ["Warc"]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import zstandard
 from numpy.typing import NDArray
 
-from pipeline.example import Ragged, Rows, equal_offsets
+from pipeline.rows import Ragged, Rows, equal_offsets
 from pipeline.shards.columns import ColumnSpec
 
 __all__ = ["BlockError", "decode", "decoded_bytes"]

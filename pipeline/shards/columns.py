@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
-from pipeline.example import FIXED_COLUMNS, Feature, Ragged, Rows
+from pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 
 __all__ = ["ColumnSpec", "Dtype", "arrow_schema", "cut", "feature_columns", "fixed_columns", "holds_ids", "to_batch"]
 

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from pipeline.errors import IntegrityError, StorageError
-from pipeline.example import FIXED_COLUMNS
+from pipeline.rows import FIXED_COLUMNS
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.shard_table import (

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 
 from pipeline.errors import StorageError
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, holds_ids
 from pipeline.shards.errors import CorruptBlock, ManifestError

@@ -10,7 +10,7 @@ import pyarrow as pa
 import xxhash
 
 from pipeline.errors import IntegrityError
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.shards.arrow import ArrowContainer
 from pipeline.shards.block import decoded_bytes
 from pipeline.shards.columns import ColumnSpec, arrow_schema, cut, holds_ids, to_batch

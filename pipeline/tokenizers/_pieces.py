@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
-from pipeline.text import match_words
+from pipeline.text.normal_form import match_words
 from pipeline.tokenizers import Encoding
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 

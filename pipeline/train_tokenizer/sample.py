@@ -13,8 +13,8 @@ from typing import BinaryIO, Final
 import pyarrow.compute as pc
 
 from pipeline.dedup.parts import read_batches
-from pipeline.heldout import is_heldout
 from pipeline.seeding import fraction
+from pipeline.splits import is_heldout
 
 __all__ = ["SAMPLE_VERSION", "Sample", "choose_sample"]
 

@@ -15,10 +15,12 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
 from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, choose
-from pipeline.stage import TEMPORARY, Counts, Output, Pass, Stage, require_equal
-from pipeline.tokenizers import NAME_FILE, VOCABULARY_FILE, save_tokenizer
+from pipeline.tokenizers import save_tokenizer
+from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 from pipeline.train_tokenizer.sample import SAMPLE_VERSION, choose_sample, temporary_folder
 
 __all__ = ["TrainTokenizerConfig", "TrainTokenizerStage"]

@@ -6,8 +6,8 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, Record
-from pipeline.recipe import Limits
 from pipeline.registry import choose
 
 SENTENCES = (

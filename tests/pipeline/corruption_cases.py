@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config import to_plain
-from pipeline.example import Example, Ragged, Rows
 from pipeline.objectives import Objective, build_objective
 from pipeline.registry import find
+from pipeline.rows import Example, Ragged, Rows
 from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.example import Example, Ragged, Rows
+from pipeline.rows import Example, Ragged, Rows
 from pipeline.seeding import POSITIONS, words
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import SEP, fixed_columns

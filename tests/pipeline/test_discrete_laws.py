@@ -8,7 +8,7 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.discrete_laws import (
+from pipeline.kernels.distributions import (
     frequency_thresholds,
     geometric_thresholds,
     guide,

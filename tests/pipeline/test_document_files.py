@@ -3,8 +3,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from pipeline.document import Document
-from pipeline.document_files import (
+from pipeline.documents.document import Document
+from pipeline.documents.files import (
     Rejection,
     read_documents,
     read_rejects,

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.extraction import BATCH, Extraction
+from pipeline.extractors import BATCH, Extraction
 from pipeline.registry import choose
 
 SLOW = "<p " + " ".join(f"a{i}=1" for i in range(120_000)) + ">text"  # quadratic in the number of attributes
@@ -74,7 +74,7 @@ def test_a_crash_costs_only_the_page_at_work_and_leaves_no_process():
 def test_the_child_ends_with_its_parent():
     code = textwrap.dedent("""
         import os, signal
-        from pipeline.extraction import Extraction
+        from pipeline.extractors import Extraction
         from pipeline.registry import choose
         running = Extraction(choose("pipeline.extractors", "resiliparse"))
         running.extract(["<p>x"])

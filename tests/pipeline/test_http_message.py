@@ -1,9 +1,9 @@
 import pytest
 
-from pipeline.charset import decode
-from pipeline.http_message import content_type, parse_response
-from pipeline.media import contradicts_html, looks_like_html
-from pipeline.recipe import Limits
+from pipeline.formats.charset import decode
+from pipeline.formats.content_sniffing import contradicts_html, looks_like_html
+from pipeline.formats.http_message import content_type, parse_response
+from pipeline.formats.limits import Limits
 
 
 @pytest.mark.parametrize(

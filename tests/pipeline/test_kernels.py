@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.example import Ragged
-from pipeline.kernels import (
+from pipeline.kernels.rates import count, parts_per_million, spans, thousandths
+from pipeline.kernels.sampling import (
     choose,
     compose,
     draw,
@@ -26,7 +26,7 @@ from pipeline.kernels import (
     slots,
     within,
 )
-from pipeline.rates import count, parts_per_million, spans, thousandths
+from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, words
 from tests.pipeline.corruption_cases import chi_square_is_plausible, within_sigmas
 
@@ -99,7 +99,7 @@ def test_reorder_swaps_after_64_identities(monkeypatch: pytest.MonkeyPatch) -> N
     def identity(keys: np.ndarray, counts: np.ndarray, stream: int) -> Ragged:
         return Ragged(within(counts).astype(np.uint16), offsets_of(counts))
 
-    monkeypatch.setattr("pipeline.kernels.permute", identity)
+    monkeypatch.setattr("pipeline.kernels.sampling.permute", identity)
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
 

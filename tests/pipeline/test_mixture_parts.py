@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
-from pipeline.mixture_parts import PartDraws
-from pipeline.rates import MILLION, kept_shares, shares, task_weights
+from pipeline.groupings._parts import PartDraws
+from pipeline.kernels.rates import MILLION, kept_shares, shares, task_weights
+from pipeline.rows import Rows
 from pipeline.seeding import MIXTURE, kernel_base, kernel_keys, sample_uid, word_of, words
 from tests.pipeline.corruption_cases import vocabulary, within_sigmas
 from tests.pipeline.token_rows import random_documents

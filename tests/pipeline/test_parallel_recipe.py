@@ -10,11 +10,11 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.encode.token_set import find_token_counts
-from pipeline.example import Rows
-from pipeline.heldout import is_heldout
 from pipeline.objectives import build_objective
-from pipeline.shard_format import vocabulary_of
+from pipeline.rows import Rows
 from pipeline.shards import ShardSet, open_shards
+from pipeline.shards.layout import vocabulary_of
+from pipeline.splits import is_heldout
 from pipeline.tokenizers import load_tokenizer
 from tests.pipeline.miniature import sentence, text
 from tests.pipeline.toy_stage import tree

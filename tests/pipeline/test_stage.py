@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 from pipeline.errors import IntegrityError, PartialFailureError, StorageError
-from pipeline.executors import run_units
-from pipeline.progress import Progress
+from pipeline.execution.executors import run_units
+from pipeline.execution.progress import Progress
+from pipeline.execution.runner import StageRun, stage_key
+from pipeline.files import publish, publish_json
 from pipeline.recipe import ExecutorConfig, Recipe
-from pipeline.runner import StageRun, stage_key
-from pipeline.stage import publish, publish_json
 from tests.pipeline.toy_stage import ToyStage, tree
 
 

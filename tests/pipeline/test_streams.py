@@ -8,8 +8,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pipeline.recipe import Limits
-from pipeline.streams import CODECS, Damage, ZlibDecoder, decompress, decompress_body, detect_codec
+from pipeline.formats.decompression import CODECS, Damage, ZlibDecoder, decompress, decompress_body, detect_codec
+from pipeline.formats.limits import Limits
 
 PACK = {
     "gzip": gzip.compress,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.example import Ragged
-from pipeline.weaving import IdSet, framed, segments, span_mask, spread, starts_in_rows, weave
+from pipeline.kernels.ragged import IdSet, framed, segments, span_mask, spread, starts_in_rows, weave
+from pipeline.rows import Ragged
 
 LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.__main__ import main, stage_main
-from pipeline.document_files import read_documents
+from pipeline.documents.files import read_documents
 from pipeline.recipe import STAGES
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 from tests.pipeline.toy_stage import tree

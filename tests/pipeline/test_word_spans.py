@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.discrete_laws import geometric_thresholds
-from pipeline.example import Ragged
+from pipeline.kernels.distributions import geometric_thresholds
+from pipeline.kernels.ragged import IdSet, span_places
+from pipeline.kernels.span_lengths import lengths_until, merged
+from pipeline.kernels.whole_words import Words, deciders, find_words, openings, take_words, taken_tokens
+from pipeline.rows import Ragged
 from pipeline.seeding import mix
-from pipeline.span_lengths import lengths_until, merged
-from pipeline.weaving import IdSet, span_places
-from pipeline.word_spans import Words, deciders, find_words, openings, take_words, taken_tokens
 from tests.pipeline.corruption_cases import SEP, vocabulary
 from tests.pipeline.word_cases import slow_take, slow_words
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from pipeline.config import validate
 from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from pipeline.example import Ragged, Rows
+from pipeline.execution.runner import stage_of
+from pipeline.execution.stage import UnitRunner
+from pipeline.execution.unit_record import Counts, Output, add_counts
 from pipeline.recipe import Recipe
-from pipeline.runner import stage_of
+from pipeline.rows import Ragged, Rows
 from pipeline.seeding import order_key
 from pipeline.shards import ColumnSpec, write_manifest, write_shard
-from pipeline.stage import Counts, Output, UnitRunner, add_counts
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 

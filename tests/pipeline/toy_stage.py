@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError
-from pipeline.stage import Counts, Output, Pass, Stage, require_equal
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import Counts, Output, require_equal
 
 
 @dataclass

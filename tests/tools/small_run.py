@@ -10,11 +10,12 @@ import yaml
 
 from pipeline import registry
 from pipeline.config import validate
-from pipeline.document import Document, document_uid
-from pipeline.document_files import write_documents
+from pipeline.documents.document import Document, document_uid
+from pipeline.documents.files import write_documents
+from pipeline.execution.runner import stage_of
+from pipeline.execution.stage import UnitRunner
+from pipeline.execution.unit_record import Record
 from pipeline.recipe import Recipe
-from pipeline.runner import stage_of
-from pipeline.stage import Record, UnitRunner
 from tests.pipeline.miniature import text
 
 RECIPE = """

@@ -17,7 +17,7 @@ from pipeline.errors import IntegrityError
 from pipeline.shards import open_shards
 from tests.shard_sets import objective, ordered, write_set
 from tools.validate_shards import validate
-from train.stream import Stream
+from train.stream.stream import Stream
 
 ROWS = 16
 
@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch, request) -> Path:
     The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
     """
     container, codec, place = request.param
-    monkeypatch.setattr("train.source._PAUSE_S", 0.0)  # before a bad block is read again
+    monkeypatch.setattr("train.stream.source._PAUSE_S", 0.0)  # before a bad block is read again
     monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1 if place == "beside" else 100)
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
     shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]

@@ -17,11 +17,11 @@ from tests.shard_sets import toy_set
 from tests.tools.small_run import documents, example_sets
 from tests.train.synthetic import plain_config
 from tools.explain_batch import explain, main
-from tools.feed import Feed
+from tools.lib.feed import Feed
 from tools.viewer.pieces import visible
-from train.online import Corruption
-from train.phases import DataPhase, as_phases
-from train.stream import Stream
+from train.stream.online_corruption import Corruption
+from train.stream.phases import DataPhase, as_phases
+from train.stream.stream import Stream
 
 
 def rows_of(shards):

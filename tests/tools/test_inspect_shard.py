@@ -12,10 +12,10 @@ from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.tools.small_run import documents, example_sets, plain_text
 from tools.explain_batch import explain
-from tools.feed import Feed
 from tools.inspect_shard import main, view_of
+from tools.lib.feed import Feed
 from tools.viewer.view import MEANINGS, Passage, Sheet
-from train.phases import as_phases
+from train.stream.phases import as_phases
 
 
 @pytest.fixture(scope="module")
@@ -265,8 +265,8 @@ def test_another_tokenizer_is_refused_and_a_corrupt_block_is_named(shard_sets, t
 
 
 def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets):
-    from pipeline.example import Row
     from pipeline.objectives import build_objective
+    from pipeline.rows import Row
     from tools.inspect_shard import _restored
     from tools.viewer.pieces import Pieces
     from tools.viewer.row_parts import RowReader

@@ -88,7 +88,7 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.masked_block import MaskedBlock, RoleOptions
+from pipeline.objectives._masked_rows import MaskedBlock, RoleOptions
 
 
 class SecretWord(MaskedBlock):

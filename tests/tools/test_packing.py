@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.shards import open_shards
 from tests.shard_sets import fixed
-from tools.packing import Packing, packing_of
+from tools.lib.packing import Packing, packing_of
 
 
 def texts(shard_sets):

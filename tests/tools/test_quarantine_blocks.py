@@ -10,7 +10,7 @@ import pytest
 from pipeline.shards import open_shards
 from tests.shard_sets import toy_set
 from tools.quarantine_blocks import main, put_in_quarantine
-from train.stream import Stream
+from train.stream.stream import Stream
 
 
 def damage(path: Path, place: int) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from pipeline.shards import open_shards
 from tests.shard_sets import toy_set
-from tools import export_webdataset, merge_manifests, remaking, repack_shards
+from tools import export_webdataset, merge_manifests, repack_shards
+from tools.lib import rewriting as remaking
 
 WRITERS = [
     (repack_shards, ["--container", "tar"]),

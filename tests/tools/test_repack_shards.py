@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.shards import Manifest, ShardSet, open_shards
 from tests.tools.small_run import example_sets
 from tools.diff_manifests import differences
 from tools.repack_shards import form_of, main, repack
 from tools.validate_shards import validate
-from train.order import BlockOrder, LogicalBlocks
+from train.stream.order import BlockOrder, LogicalBlocks
 
 FORMS = [("arrow", "none", None), ("arrow", "zstd", 1), ("tar", "none", None), ("tar", "zstd", 9)]
 

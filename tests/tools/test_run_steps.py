@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.run_steps import RunSteps, Step
-from train.mixture import PhasePlan, Timeline
+from tools.lib.run_steps import RunSteps, Step
+from train.stream.mixture import PhasePlan, Timeline
 
 PLANS = [PhasePlan((0,), (), 48, 8), PhasePlan((0,), (), 96, None), PhasePlan((0,), (), None, 16)]
 

@@ -6,7 +6,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from tests.shard_sets import ordered, toy_set, write_set
 from tests.tools.small_run import example_sets
-from tools.shard_rows import blocks_of, find_rows
+from tools.lib.shard_rows import blocks_of, find_rows
 
 
 def everywhere(shards: ShardSet) -> dict[int, list[tuple[int, int]]]:

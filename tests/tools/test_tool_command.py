@@ -12,7 +12,7 @@ import pytest
 from pipeline.shards import open_shards
 from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
-from tools.command import Arguments
+from tools.lib.command import Arguments
 
 ROOT = Path(__file__).parents[2]
 TOOLS = sorted(

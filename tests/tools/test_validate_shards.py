@@ -11,9 +11,9 @@ import fsspec
 import numpy as np
 import pytest
 
-from pipeline.example import Ragged, Rows
+from pipeline.execution.unit_record import Output
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import open_shards, write_manifest, write_shard
-from pipeline.stage import Output
 from tests.shard_sets import change_manifest
 from tests.tools.small_run import example_sets
 from tools.validate_shards import main, validate

@@ -8,15 +8,15 @@ import shutil
 import numpy as np
 import pytest
 
-from pipeline.example import Ragged
+from pipeline.rows import Ragged
 from pipeline.shards import ColumnSpec, open_shards
 from tests.shard_sets import IDS, rows, toy_set, write_set
 from tests.tools.small_run import documents, example_sets
 from tests.tools.test_explain_batch import mixed, run_directory
 from tools.explain_batch import explain
-from tools.feed import Feed
+from tools.lib.feed import Feed
 from tools.where_is import document_rows, main, sample_rows, visits
-from train.phases import as_phases
+from train.stream.phases import as_phases
 
 
 @pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.shards import StoreOptions, open_shards
-from train import building, checkpoint, loop
-from train.checkpoint_format import Index
+from train import loop
+from train.checkpoint import checkpoints as checkpoint
+from train.checkpoint.format import Index
 from train.command import main
 from train.engine import Engine
-from train.stream import Stream
+from train.stream import batch_builder as building
+from train.stream.stream import Stream
 
 
 def rank() -> int:

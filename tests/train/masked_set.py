@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from synthetic import plain_config
 
-from pipeline.example import Ragged, Rows
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec
 from tests.shard_sets import IDS, fixed, objective, write_set
 

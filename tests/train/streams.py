@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from train.collate import Batch
-from train.stream import Stream
+from train.stream.collate import Batch
+from train.stream.stream import Stream
 
 
 def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:

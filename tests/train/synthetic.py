@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from pipeline.config import validate
 from train.agreement import take_turn
-from train.checkpoint import Checkpoints, load
+from train.checkpoint.checkpoints import Checkpoints, load
+from train.checkpoint.state import TrainState
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, StepResult
-from train.state import TrainState
 from train.stopping import StopRequest
 
 VOCABULARY = 301

@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from train.ahead import Ahead
-from train.workers import Workers
+from train.stream.threads import Ahead, Workers
 
 
 def test_results_come_in_order_and_not_too_many_are_made() -> None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pipeline.example import Ragged
-from train.arena import Arena, Segment, gather
-from train.order import BlockOrder
-from train.ring import Ring
-from train.step import Cells, Step, step_of_cells, step_of_segments
+from pipeline.rows import Ragged
+from train.stream.buffer_pool import Ring
+from train.stream.order import BlockOrder
+from train.stream.row_buffer import Arena, Segment, gather
+from train.stream.row_views import Cells, Step, step_of_cells, step_of_segments
 
 
 def test_gather() -> None:

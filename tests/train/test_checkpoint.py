@@ -12,12 +12,13 @@ import torch
 from synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 from tests.distributed import RankPool
-from train import checkpoint, partitions
-from train.checkpoint_format import Index, Reader
+from train.checkpoint import checkpoints as checkpoint
+from train.checkpoint import zero_partitions as partitions
+from train.checkpoint.format import Index, Reader
+from train.checkpoint.state import TrainState, changed_keys
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine
-from train.state import TrainState, changed_keys
 
 Losses = list[tuple[str, str]]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from train.checkpoint_format import (
+from train.checkpoint.format import (
     FileRecord,
     Index,
     ParameterRecord,

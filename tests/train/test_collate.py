@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Ragged
+from pipeline.rows import Ragged
 from tests.shard_sets import TOKENIZER, objective, toy_set, write_set
-from train.arena import Column
-from train.collate import Collate
+from train.stream.collate import Collate
+from train.stream.row_buffer import Column
 
 PAD, MASK, START = 0, 3, 4
 SPECIAL = TOKENIZER["special_ids"]

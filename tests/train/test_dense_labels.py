@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pipeline import registry
-from pipeline.example import Ragged
 from pipeline.objectives import Objective, build_objective
+from pipeline.rows import Ragged
 from tests.pipeline.corruption_cases import samples, vocabulary
-from train.collate import Collate
+from train.stream.collate import Collate
 
 WORDS = vocabulary()
 NONE = -100

@@ -15,12 +15,12 @@ from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
-from train.collate import Batch
 from train.config import TrainConfig
 from train.distributed import World
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.run import dry_run, run
-from train.stream import Stream
+from train.stream.collate import Batch
+from train.stream.stream import Stream
 
 STEPS = 9
 STOPS = (2, 6, 8)

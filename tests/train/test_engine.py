@@ -20,10 +20,10 @@ from synthetic import (
 
 from tests.distributed import RankPool
 from train.agreement import take_turn
+from train.checkpoint.zero_partitions import memory
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import deepspeed_settings
-from train.partitions import memory
 from train.stopping import StopRequest
 
 
@@ -183,7 +183,7 @@ def held_bytes(world: World, config: TrainConfig) -> tuple[dict[str, int], int]:
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_bytes_held_follow_the_formula(two_ranks: RankPool, stage: int) -> None:
-    from train.plan import estimate_memory
+    from train.cost_estimate import estimate_memory
 
     config = tiny(zero__stage=stage)
     for found, count in two_ranks.run(held_bytes, config):

@@ -17,15 +17,15 @@ from pipeline.errors import ClozelineError, IntegrityError
 from pipeline.shards import open_shards
 from tests.distributed import RankPool
 from train import loop
-from train.checkpoint_format import Index
+from train.checkpoint.format import Index
 from train.config import TrainConfig
 from train.distributed import World
 from train.evaluate import passes
-from train.metrics import read_lines
-from train.order import BlockOrder, LogicalBlocks
+from train.logs.journal import read_lines
 from train.run import dry_run, run
 from train.stopping import StopRequest
-from train.stream import Stream
+from train.stream.order import BlockOrder, LogicalBlocks
+from train.stream.stream import Stream
 
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
 

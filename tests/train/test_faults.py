@@ -13,9 +13,9 @@ import pytest
 from masked_set import write_config, write_masked_sets
 
 from tests.distributed import Finished, run_ranks
-from train.checkpoint_format import Index, check_files
+from train.checkpoint.format import Index, check_files
 from train.errors import CheckpointError
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 
 
 @pytest.fixture(scope="module")

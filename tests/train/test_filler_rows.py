@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from model.build import build_model
-from pipeline.example import Ragged, Rows
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec, ShardSet
 from tests.model.small_models import FAMILIES, VOCABULARY, small_config
 from tests.shard_sets import fixed, objective, write_set
-from train.collate import Batch
-from train.stream import Stream
+from train.stream.collate import Batch
+from train.stream.stream import Stream
 
 ROWS, LANES = 13, 8
 TOKENIZER = {"name": "t", "fingerprint": "f", "vocab_size": VOCABULARY, "special_ids": {"pad": 0, "mask": 3},

@@ -14,10 +14,10 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import rows, toy_set, write_set
 from tests.train.streams import open_stream as open_toy
 from tests.train.streams import rows_of
-from train.arena import Arena
-from train.memory import rows_at_once
-from train.phases import DataPhase
-from train.stream import Stream
+from train.stream.phases import DataPhase
+from train.stream.row_buffer import Arena
+from train.stream.source import rows_at_once
+from train.stream.stream import Stream
 
 LANES = 12
 open_stream = partial(open_toy, lanes=LANES, global_batch=24)

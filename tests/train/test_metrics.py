@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from train.config import LogConfig
-from train.metrics import Journal, numbers, read_lines
-from train.progress import Display
+from train.logs.display import Display
+from train.logs.journal import Journal, numbers, read_lines
 
 QUIET = LogConfig(tensorboard=False)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from train.mixture import Mixture, PhasePlan, Timeline
+from train.stream.mixture import Mixture, PhasePlan, Timeline
 
 weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 

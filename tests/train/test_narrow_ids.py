@@ -21,9 +21,9 @@ from tests.shard_sets import TOKENIZER, toy_set
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import wide_ids
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.run import run
-from train.stream import Stream
+from train.stream.stream import Stream
 
 NARROW: Any = ["uint16", "int32"]
 

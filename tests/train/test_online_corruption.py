@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from pipeline.config import validate
 from pipeline.errors import ConfigurationError
-from pipeline.example import Ragged, Rows
 from pipeline.objectives import build_objective
+from pipeline.rows import Ragged, Rows
 from pipeline.seeding import kernel_keys, words
 from pipeline.shards import ColumnSpec, open_shards
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.shard_sets import TOKENIZER, objective, rows, write_set
-from train.collate import Collate
-from train.online import OnlineCorruption, corruption_of
-from train.stream import Stream
+from train.stream.collate import Collate
+from train.stream.online_corruption import OnlineCorruption, corruption_of
+from train.stream.stream import Stream
 
 COLUMNS = [
     ColumnSpec("input_ids", "uint16", "list", "corrupted"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
 from tests.train.slow_order import SlowSet, row_at
-from train.order import BlockOrder, LogicalBlocks, Piece
+from train.stream.order import BlockOrder, LogicalBlocks, Piece
 
 Cell = tuple[int, int] | None
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.scale import in_fresh_process, write_synthetic
 from pipeline.shards.index import read_index
 from pipeline.shards.manifest import Manifest
-from train.order import BlockOrder, LogicalBlocks
+from train.stream.order import BlockOrder, LogicalBlocks
 
 
 def test_the_order_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, toy_set
 from tests.train.slow_order import SlowPhase, SlowSet, SlowStream, row_at
-from tools.feed import Feed
-from train.phases import DataPhase
-from train.stream import Stream
+from tools.lib.feed import Feed
+from train.stream.phases import DataPhase
+from train.stream.stream import Stream
 
 SEED = 5
 SETS = [
@@ -47,7 +47,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
 def small_portions() -> Iterator[None]:
     """So that little is built that nobody takes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("train.building._ROWS_AT_ONCE", 50)
+        patch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 50)
         yield
 
 

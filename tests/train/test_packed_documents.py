@@ -13,12 +13,12 @@ from torch import Tensor
 
 from model.build import Model, build_model
 from model.config import PositionConfig
-from pipeline.example import Row
+from pipeline.rows import Row
 from pipeline.shards import ShardSet, open_shards
 from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from train.collate import Batch
-from train.stream import Stream
+from train.stream.collate import Batch
+from train.stream.stream import Stream
 
 ENTRIES: dict[str, dict[str, Any]] = {
     "decoder": {"name": "causal_lm", "max_length": 24, "cross_documents": False},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.permutation import FeistelPermutation, row_permutations
+from train.stream.permutation import FeistelPermutation, row_permutations
 
 
 def test_every_small_size_is_a_bijection() -> None:

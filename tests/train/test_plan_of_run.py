@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from synthetic import tiny
 
-from train.plan import estimate_memory
+from train.cost_estimate import estimate_memory
 
 
 @pytest.mark.parametrize(

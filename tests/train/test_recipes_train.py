@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import load_config
+from pipeline.execution.unit_record import Output
 from pipeline.shards import open_shards, write_manifest, write_shard
-from pipeline.stage import Output
 from tests.crawled_chain import Chain
 from tests.distributed import ROOT, RankPool
 from train.config import TrainConfig
 from train.distributed import World
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.run import run
 
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}

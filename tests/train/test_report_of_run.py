@@ -5,10 +5,10 @@ from pathlib import Path
 
 from synthetic import tiny
 
+from train.checkpoint.state import TrainState
 from train.config import LogConfig
-from train.metrics import Journal
-from train.report import closing_lines, curve, write_report
-from train.state import TrainState
+from train.logs.journal import Journal
+from train.logs.report import closing_lines, curve, write_report
 
 
 def test_curve_places_points_on_shared_axes() -> None:

@@ -15,11 +15,11 @@ from masked_set import write_config, write_masked_sets
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
-from train.checkpoint_format import Index
+from train.checkpoint.format import Index
 from train.config import TrainConfig
 from train.distributed import World
-from train.metrics import read_lines
-from train.progress import Display
+from train.logs.display import Display
+from train.logs.journal import read_lines
 from train.run import run
 from train.stopping import StopRequest
 

@@ -19,7 +19,7 @@ from train.config import TrainConfig
 from train.datasets import open_datasets
 from train.distributed import World
 from train.errors import ClozelineError
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.run import dry_run, run
 
 

@@ -16,10 +16,10 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, rows, toy_set, write_set
 from tests.train.streams import contents, open_stream
-from train.collate import Collate
 from train.errors import StateMismatch
-from train.phases import DataPhase
-from train.stream import Stream
+from train.stream.collate import Collate
+from train.stream.phases import DataPhase
+from train.stream.stream import Stream
 
 SIZES = [10, 0, 1, 27, 13]
 LANES = 4
@@ -255,7 +255,7 @@ def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
 
 def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Function calls of a step do not grow with rows or lanes."""
-    monkeypatch.setattr("train.building._ROWS_AT_ONCE", 1)  # a step at a time
+    monkeypatch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 1)  # a step at a time
 
     def calls(data: Any, lanes: int, batch: int) -> int:
         with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:

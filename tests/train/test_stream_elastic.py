@@ -17,7 +17,7 @@ from tests.distributed import RankPool
 from tests.shard_sets import rows, write_set
 from tests.train.streams import contents
 from train.distributed import World
-from train.stream import Stream
+from train.stream.stream import Stream
 
 LANES, GLOBAL = 8, 16
 STEPS = 40

@@ -21,7 +21,7 @@ from pipeline.shards import CorruptBlock, ShardSet
 from tests.shard_sets import damage, toy_set
 from tests.train.streams import open_stream as open_toy
 from train.errors import StreamError
-from train.stream import Stream
+from train.stream.stream import Stream
 
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
@@ -172,7 +172,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from pipeline.shards import open_shards
-from train.stream import Stream
+from train.stream.stream import Stream
 options = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, "io_threads": 3}
 stream = Stream(open_shards(Path(sys.argv[1])), rank=0, world_size=1, **options)
 stream.next_step()

@@ -19,7 +19,7 @@ from tests.train.streams import open_stream, rows_of
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("train.source._PAUSE_S", 0.0)
+    monkeypatch.setattr("train.stream.source._PAUSE_S", 0.0)
 
 
 FILLER = ([-1, -1, -1], [0], 0.0)
@@ -120,7 +120,7 @@ def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
 
 def test_masked_samples_are_not_corrupted(tmp_path: Path) -> None:
     """With online corruption the rows of a masked block never reach the kernel."""
-    from train.collate import Collate
+    from train.stream.collate import Collate
 
     shards = toy_set(tmp_path, [19, 18], kind="samples", objective=None)
     damage(shards, 1)

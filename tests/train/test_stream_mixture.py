@@ -15,7 +15,7 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
 from tests.train.streams import open_stream as open_toy
 from tests.train.streams import rows_of
-from train.phases import DataPhase, data_digest
+from train.stream.phases import DataPhase, data_digest
 
 LANES = 8
 open_stream = partial(open_toy, lanes=LANES, global_batch=16)
@@ -104,7 +104,7 @@ def test_a_block_is_read_once_however_lanes_lag(
         return real(shards, block, *arguments)
 
     monkeypatch.setattr(ShardSet, "read_block", read_block)
-    monkeypatch.setattr("train.building._ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 1)
     phases = [DataPhase(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), DataPhase(tuple(sets), later)]
     with open_stream(phases, global_batch=8, micro_batch=8) as stream:
         for _ in range(150):

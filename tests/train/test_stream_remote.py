@@ -18,9 +18,9 @@ from pipeline.shards import open_shards
 from tests.distributed import Ranks, run_ranks
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.stopping import INTERRUPTED_MESSAGE
-from train.stream import Stream
+from train.stream.stream import Stream
 
 
 def test_ranks_of_a_node_start_together_with_a_cold_cache(tmp_path: Path) -> None:

@@ -15,15 +15,17 @@ from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from pipeline.shards import ShardSet, open_shards
 from tests.distributed import RankPool
-from train import agreement, source, supply
+from train import agreement
 from train.config import TrainConfig
 from train.distributed import World
-from train.metrics import read_lines
-from train.order import BlockOrder, LogicalBlocks
+from train.logs import data_health as supply
+from train.logs.data_health import Waiting
+from train.logs.journal import read_lines
 from train.run import dry_run, run
 from train.stopping import StopRequest
-from train.stream import Stream
-from train.supply import Waiting
+from train.stream import source
+from train.stream.order import BlockOrder, LogicalBlocks
+from train.stream.stream import Stream
 
 LANES, BLOCK_ROWS, STEPS = 4, 16, 30
 

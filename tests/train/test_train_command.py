@@ -19,7 +19,7 @@ from pipeline.shards import open_shards
 from tests.distributed import ROOT, free_port
 from train.command import main
 from train.distributed import World
-from train.metrics import read_lines
+from train.logs.journal import read_lines
 from train.stopping import INTERRUPTED_MESSAGE
 
 BIN = Path(sys.executable).parent

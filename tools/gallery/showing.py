@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from pipeline.example import Row
 from pipeline.objectives import Objective
+from pipeline.rows import Row
 from tools.gallery.words import Words
 
 __all__ = ["lines_of"]

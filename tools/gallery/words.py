@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.example import Ragged, Rows
 from pipeline.groupings import Context, build_grouping
 from pipeline.objectives import Objective
+from pipeline.rows import Ragged, Rows
 from pipeline.seeding import keyed_hash
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 

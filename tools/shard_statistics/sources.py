@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.shards import Manifest, ShardSet, open_shards
-from tools.documents import uid_keys
-from tools.shard_rows import readable_blocks
+from tools.lib.documents import uid_keys
+from tools.lib.shard_rows import readable_blocks
 
 __all__ = ["Sources", "find_sources"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.shards import Manifest, ShardSet
-from tools.command import counted
+from tools.lib.command import counted
 from tools.shard_statistics.tally import Tally, mean, named, quantile
 from tools.viewer.pieces import Pieces
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.columns import holds_ids
-from tools.shard_rows import readable_blocks
+from tools.lib.shard_rows import readable_blocks
 from tools.shard_statistics.sources import Sources
 
 __all__ = ["Tally", "mean", "named", "quantile", "tally"]

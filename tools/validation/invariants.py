@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.example import Ragged
+from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 from tools.validation.lists import (
     as_ranks,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Ragged
+from pipeline.rows import Ragged
 
 __all__ = [
     "as_ranks",

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.example import Ragged
+from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 from tools.validation.lists import first_not_ascending, first_of_values, first_outside, first_row, row_of_values
 from tools.validation.place import Place

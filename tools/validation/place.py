@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import IntegrityError
-from pipeline.example import Rows
+from pipeline.rows import Rows
 
 __all__ = ["Place"]
 

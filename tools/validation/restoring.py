@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.example import Ragged, Rows, Sample
 from pipeline.objectives import Objective, build_objective
+from pipeline.rows import Ragged, Rows, Sample
 from pipeline.shards import ShardSet, feature_columns, fixed_columns
 from pipeline.vocabulary import Vocabulary
 from tools.validation.place import Place

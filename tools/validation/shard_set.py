@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
-from pipeline.example import Rows
+from pipeline.rows import Rows
 from pipeline.seeding import mix
 from pipeline.shards import ShardSet
 from pipeline.shards.columns import holds_ids

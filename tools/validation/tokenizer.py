@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.shards import ShardSet
-from pipeline.tokenizers import VOCABULARY_FILE, find_tokenizer
+from pipeline.tokenizers import find_tokenizer
+from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["vocabulary_for"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.example import Row
+from pipeline.rows import Row
 from pipeline.shards import Manifest, ShardSet
-from tools.documents import find_documents
-from tools.row_origins import documents_of, partners_of
+from tools.lib.documents import find_documents
+from tools.lib.row_origins import documents_of, partners_of
 from tools.viewer.pieces import visible
 from tools.viewer.view import Cell, Sheet
 

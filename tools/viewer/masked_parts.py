@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Row
+from pipeline.rows import Row
 from tools.viewer.pieces import PLAIN, Mark
 from tools.viewer.view import Cell, Passage, Sheet, Token
 

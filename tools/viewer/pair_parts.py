@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pipeline.example import Row
+from pipeline.rows import Row
 from tools.viewer.view import Passage, Sheet
 
 if TYPE_CHECKING:

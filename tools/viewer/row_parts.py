@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.example import Row
+from pipeline.rows import Row
 from tools.viewer.masked_parts import prediction_parts, prefix_of, sheets_beside_labels
 from tools.viewer.pair_parts import number_sheets, two_texts
 from tools.viewer.pieces import PLAIN, Mark, Pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Final
 
-from pipeline.report import page
+from pipeline.html_page import page
 from tools.viewer.view import Cell, Passage, Sheet, Token, View
 
 __all__ = ["view_page"]

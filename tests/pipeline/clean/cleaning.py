@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import validate
-from pipeline.document import Document
-from pipeline.document_files import Rejection, read_documents, read_rejects
+from pipeline.documents.document import Document
+from pipeline.documents.files import Rejection, read_documents, read_rejects
 from pipeline.errors import PartialFailureError
-from pipeline.progress import Progress
+from pipeline.execution.progress import Progress
+from pipeline.execution.runner import StageSummary, run_recipe
+from pipeline.execution.unit_record import Record, records
 from pipeline.recipe import Recipe
-from pipeline.runner import StageSummary, run_recipe
-from pipeline.stage import Record, records
 
 LENIENT = {"language": None, "filters": []}
 """Keeps every document that has text."""

@@ -7,9 +7,9 @@ import xxhash
 from pipeline.clean.ledger import Ledger
 from pipeline.clean.stage import CleanStage
 from pipeline.config import to_plain
-from pipeline.document import FLAG_TRUNCATED_SOURCE, document_uid
+from pipeline.documents.document import FLAG_TRUNCATED_SOURCE, document_uid
 from pipeline.errors import ConfigurationError, IntegrityError, PartialFailureError
-from pipeline.text import normalise
+from pipeline.text.normal_form import normalise
 from tests.pipeline.captures import SENTENCES, http, members, page, record, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 

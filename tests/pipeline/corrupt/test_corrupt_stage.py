@@ -12,9 +12,9 @@ from pipeline import registry
 from pipeline.config import to_plain, validate
 from pipeline.corrupt.stage import CorruptConfig, CorruptStage
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.example import Rows
 from pipeline.objectives import build_objective
 from pipeline.recipe import Recipe
+from pipeline.rows import Rows
 from pipeline.shards import ShardSet, open_shards
 from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pipeline import registry
-from pipeline.example import Row, Rows
 from pipeline.objectives import Objective, build_objective
+from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet, open_shards
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 

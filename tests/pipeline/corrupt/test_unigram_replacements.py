@@ -11,10 +11,10 @@ import pytest
 
 from pipeline.encode.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
 from pipeline.objectives import build_objective
-from pipeline.shard_format import vocabulary_of
+from pipeline.rows import Rows
 from pipeline.shards import open_shards
+from pipeline.shards.layout import vocabulary_of
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tools.validate_shards import main
 

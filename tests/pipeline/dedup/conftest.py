@@ -13,10 +13,10 @@ import pytest
 
 from pipeline.config import validate
 from pipeline.dedup.stage import DedupStage
-from pipeline.document import Document
-from pipeline.document_files import Rejection, read_documents, read_rejects, write_documents
+from pipeline.documents.document import Document
+from pipeline.documents.files import Rejection, read_documents, read_rejects, write_documents
+from pipeline.execution.unit_record import Counts, Output, add_counts
 from pipeline.recipe import Recipe
-from pipeline.stage import Counts, Output, add_counts
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from pipeline.document import Document
+from pipeline.documents.document import Document
 
 
 def document(number: int, text: str, **fields: Any) -> Document:

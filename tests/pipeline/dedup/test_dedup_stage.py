@@ -12,7 +12,7 @@ from pipeline.config import validate
 from pipeline.dedup.near_passes import NearCandidates
 from pipeline.dedup.stage import DedupConfig
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.stage import Output
+from pipeline.execution.unit_record import Output
 from tests.pipeline.dedup.dedup_documents import document
 
 EXACT = {"exact": {}, "near": None}

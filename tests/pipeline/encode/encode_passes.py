@@ -7,12 +7,13 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipeline.document import Document, document_uid
-from pipeline.document_files import write_documents
+from pipeline.documents.document import Document, document_uid
+from pipeline.documents.files import write_documents
 from pipeline.encode.merge import Codes, Manifest, Merge
 from pipeline.encode.tokenise import Tokenise
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Counts, Output, Record, add_counts
 from pipeline.registry import choose
-from pipeline.stage import Counts, Output, Pass, Record, add_counts
 from pipeline.train_tokenizer.stage import TrainTokenizer
 
 SEED = 7

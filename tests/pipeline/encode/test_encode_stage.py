@@ -11,10 +11,10 @@ import pytest
 from pipeline.encode import runs
 from pipeline.encode.stage import EncodeStage
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.heldout import is_heldout
 from pipeline.seeding import order_key
 from pipeline.sentences.regex import Regex
 from pipeline.shards import open_shards
+from pipeline.splits import is_heldout
 from pipeline.tokenizers import find_tokenizer, load_tokenizer
 from tests.pipeline.encode import encode_passes as passes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pipeline.text import normalise
+from pipeline.text.normal_form import normalise
 
 WORDS = [
     "the", "of", "and", "to", "in", "is", "was", "for", "on", "with", "house", "river", "garden", "morning", "people",

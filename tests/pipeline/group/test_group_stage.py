@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.example import Rows
 from pipeline.group.stage import GroupStage
-from pipeline.heldout import is_heldout
+from pipeline.rows import Rows
 from pipeline.seeding import mix, order_key
 from pipeline.shards import ShardSet, open_shards
+from pipeline.splits import is_heldout
 from tests.pipeline.token_sets import files_of, recipe, run_stage, write_token_set
 
 LENGTHS = [(31 * document) % 90 for document in range(150)]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline import registry
-from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_rows import random_documents
 

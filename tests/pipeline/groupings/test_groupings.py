@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pipeline import registry
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.rows import Rows
 from pipeline.seeding import sample_uid
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
 from tests.pipeline.token_rows import documents, many_documents

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.rows import Rows
 from pipeline.seeding import POSITIONS, kernel_keys, sample_uid, words
 from tests.pipeline.corruption_cases import vocabulary, within_sigmas
 from tests.pipeline.token_rows import documents

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.example import Rows
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.rows import Rows
 from pipeline.seeding import LABELS, LENGTHS, kernel_keys, sample_uid, words
 from tests.pipeline.corruption_cases import chi_square_is_plausible, vocabulary, within_sigmas
 from tests.pipeline.token_rows import documents, random_documents

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.denoising import DenoisingPair, Text
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Draws, Objective, build_objective
+from pipeline.objectives._denoising import DenoisingPair, Text
 from tests.pipeline.corruption_cases import MASK, corrupt, reachable, samples, variants_of, vocabulary, wide
 
 WORDS = vocabulary(1000)

@@ -8,8 +8,8 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.example import Example
 from pipeline.objectives import build_objective
+from pipeline.rows import Example
 from pipeline.seeding import CROPS, kernel_keys
 from tests.pipeline.corruption_cases import (
     MASK,

@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError
-from pipeline.example import Rows
 from pipeline.objectives import Objective, Skip, build_objective
+from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import corrupt, samples, vocabulary
 
 WORDS = vocabulary(1000)

@@ -56,24 +56,24 @@ TEST_OF = {"mixture": "mixture_objective"}
 
 # A line of what they share: file, old, new, test.
 OF_KERNELS = [
-    ("pipeline/rates.py", "(n * ppm + MILLION // 2)", "(n * ppm)", KERNELS),
-    ("pipeline/rates.py", "wanted = np.maximum(1, (2000", "wanted = np.maximum(2, (2000", KERNELS),
-    ("pipeline/kernels.py", "words.partition(most - 1, axis=1)", "pass", KERNELS),
-    ("pipeline/kernels.py", "choose(keys, kept + 1, counts, SLOTS)", "choose(keys, kept, counts, SLOTS)", KERNELS),
-    ("pipeline/kernels.py", "np.flatnonzero(changed & ~masked)", "np.flatnonzero(changed)", MASKED),
+    ("pipeline/kernels/rates.py", "(n * ppm + MILLION // 2)", "(n * ppm)", KERNELS),
+    ("pipeline/kernels/rates.py", "wanted = np.maximum(1, (2000", "wanted = np.maximum(2, (2000", KERNELS),
+    ("pipeline/kernels/sampling.py", "words.partition(most - 1, axis=1)", "pass", KERNELS),
+    ("pipeline/kernels/sampling.py", "choose(keys, kept + 1, counts, SLOTS)", "choose(keys, kept, counts, SLOTS)", KERNELS),
+    ("pipeline/kernels/sampling.py", "np.flatnonzero(changed & ~masked)", "np.flatnonzero(changed)", MASKED),
     ("pipeline/seeding.py", '"<I", variant', '"<I", 0', MASKED),
-    ("pipeline/masked_block.py", "places if maskable is None else maskable[places]", "places", MASKED),
-    ("pipeline/word_spans.py", "words.lengths[word] <= np", "words.lengths[word] < np", WORDS),
-    ("pipeline/span_lengths.py", "np.minimum(drawn, wanted - before)[used]", "drawn[used]", INFILLING),
-    ("pipeline/discrete_laws.py", "int(total * 2**32)", "int(total * 2**31)", INFILLING),
+    ("pipeline/objectives/_masked_rows.py", "places if maskable is None else maskable[places]", "places", MASKED),
+    ("pipeline/kernels/whole_words.py", "words.lengths[word] <= np", "words.lengths[word] < np", WORDS),
+    ("pipeline/kernels/span_lengths.py", "np.minimum(drawn, wanted - before)[used]", "drawn[used]", INFILLING),
+    ("pipeline/kernels/distributions.py", "int(total * 2**32)", "int(total * 2**31)", INFILLING),
     ("pipeline/groupings/packed.py", "np.diff(offsets)\n", "np.diff(offsets) - 1\n", GROUPINGS + "groupings.py"),
     ("pipeline/groupings/document.py", "long = limit < end", "long = limit <= end", GROUPINGS + "groupings.py"),
     ("pipeline/groupings/sentence_pair.py", "other & (behind > 0)", "(behind > 0)", PAIRS),
     ("pipeline/groupings/parallel.py", "half = lengths // 2", "half = lengths", GROUPINGS + "parallel.py"),
     ("model/masks.py", "earlier = places <= places", "earlier = places < places", COLLATE),
     ("model/masks.py", "(mode == 2) & earlier.T", "(mode == 2) & earlier", COLLATE),
-    ("train/collate.py", "source[inside, start[inside] - 1]", "source[inside, start[inside]]", COLLATE),
-    ("train/collate.py", "place >= prefix[:, None]", "place > prefix[:, None]", COLLATE),
+    ("train/stream/collate.py", "source[inside, start[inside] - 1]", "source[inside, start[inside]]", COLLATE),
+    ("train/stream/collate.py", "place >= prefix[:, None]", "place > prefix[:, None]", COLLATE),
 ]  # fmt: skip
 MUTATIONS = [
     (f"pipeline/objectives/{name}.py", old, new, f"{OBJECTIVES}{TEST_OF.get(name, name)}.py")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Example, Rows
 from pipeline.objectives import Skip, build_objective
+from pipeline.rows import Example, Rows
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,

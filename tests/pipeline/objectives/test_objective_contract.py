@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import registry
-from pipeline.example import Ragged, Rows
 from pipeline.objectives import Objective, Skip
+from pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, plain_options, samples, vocabulary, wide
 
 NAMES = registry.names("pipeline.objectives")

@@ -9,9 +9,9 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.example import Example
 from pipeline.objectives import Frame, build_objective
 from pipeline.objectives.permuted_lm import prediction_ranks
+from pipeline.rows import Example
 from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS, kernel_keys
 from tests.pipeline.corruption_cases import (
     SEP,

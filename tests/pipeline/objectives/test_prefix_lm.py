@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Row
 from pipeline.objectives import Skip, build_objective
+from pipeline.rows import Row
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     EOS,

@@ -10,8 +10,8 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.discrete_laws import frequency_thresholds
 from pipeline.errors import ConfigurationError
+from pipeline.kernels.distributions import frequency_thresholds
 from pipeline.objectives import build_objective
 from pipeline.seeding import ORDERS, ROLES, kernel_keys
 from tests.pipeline.corruption_cases import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.example import Example
 from pipeline.objectives import build_objective
+from pipeline.rows import Example
 from pipeline.seeding import CROPS, LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     chi_square_is_plausible,

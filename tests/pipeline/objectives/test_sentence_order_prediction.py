@@ -8,9 +8,9 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.discrete_laws import reciprocal_thresholds
-from pipeline.example import Example
+from pipeline.kernels.distributions import reciprocal_thresholds
 from pipeline.objectives import Skip, build_objective
+from pipeline.rows import Example
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import SEP, corrupt, samples, vocabulary, wide, within_sigmas
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window

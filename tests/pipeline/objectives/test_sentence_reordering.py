@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Example
 from pipeline.objectives import Skip, build_objective
+from pipeline.rows import Example
 from tests.pipeline.corruption_cases import (
     chi_square_is_plausible,
     corrupt,

@@ -8,13 +8,13 @@ from math import floor, sqrt
 import numpy as np
 import pytest
 
-from pipeline.discrete_laws import geometric_thresholds, inverse_cdf
 from pipeline.errors import ConfigurationError
-from pipeline.example import Example
+from pipeline.kernels.distributions import geometric_thresholds, inverse_cdf
+from pipeline.kernels.ragged import IdSet
+from pipeline.kernels.whole_words import find_words, take_words
 from pipeline.objectives import build_objective
+from pipeline.rows import Example
 from pipeline.seeding import kernel_keys
-from pipeline.weaving import IdSet
-from pipeline.word_spans import find_words, take_words
 from tests.pipeline.corruption_cases import (
     MASK,
     SEP,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from pipeline.config import validate
-from pipeline.discrete_laws import poisson_thresholds
 from pipeline.errors import ConfigurationError
-from pipeline.example import Example, Ragged
+from pipeline.kernels.distributions import poisson_thresholds
+from pipeline.kernels.span_lengths import merged
 from pipeline.objectives import build_objective
+from pipeline.rows import Example, Ragged
 from pipeline.seeding import LENGTHS, ORDERS, SLOTS, kernel_keys, words
-from pipeline.span_lengths import merged
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
     MASK,

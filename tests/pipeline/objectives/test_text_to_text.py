@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.example import Example, Rows
 from pipeline.objectives import Objective, Skip, build_objective
+from pipeline.rows import Example, Rows
 from pipeline.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from pipeline.tokenizers.byte_bpe import ByteBpe
 from pipeline.vocabulary import Vocabulary

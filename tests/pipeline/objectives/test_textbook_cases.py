@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.example import Ragged, Row, Rows
 from pipeline.objectives import Objective, build_objective
-from pipeline.tokenizers import VOCABULARY_FILE, save_tokenizer
+from pipeline.rows import Ragged, Row, Rows
+from pipeline.tokenizers import save_tokenizer
+from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.tokenizers.byte_bpe import ByteBpe
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import fixed_columns

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 import zstandard
 
-from pipeline.document import FLAG_REPLACEMENTS
+from pipeline.documents.document import FLAG_REPLACEMENTS
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Record, detect
-from pipeline.recipe import Limits
 from tests.pipeline.captures import counted, read, texts
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.errors import StorageError
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Record
-from pipeline.recipe import Limits
 from pipeline.registry import choose
 from tests.pipeline.clean.cleaning import run_clean
 

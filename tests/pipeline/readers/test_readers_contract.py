@@ -2,8 +2,8 @@ import inspect
 
 import pytest
 
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted
-from pipeline.recipe import Limits
 from pipeline.registry import find, names
 
 READERS = names("pipeline.readers")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigurationError
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Record, detect
-from pipeline.recipe import Limits
 from pipeline.registry import choose
 
 LINES = [

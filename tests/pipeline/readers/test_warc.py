@@ -10,9 +10,9 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pipeline.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, FLAG_TRUNCATED_SOURCE
+from pipeline.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, FLAG_TRUNCATED_SOURCE
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Record, detect
-from pipeline.recipe import Limits
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]

@@ -6,9 +6,9 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pipeline.document import FLAG_TRUNCATED_SOURCE
+from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
+from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, detect
-from pipeline.recipe import Limits
 from tests.pipeline.captures import read
 
 PACKINGS = [bytes, gzip.compress, bz2.compress, lzma.compress, lz4.frame.compress, zstandard.ZstdCompressor().compress]

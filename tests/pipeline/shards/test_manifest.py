@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pipeline.errors import StorageError
-from pipeline.example import Rows
+from pipeline.execution.unit_record import Output
+from pipeline.rows import Rows
 from pipeline.shards import Manifest, ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
-from pipeline.stage import Output
 from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, rows, toy_set
 
 Change = Callable[[dict[str, Any]], None]

@@ -15,7 +15,7 @@ import pyarrow.dataset
 import pytest
 import webdataset
 
-from pipeline.example import Ragged, Rows
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec, ShardSet
 from tests.shard_sets import IDS, fixed, ids_of, toy_set, write_set
 

@@ -13,7 +13,7 @@ import pytest
 import xxhash
 
 from pipeline.errors import StorageError
-from pipeline.example import Ragged, Rows
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import CorruptBlock, ManifestError, fixed_columns, open_shards
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, arrow_schema, to_batch

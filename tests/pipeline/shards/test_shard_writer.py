@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import IntegrityError
-from pipeline.example import Feature, Ragged, Rows
+from pipeline.rows import Feature, Ragged, Rows
 from pipeline.shards import ColumnSpec, ShardInfo, auto_block_rows, feature_columns, fixed_columns, write_shard
 from pipeline.shards.columns import cut, holds_ids
 from tests.shard_sets import IDS, fixed, ids_of, rows, toy_set, write_set

@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.config import to_plain, validate
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.heldout import is_heldout
 from pipeline.seeding import fraction
+from pipeline.splits import is_heldout
 from pipeline.tokenizers import load_tokenizer
 from pipeline.train_tokenizer import sample as sampling
 from pipeline.train_tokenizer.sample import choose_sample

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.example import Ragged
+from pipeline.rows import Ragged
 from pipeline.shards import ColumnSpec, open_shards
 from tests.shard_sets import IDS, rows, toy_set, write_set
 from tests.tools.small_run import example_sets

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.example import Rows
 from pipeline.objectives import build_objective
+from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
 from tools.viewer.pieces import Pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.example import Row
+from pipeline.rows import Row
 from pipeline.tokenizers import load_tokenizer
 from tools.viewer.pieces import Pieces
 from tools.viewer.row_parts import RowReader

@@ -1,0 +1,53 @@
+"""What every command line shares: a parser with our errors, the list of keys, and errors as messages with exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from pipeline.config import describe
+from pipeline.errors import ClozelineError, ConfigurationError
+
+__all__ = ["Parser", "guarded", "print_keys"]
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are configuration errors: one message, exit code 64."""
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong use."""
+        raise ConfigurationError(f"{message}; see --help")
+
+
+def print_keys(schema: Any) -> None:
+    """List every key of a configuration: type, default, meaning."""
+    console = Console(width=120)
+    console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
+    for key, kind, default, text in describe(schema):
+        shown = f" = {default}" if default else ""
+        console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """Run a command: a person's mistake becomes one message and its exit code, never a traceback."""
+    try:
+        return action()
+    except ClozelineError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""  # none: the standard output, mostly
+        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
+        return 74
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: finished units are kept, run the same command again to go on\n")
+        return 130
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
+        return 1

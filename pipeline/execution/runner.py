@@ -1,0 +1,254 @@
+"""Running the stages of a recipe in order: skip what is done, check what was counted, report what happened."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.config import config_digest, save_yaml, to_plain
+from pipeline.errors import ConfigurationError, PartialFailureError
+from pipeline.execution.executors import run_units
+from pipeline.execution.plan import freeze_plan
+from pipeline.execution.progress import Progress
+from pipeline.execution.report import write_stage_report
+from pipeline.execution.stage import Pass, Stage, UnitRunner
+from pipeline.execution.unit_record import (
+    TEMPORARY,
+    Counts,
+    Record,
+    add_counts,
+    outputs_digest,
+    records,
+    require_equal,
+)
+from pipeline.files import one_at_a_time, publish, read_json, sweep
+from pipeline.recipe import STAGES, Recipe, camel
+
+_OWN_FILES: Final = ("config.yaml", "plan.json", "report.json", "report.html")
+"""Files of a stage's folder that no record lists."""
+
+__all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key", "stage_of"]
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """What a stage did: sums of its units, bytes of its outputs, seconds of the run that made them."""
+
+    name: str
+    counts: Counts
+    bytes: int
+    seconds: float
+    units: int
+    skipped: bool
+
+
+def stage_of(recipe: Recipe, name: str) -> Stage:
+    """The stage object of a recipe's key."""
+    module = importlib.import_module(f"pipeline.{name}.stage")
+    stage: Stage = getattr(module, f"{camel(name)}Stage")(recipe)
+    return stage
+
+
+def run_recipe(
+    recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], *, verify: bool = False
+) -> None:
+    """Run all stages of a recipe, or one whose earlier stages are complete.
+
+    Args:
+        recipe: what to run.
+        only: one stage, or None for all.
+        progress: where the run is shown.
+        summaries: one is added for each stage that ends, also when a later one fails.
+        verify: re-hash published outputs before skipping them.
+
+    Raises:
+        ConfigurationError: an earlier stage is incomplete (the message names the command), or inputs have changed.
+        IntegrityError: counts do not add up, within a stage or between two.
+        PartialFailureError: units failed; the others are published.
+    """
+    if only is not None and only not in recipe.stages:
+        raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(recipe.stages)}")
+    with one_at_a_time(recipe.folder("clean").parent, progress.waiting):
+        _run_stages(recipe, only, progress, summaries, verify)
+
+
+def _run_stages(
+    recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], verify: bool
+) -> None:
+    if only in (None, "clean") and "clean" in recipe.stages:
+        freeze_plan(recipe)
+    upstream = recipe.plan().digest
+    held: tuple[str, int] | None = None
+    for name in recipe.stages:
+        stage = stage_of(recipe, name)
+        run = StageRun(stage, stage_key(stage, upstream), verify)
+        if only in (None, name):
+            _save_config(stage)
+            summaries.append(run.execute(progress))
+            _check_handover(held, summaries[-1])
+            _check_any_left(summaries[-1])
+        elif run.missing():
+            raise ConfigurationError(
+                f"'{only}' needs '{name}', which is not complete: run `python -m pipeline.{name}` with the same "
+                "configuration first"
+            )
+        if only == name:
+            break
+        upstream = run.digest(upstream)
+        held = (name, out) if (out := run.counts().get("documents_out")) is not None else held
+
+
+def stage_key(stage: Stage, upstream: str) -> str:
+    """What decides the bytes of a stage: its own configuration, the shared keys it reads, and everything before it."""
+    plain = to_plain(stage.recipe)
+    shared = ["seed"]
+    shared += ["corpus", "limits", "on_error"] if stage.name == "clean" else []
+    shared += ["heldout"] if STAGES.index(stage.name) >= STAGES.index("train_tokenizer") else []
+    return config_digest(
+        {
+            "stage": stage.name,
+            "config": plain[stage.name],
+            "shared": {name: plain[name] for name in shared},
+            "upstream": upstream,
+            "version": stage.version(),
+        }
+    )
+
+
+def _check_any_left(summary: StageSummary) -> None:
+    if summary.counts.get("documents_out") == 0:
+        raise PartialFailureError(
+            f"{summary.name}: no document is left, for the reasons in the table above; check the input, or loosen "
+            "the filters of the recipe"
+        )
+
+
+def _check_handover(held: tuple[str, int] | None, summary: StageSummary) -> None:
+    """Documents into a stage are those out of the nearest earlier stage that holds documents."""
+    into = summary.counts.get("documents_in")
+    if held is not None and into is not None:
+        require_equal("run", f"documents out of {held[0]}", held[1], f"documents into {summary.name}", into)
+
+
+def _save_config(stage: Stage) -> None:
+    with publish(stage.folder / "config.yaml") as temporary:
+        save_yaml(to_plain(stage.recipe), temporary)
+
+
+class StageRun:
+    """One stage of one run: which units are missing, and making them."""
+
+    def __init__(self, stage: Stage, key: str, verify: bool) -> None:
+        self.stage = stage
+        self.passes = list(stage.passes())
+        self.runners = [UnitRunner(stage, work, key) for work in self.passes]
+        self.verify = verify
+
+    def missing(self) -> list[list[int]]:
+        """Units to be made, per pass; empty when the stage is complete.
+
+        Intermediates count only for a pass that a later incomplete pass still needs.
+        """
+        found: list[list[int]] = []
+        needed = False
+        for work, runner in zip(reversed(self.passes), reversed(self.runners), strict=True):
+            lacking = [unit for unit in range(work.units) if not self._complete(runner, unit, needed)]
+            needed = needed or bool(lacking)
+            found.append(lacking)
+        return found[::-1] if needed else []
+
+    def _complete(self, runner: UnitRunner, unit: int, temporary: bool) -> bool:
+        record = runner.load(unit)
+        return record is not None and record.complete(self.stage.folder, temporary=temporary, verify=self.verify)
+
+    def all_records(self) -> list[Record]:
+        """Records of all passes, in order."""
+        return [record for work in self.passes for record in records(self.stage.folder, work.name)]
+
+    def counts(self) -> Counts:
+        """Sums over all records."""
+        counts: Counts = {}
+        for record in self.all_records():
+            add_counts(counts, record.counts)
+        return counts
+
+    def _forget_stale(self) -> None:
+        """Remove records of another configuration, so that no sum and no manifest can hold them."""
+        folder, key = self.stage.folder, self.runners[0].key
+        wanted = {Record.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
+        for path in (folder / "records").glob("*.json"):
+            record = Record.read(path)
+            if path not in wanted or record is None or record.key != key:
+                path.unlink()
+
+    def _remove_unlisted(self) -> None:
+        """Remove files that no record lists: what an earlier configuration wrote must not stand beside the new."""
+        folder = self.stage.folder
+        listed = {folder / relative for record in self.all_records() for relative in record.outputs}
+        listed |= {folder / name for name in _OWN_FILES}
+        for path in folder.rglob("*"):
+            inside = path.relative_to(folder).parts[0]
+            if path.is_file() and path not in listed and inside not in ("records", TEMPORARY):
+                path.unlink()
+
+    def digest(self, upstream: str) -> str:
+        """Digest of everything published up to and with this stage."""
+        return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
+
+    def execute(self, progress: Progress) -> StageSummary:
+        """Make what is missing; then sums, report, and the end of the intermediates."""
+        start = time.monotonic()
+        sweep(self.stage.folder)
+        missing = self.missing()
+        if missing:
+            self._forget_stale()
+            self._remove_unlisted()
+        for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
+            failed = self._run_pass(work, runner, units, progress)
+            if failed:
+                self._raise(failed)
+        return self._summarise(progress, time.monotonic() - start, skipped=not missing)
+
+    def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[Record]:
+        for unit in units:
+            Record.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
+        with progress.bar(
+            f"{self.stage.name} · {work.name}" if work.name != "main" else self.stage.name, len(units)
+        ) as bar:
+            run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.done, units))))
+        loaded = [runner.load(unit) for unit in units]
+        return [record for record in loaded if record is not None and record.status == "failed"]
+
+    def _raise(self, failed: Sequence[Record]) -> None:
+        name = self.stage.name
+        lines = [f"{name}: {record.error.removeprefix(f'{name}: ')}" for record in failed[:5]]
+        if len(failed) > 5:
+            lines.append(f"... and {len(failed) - 5} more failed units")
+        traces = [record.trace for record in failed if record.trace]
+        if traces:
+            where = Record.path(self.stage.folder, failed[0].pass_name, failed[0].unit)
+            lines.append(f"this is a mistake in Clozeline: please report it with the traceback in {where}")
+        error = PartialFailureError("\n".join(dict.fromkeys(lines)))
+        codes = {record.exit_code for record in failed}
+        if len(codes) == 1:
+            error.exit_code = codes.pop()
+        raise error
+
+    def _summarise(self, progress: Progress, seconds: float, skipped: bool) -> StageSummary:
+        folder, found, counts = self.stage.folder, self.all_records(), self.counts()
+        self.stage.check(counts)
+        size = sum(facts["bytes"] for record in found for facts in record.outputs.values())
+        previous = read_json(folder / "report.json")
+        if skipped and previous is not None:
+            seconds = previous["seconds"]
+        else:
+            write_stage_report(folder, self.stage.name, counts, found, seconds)
+        if not self.stage.recipe.keep_intermediates:
+            shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
+        summary = StageSummary(self.stage.name, counts, size, seconds, len(found), skipped)
+        progress.stage_done(summary.name, seconds, skipped=skipped)
+        return summary

@@ -1,0 +1,137 @@
+"""The record of a unit: what it counted and which files it published.
+
+A unit is complete when its record exists, its key (configuration, plan, everything upstream, algorithm versions) is
+the present one, and every output it lists is there with its size. Anything else is done again, with the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.errors import IntegrityError
+from pipeline.files import file_hash, publish, publish_json
+
+__all__ = ["TEMPORARY", "Counts", "Output", "Record", "add_counts", "outputs_digest", "records", "require_equal"]
+
+Counts = dict[str, Any]
+"""Numbers by name, nested by reason or kind; merged by addition, so order cannot matter."""
+
+TEMPORARY: Final = "tmp"
+"""Folder of intermediates below a stage's folder, removed when the stage is complete."""
+
+
+def add_counts(total: Counts, more: Mapping[str, Any]) -> Counts:
+    """Add `more` into `total`, nested dictionaries included; returns `total`."""
+    for name, value in more.items():
+        if isinstance(value, Mapping):
+            add_counts(total.setdefault(name, {}), value)
+        else:
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+@dataclass
+class Output:
+    """What a unit writes through: every file is published whole and listed in the unit's record."""
+
+    folder: Path
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @contextmanager
+    def file(self, relative: str) -> Iterator[Path]:
+        """A temporary path to write to; published as `relative` below the stage's folder on success."""
+        with publish(self.folder / relative) as temporary:
+            yield temporary
+            self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is known of a finished unit."""
+
+    pass_name: str
+    unit: int
+    key: str
+    status: str
+    counts: Counts
+    outputs: dict[str, dict[str, Any]]
+    error: str = ""
+    exit_code: int = 0
+    trace: str = ""
+
+    @staticmethod
+    def path(folder: Path, pass_name: str, unit: int) -> Path:
+        """Where the record of a unit stands."""
+        prefix = "" if pass_name == "main" else f"{pass_name}-"
+        return folder / "records" / f"{prefix}{unit:06d}.json"
+
+    @staticmethod
+    def read(path: Path) -> Record | None:
+        """A record from its file, or None where there is none or it cannot be read."""
+        try:
+            return Record(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    @staticmethod
+    def load(folder: Path, pass_name: str, unit: int) -> Record | None:
+        """The record of a unit, or None."""
+        return Record.read(Record.path(folder, pass_name, unit))
+
+    def save(self, folder: Path) -> None:
+        """Publish it; from now on the unit is done."""
+        data = {name: getattr(self, name) for name in Record.__slots__}
+        publish_json(self.path(folder, self.pass_name, self.unit), data)
+
+    def complete(self, folder: Path, *, temporary: bool, verify: bool = False) -> bool:
+        """Whether every output it lists is there with its size (and hash, with `verify`).
+
+        `temporary=False` leaves intermediates out: they are removed once nothing needs them.
+        """
+        if self.status != "ok":
+            return False
+        for relative, facts in self.outputs.items():
+            if relative.startswith(f"{TEMPORARY}/") and not temporary:
+                continue
+            path = folder / relative
+            if not path.is_file() or path.stat().st_size != facts["bytes"]:
+                return False
+            if verify and file_hash(path) != facts["xxh3_128"]:
+                return False
+        return True
+
+
+def records(folder: Path, pass_name: str) -> list[Record]:
+    """Records of the finished units of a pass, by unit."""
+    prefix = "" if pass_name == "main" else f"{pass_name}-"
+    found = []
+    for path in sorted((folder / "records").glob(f"{prefix}[0-9]*.json")):
+        record = Record.load(folder, pass_name, int(path.stem.removeprefix(prefix)))
+        if record is not None and record.pass_name == pass_name and record.status == "ok":
+            found.append(record)
+    return found
+
+
+def outputs_digest(found: Sequence[Record]) -> str:
+    """SHA-256 over the published outputs of records: what later stages depend on."""
+    digest = hashlib.sha256()
+    for record in found:
+        for relative, facts in sorted(record.outputs.items()):
+            if not relative.startswith(f"{TEMPORARY}/"):
+                digest.update(f"{relative} {facts['bytes']} {facts['xxh3_128']}\n".encode())
+    return digest.hexdigest()
+
+
+def require_equal(stage: str, left: str, left_value: int, right: str, right_value: int) -> None:
+    """Raise IntegrityError unless an accounting equation holds."""
+    if left_value != right_value:
+        raise IntegrityError(
+            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}; "
+            "a document was lost or counted twice: please report it with the input that caused it"
+        )

@@ -1,0 +1,242 @@
+"""Extraction in a child process that can be killed: parsers in C can hang, crash and grow.
+
+The parent sends up to 16 pages in one message and reads one answer a page. A page over its time, or one that ends
+the child, costs only itself: the child is started anew and gets the pages behind it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, NamedTuple
+
+import psutil
+
+from pipeline.errors import StorageError
+from pipeline.extractors._extractor import ExtractorOptions, Refused
+from pipeline.registry import Chosen, choose
+
+__all__ = ["BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "serve", "shared_extraction"]
+
+BATCH: Final = 16
+"""Pages in one message: one round trip a page would cost as much as the parsing."""
+EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")
+_FATAL: Final = ("timeout", "extractor_crash")
+
+_LENGTH: Final = struct.Struct("<q")
+_START_S: Final = 60.0
+_PATIENCE: Final = 6
+"""Wall seconds allowed for each second of the limit, which counts the child's own processor time: a busy machine must
+not decide which documents are kept."""
+_POLL_S: Final = 0.25
+
+
+class Extracted(NamedTuple):
+    """Text of a page, or the reason why there is none."""
+
+    text: str
+    reason: str | None = None
+
+
+class Extraction:
+    """The parent's side; a context manager that leaves no process behind."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        limits: ExtractorOptions = chosen.options
+        self._timeout_s = limits.timeout_s
+        self._setup = {
+            "extractor": chosen.plain(),
+            "memory_bytes": limits.memory_bytes,
+            "wall_s": limits.timeout_s * _PATIENCE,
+            "parent": os.getpid(),
+        }
+        self._child: subprocess.Popen[bytes] | None = None
+        self.restarts = 0
+
+    def __enter__(self) -> Extraction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def extract(self, pages: Sequence[str]) -> list[Extracted]:
+        """Text or reason of each page, in order.
+
+        Raises:
+            StorageError: the child cannot be started.
+        """
+        answers: list[Extracted] = []
+        while len(answers) < len(pages):
+            rest = pages[len(answers) : len(answers) + BATCH]
+            child = self._running()
+            answers += self._ask(child, rest)
+        return answers
+
+    def _ask(self, child: subprocess.Popen[bytes], pages: Sequence[str]) -> list[Extracted]:
+        """Answers of one batch; fewer than pages when the child had to be given up, the last one saying why."""
+        answers: list[Extracted] = []
+        assert child.stdin is not None
+        with suppress(BrokenPipeError):  # it died; reading tells at which page
+            _send(child.stdin, [page.encode("utf-8", "replace") for page in pages])
+        if self._answer(child).reason in _FATAL:
+            # It died before it had them all (of memory, say): only a page sent alone can be blamed.
+            self.restarts += 1
+            self.close()
+            return [Extracted("", "extractor_crash")] if len(pages) == 1 else self._ask(self._running(), pages[:1])
+        for _ in pages:
+            answer = self._answer(child)
+            answers.append(answer)
+            if answer.reason in _FATAL:
+                self.restarts += 1
+                self.close()
+                break
+        return answers
+
+    def _answer(self, child: subprocess.Popen[bytes]) -> Extracted:
+        assert child.stdout is not None
+        used, deadline = _processor_time(child.pid), time.monotonic() + self._timeout_s * _PATIENCE
+        while not select.select([child.stdout], [], [], _POLL_S)[0]:
+            spent = _processor_time(child.pid) - used
+            if spent > self._timeout_s or time.monotonic() > deadline:
+                return Extracted("", "timeout")
+        try:
+            text, reason = (part.decode("utf-8", "replace") for part in _receive(child.stdout))
+        except (EOFError, ValueError):
+            return Extracted("", "extractor_crash")
+        if not reason and not text.strip():
+            reason = "extract_empty"
+        return Extracted(text, reason or None)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            self._child = self._start()
+        return self._child
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        root = str(Path(__file__).resolve().parents[2])
+        code = f"import sys; sys.path.insert(0, {root!r}); from pipeline.extractors._extraction import serve; serve()"
+        child = subprocess.Popen([sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            _send(child.stdin, [json.dumps(self._setup).encode()])
+            if not select.select([child.stdout], [], [], _START_S)[0]:
+                raise EOFError
+            _receive(child.stdout)
+        except (EOFError, BrokenPipeError) as error:
+            child.kill()
+            child.wait()
+            raise StorageError("the extractor's process does not start; its message stands above") from error
+        return child
+
+    def close(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    with suppress(BrokenPipeError):  # unsent bytes for a child that is gone
+                        stream.close()
+
+
+def shared_extraction(chosen: Chosen) -> Extraction:
+    """One child for all units of this process that extract alike; it ends with the process."""
+    return _shared(json.dumps(chosen.plain(), sort_keys=True), os.getpid())
+
+
+@cache
+def _shared(plain: str, process: int) -> Extraction:
+    # By process: a fork must not talk through its parent's pipes.
+    extraction = Extraction(choose("pipeline.extractors", json.loads(plain)))
+    atexit.register(extraction.close)
+    return extraction
+
+
+def _processor_time(pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _send(stream: IO[bytes], parts: Sequence[bytes]) -> None:
+    lengths = [_LENGTH.pack(len(part)) for part in parts]
+    stream.write(_LENGTH.pack(len(parts)) + b"".join(lengths))
+    for part in parts:
+        stream.write(part)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> list[bytes]:
+    count = _LENGTH.unpack(_exactly(stream, _LENGTH.size))[0]
+    lengths = struct.unpack(f"<{count}q", _exactly(stream, _LENGTH.size * count))
+    return [_exactly(stream, length) for length in lengths]
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    """Bytes straight from the descriptor: what a buffer holds, `select` does not see."""
+    pieces: list[bytes] = []
+    while size:
+        piece = os.read(stream.fileno(), min(size, 1 << 20))
+        if not piece:
+            raise EOFError
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def serve() -> None:
+    """The child's side: read the setup, then batches, until the parent is gone."""
+    from pipeline.execution.executors import die_with
+
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a parser prints must not mix with the answers
+    setup = json.loads(_receive(requests)[0])
+    die_with(setup["parent"])
+    resource.setrlimit(resource.RLIMIT_AS, (setup["memory_bytes"], setup["memory_bytes"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    extractor = choose("pipeline.extractors", setup["extractor"]).build()
+    _send(answers, [b"ready"])
+    while True:
+        try:
+            pages = _receive(requests)
+        except EOFError:
+            return
+        except MemoryError:
+            os._exit(1)
+        _send(answers, [b"", b"received"])
+        for page in pages:
+            # The default action ends the process even inside a parser that never returns to Python, where no thread
+            # of ours could run: a parser without a parent dies of this.
+            signal.setitimer(signal.ITIMER_REAL, setup["wall_s"] + 1)
+            _send(answers, _work(extractor, page))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _work(extractor: Any, page: bytes) -> list[bytes]:
+    try:
+        return [extractor.extract(page.decode("utf-8")).encode("utf-8", "replace"), b""]
+    except Refused as refused:
+        return [b"", refused.reason.encode()]
+    except MemoryError:
+        os._exit(1)
+    except Exception:
+        return [b"", b"extractor_error"]

@@ -1,0 +1,262 @@
+"""Groupings: how token documents become sample rows. One per file, run by the stage `group` and nobody else.
+
+Everything decided here (cuts, reasons of length) is independent of variants and of what corruption draws. Tokens in =
+tokens in rows + tokens rejected by reason; separators are counted apart.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_class
+
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
+from pipeline.groupings._parts import MOST_PARTS, Part, PartDraws
+from pipeline.kernels.rates import MILLION
+from pipeline.kernels.sampling import offsets_of
+from pipeline.registry import choose
+from pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
+from pipeline.seeding import keyed_hash, sample_uid
+from pipeline.vocabulary import Vocabulary
+
+__all__ = [
+    "LONGEST_ROW",
+    "Context",
+    "Grouped",
+    "Grouping",
+    "GroupingSpec",
+    "Least",
+    "PartOptions",
+    "Starts",
+    "build_grouping",
+    "kept_by_least",
+    "row_offsets",
+    "sample_rows",
+    "starts_at",
+    "without_empty",
+]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+LONGEST_ROW = 65_000
+"""Longest row in tokens: positions are stored as uint16, and a frame adds a few tokens."""
+_LONGEST_VALUE: Final = 64
+"""Longest text of an option in a label; what is longer is named by its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingSpec:
+    """Which grouping an objective reads: one sample set for each distinct spec.
+
+    Args:
+        name: file in `pipeline/groupings/`.
+        length: tokens of a full row, without frame.
+        separator: special token behind each document of a packed row: none, sep or eos.
+        options: further options of the grouping, in order of name.
+    """
+
+    name: str
+    length: int
+    separator: str = "none"
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def entry(self) -> dict[str, Any]:
+        """As an entry of the recipe's `group.groupings`."""
+        separator = {} if self.separator == "none" else {"separator": self.separator}
+        return {"name": self.name, "length": self.length, **separator, **dict(self.options)}
+
+    @staticmethod
+    def of(name: str, options: Mapping[str, Any]) -> GroupingSpec:
+        """From plain validated options of a grouping."""
+        rest = {key: _hashable(value) for key, value in options.items() if value != ()}
+        length, separator = rest.pop("length"), rest.pop("separator", "none")
+        return GroupingSpec(name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ())))
+
+    @property
+    def label(self) -> str:
+        """Canonical text that names the sample set's folder and enters its uids: `packed-510-sep`."""
+        options = (f"{key}={_canonical(value)}" for key, value in self.options)
+        return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([self.name, str(self.length), self.separator, *options]))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def _canonical(value: Any) -> str:
+    if not isinstance(value, tuple):
+        return str(value)
+    text = "_".join("x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value)
+    return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{keyed_hash(text):016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The smallest row that an objective of the recipe can use."""
+
+    tokens: int = 1
+    sentences: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Sample rows in stream order, and the account of where the tokens went."""
+
+    rows: Rows
+    counts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a grouping knows beside the documents.
+
+    Args:
+        label: the grouping's label, part of the sample uids and key of its draws.
+        seed: the recipe's seed.
+        source_groups: names of the codes in the documents' column `source_group`.
+    """
+
+    label: str
+    seed: int = 1
+    source_groups: tuple[str, ...] = ()
+
+
+@options_class(frozen=True, kw_only=True, config=STRICT)
+class PartOptions:
+    """Options that every grouping has."""
+
+    parts: Annotated[
+        tuple[Part, ...],
+        Field(description="Length in tokens and share in parts per million of each part of a mixture; none: one part."),
+    ] = ()
+
+
+class Grouping(ABC):
+    """Turns the token documents of a shard, in hash order, into sample rows.
+
+    Documents are `Rows` with the fixed columns `document_uid`, `language`, `copy` and the list columns `token_ids`,
+    `sentence_starts`.
+    """
+
+    VERSION: ClassVar[int]
+    Options: ClassVar[Any]
+    columns: tuple[Feature, ...]
+
+    def __init__(self, options: Any, vocabulary: Vocabulary) -> None:
+        self.options = options
+        self.vocabulary = vocabulary
+        parts: tuple[Part, ...] = options.parts
+        if max([options.length, *(length for length, _ in parts)]) > LONGEST_ROW:
+            raise ConfigurationError(
+                f"grouping: length {options.length} exceeds {LONGEST_ROW} tokens (positions are stored in 16 bits)"
+            )
+        if parts and (sum(share for _, share in parts) != MILLION or len(parts) > MOST_PARTS):
+            raise ConfigurationError(
+                f"grouping: {len(parts)} parts with the shares {[share for _, share in parts]}: expected at most "
+                f"{MOST_PARTS}, whose shares sum to {MILLION}"
+            )
+        if parts and (min(parts)[0] < 1 or max(parts)[0] != options.length):
+            raise ConfigurationError(
+                f"grouping: parts of {[length for length, _ in parts]} tokens: expected 1 or more, the longest as long "
+                f"as `length`, {options.length}"
+            )
+
+    @abstractmethod
+    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+        """Rows of these documents; documents without tokens are counted as `empty`."""
+
+    def part_draws(self, context: Context) -> PartDraws:
+        """Draws of the part, and so of the length, of each row."""
+        return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
+
+
+def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
+    """The grouping of a spec."""
+    grouping: Grouping = choose("pipeline.groupings", spec.entry()).build(vocabulary)
+    return grouping
+
+
+def without_empty(documents: Rows) -> Rows:
+    """Documents that have at least one token."""
+    lengths = documents.columns["token_ids"].lengths
+    return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Where rows start: index of the document of the first token, its offset there, and the sample uid."""
+
+    first: NDArray[np.intp]
+    offset: Int64
+    uids: NDArray[np.uint64]
+
+    def take(self, chosen: NDArray[Any]) -> Starts:
+        """Some of them, by index or mask."""
+        return Starts(self.first[chosen], self.offset[chosen], self.uids[chosen])
+
+
+def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
+    """Starts with their uids.
+
+    Args:
+        documents: the documents.
+        first: index of the document of each row's first token.
+        offset: where that token stands in it.
+        label: the grouping's label, part of the uid.
+    """
+    uids = documents.fixed["document_uid"]
+    copies = documents.fixed["copy"]
+    found = [
+        sample_uid(uids[document].tobytes(), int(copies[document]), place, label)
+        for document, place in zip(first.tolist(), offset.tolist(), strict=True)
+    ]
+    return Starts(first, offset, np.array(found, dtype=np.uint64))
+
+
+def sample_rows(
+    documents: Rows, starts: Starts, columns: Mapping[str, Ragged], parts: NDArray[np.uint8] | None = None
+) -> Rows:
+    """Rows with their fixed columns, in the order given; without `parts` all are of part 0."""
+    first = starts.first
+    fixed: dict[str, NDArray[Any]] = {
+        name: np.zeros(len(first), dtype=dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"
+    }
+    fixed["uid"] = starts.uids
+    fixed["document_uid"] = documents.fixed["document_uid"][first].reshape(-1, 16)
+    fixed["document_offset"] = starts.offset.astype(np.uint32)
+    fixed["copy"] = documents.fixed["copy"][first].astype(np.uint8)
+    fixed["language"] = documents.fixed["language"][first].astype(np.uint8)
+    if parts is not None:
+        fixed["part"] = parts
+    return Rows({name: fixed[name] for name in FIXED_COLUMNS}, columns)
+
+
+def kept_by_least(
+    lengths: Int64, content: Int64, sentences: Int64, least: Least
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which rows an objective can use, and the content tokens of the others by reason.
+
+    Args:
+        lengths: tokens of each row.
+        content: the same without separators.
+        sentences: sentence starts of each row.
+        least: what is asked for.
+    """
+    short = lengths < least.tokens
+    alone = ~short & (sentences < least.sentences)
+    reasons = {"too_short": int(content[short].sum()), "one_sentence": int(content[alone].sum())}
+    return ~(short | alone), {reason: tokens for reason, tokens in reasons.items() if tokens}
+
+
+def row_offsets(total: int, length: int) -> Int64:
+    """Bounds of rows of `length` tokens, the last one shorter where they do not divide the total."""
+    rows = -(-total // length)
+    return offsets_of(np.minimum(length, total - np.arange(rows) * length))

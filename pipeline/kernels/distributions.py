@@ -1,0 +1,115 @@
+"""Discrete laws as integer tables, and drawing from them: no float ever decides what is drawn.
+
+A table holds rising 32-bit thresholds; a 32-bit word u means the number of thresholds <= u. Tables of lengths from 1 on
+begin with the threshold 0.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.kernels.rates import MILLION
+
+__all__ = [
+    "frequency_thresholds",
+    "geometric_thresholds",
+    "guide",
+    "inverse_cdf",
+    "poisson_thresholds",
+    "reciprocal_thresholds",
+]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_FEW: Final = 16
+"""Thresholds that are quicker compared one by one than searched."""
+_STEPS: Final = 3
+"""Thresholds behind what a guide knows that are quicker compared than searched."""
+
+
+def poisson_thresholds(mean_thousandths: int) -> UInt64:
+    """Poisson law of lengths 0, 1, ...
+
+    As many lengths as leave less than 2**-22 behind them (16 at mean 3); what is left joins the last one.
+    """
+    with localcontext() as context:
+        context.prec = 60
+        mean = Decimal(mean_thousandths) / 1000
+        term = (-mean).exp()
+        total, table = term, []
+        while 1 - total >= Decimal(2) ** -22:
+            table.append(int(total * 2**32))
+            term = term * mean / (len(table))
+            total += term
+    return np.array(table, dtype=np.uint64)
+
+
+def geometric_thresholds(success_ppm: int, longest: int) -> UInt64:
+    """Geometric law p (1 - p)^(l - 1) of lengths, renormalised on 1 .. longest: mean 3.797 at p = 0.2 and 10."""
+    failure = 1 - Fraction(success_ppm, MILLION)
+    return _length_thresholds([failure ** (length - 1) for length in range(1, longest + 1)])
+
+
+def reciprocal_thresholds(longest: int) -> UInt64:
+    """Law of lengths 1 .. longest with weights 1 / l: mean 2.190 at 5."""
+    return _length_thresholds([Fraction(1, length) for length in range(1, longest + 1)])
+
+
+def _length_thresholds(weights: list[Fraction]) -> UInt64:
+    """Of the lengths 1, 2, ... with these weights. All thresholds are below 2**32."""
+    total = sum(weights)
+    below = [Fraction(0), *accumulate(weights[:-1])]
+    return np.array([int(weight * 2**32 / total) for weight in below if weight < total], dtype=np.uint64)
+
+
+def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
+    """Law of the entries 0, 1, ... by how often each was counted; a count of 0 counts as 1.
+
+    The thresholds are floor(2**32 x cumulative count / total), without the last one.
+
+    Example: counts 3, 0, 4 have the cumulative counts 3, 4, 8: thresholds 3 x 2**29 and 2**31.
+    """
+    cumulative = list(accumulate(max(1, count) for count in counts.tolist()))
+    return np.array([(count << 32) // cumulative[-1] for count in cumulative[:-1]], dtype=np.uint64)
+
+
+def guide(thresholds: UInt64) -> Int64:
+    """For each value of the highest 16 bits, how many thresholds every word with them reaches; shape [2**16]."""
+    return np.searchsorted(thresholds, np.arange(1 << 16, dtype=np.uint64) << np.uint64(16), side="right")
+
+
+def inverse_cdf(words: UInt64, thresholds: UInt64, known: Int64 | None = None) -> Int64:
+    """What the high halves of 64-bit words mean: for each the number of thresholds it reaches.
+
+    Args:
+        words: any number.
+        thresholds: a table of this module.
+        known: the table's `guide`, which makes long tables quicker.
+    """
+    if known is not None:
+        return _guided(words >> np.uint64(32), thresholds, known)
+    if len(thresholds) > _FEW:
+        return np.searchsorted(thresholds, words >> np.uint64(32), side="right")
+    reached = np.zeros(len(words), dtype=np.uint8)
+    for threshold in thresholds << np.uint64(32):
+        reached += words >= threshold
+    return reached.astype(np.int64)
+
+
+def _guided(words: UInt64, thresholds: UInt64, known: Int64) -> Int64:
+    """From what the guide knows a few steps up; where thresholds are dense, the rest is searched."""
+    bounds = np.append(thresholds, np.uint64(1 << 32))
+    reached = known.take(words >> np.uint64(16))
+    rest = np.flatnonzero(bounds.take(reached) <= words)
+    for _ in range(_STEPS):
+        reached[rest] += 1
+        rest = rest[bounds.take(reached.take(rest)) <= words.take(rest)]
+    reached[rest] = np.searchsorted(thresholds, words[rest], side="right")
+    return reached

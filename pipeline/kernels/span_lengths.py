@@ -1,0 +1,61 @@
+"""Lengths of spans, drawn from a law until they reach a total."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.kernels.distributions import inverse_cdf
+from pipeline.kernels.sampling import draw, offsets_of, rows_of, running, within
+from pipeline.rows import Ragged
+from pipeline.seeding import LENGTHS
+
+__all__ = ["lengths_until", "merged"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:
+    """For each row lengths until their sum reaches `totals[i]`, the last one cut so that it is the sum (int64).
+
+    Args:
+        keys: one key a row.
+        totals: shape [n].
+        thresholds: the law.
+        words: how many lengths to draw at first; the result does not depend on it.
+    """
+    while True:
+        offsets = offsets_of(words)
+        drawn = inverse_cdf(draw(keys, LENGTHS, words), thresholds)
+        before = running(drawn, offsets)
+        wanted = np.repeat(totals, words)
+        reached = before[offsets[1:] - 1] + drawn[offsets[1:] - 1]
+        if (reached >= totals).all():
+            break
+        words = np.where(reached < totals, 2 * words, words)
+    used = before < wanted
+    lengths = np.minimum(drawn, wanted - before)[used]
+    row = np.repeat(np.arange(len(totals)), words)[used]
+    return Ragged(lengths, offsets_of(np.bincount(row, minlength=len(totals))))
+
+
+def merged(lengths: Ragged, most: Int64) -> Ragged:
+    """At most `most` spans a row: drop zero lengths (last first), then merge the last ones."""
+    spans = lengths.lengths
+    if (spans <= most).all():
+        return lengths
+    zero = lengths.values == 0
+    zeros_before = running(zero, lengths.offsets)
+    zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
+    rows = rows_of(lengths)
+    excess = np.minimum(zeros, np.maximum(spans - most, 0))
+    keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
+    left = Ragged(lengths.values[keep], offsets_of(spans - excess))
+    counts = np.minimum(left.lengths, most)
+    place = np.minimum(within(left.lengths), (most - 1)[rows_of(left)])
+    offsets = offsets_of(counts)
+    sums = np.bincount(place + offsets[rows_of(left)], left.values, minlength=offsets[-1]).astype(np.int64)
+    return Ragged(sums, offsets)

@@ -1,0 +1,174 @@
+"""Whole words, alone or in spans, taken in random order under a budget of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.kernels.distributions import inverse_cdf
+from pipeline.kernels.ragged import IdSet, span_places
+from pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_words, within
+from pipeline.rows import Ragged
+from pipeline.seeding import LENGTHS, POSITIONS
+
+__all__ = ["Words", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+Bool: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of many rows.
+
+    Args:
+        starts: flat place of each word's first token, ascending, shape [words].
+        lengths: tokens of each word, shape [words].
+        offsets: words before each row, and all, shape [rows + 1].
+        run_ends: for each word, the first word behind it that a row's end or a special token parts from it.
+    """
+
+    starts: Int64
+    lengths: Int64
+    offsets: Int64
+    run_ends: Int64
+
+    @property
+    def tokens(self) -> Int64:
+        """Tokens of all words of each row, shape [rows]."""
+        before = offsets_of(self.lengths)
+        return before[self.offsets[1:]] - before[self.offsets[:-1]]
+
+
+def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
+    """Words of rows that all have tokens.
+
+    A word starts at a token that the tokenizer says opens one, at the start of a row and behind a special token, which
+    itself belongs to none.
+
+    Args:
+        ids: rows, none empty.
+        word_start: [vocabulary size] bool.
+        special: ids that belong to no word.
+    """
+    opens = word_start.take(ids.values)
+    opens[ids.offsets[:-1]] = True
+    if not special.meets(ids.values):
+        starts = np.flatnonzero(opens)
+        offsets = np.searchsorted(starts, ids.offsets)
+        return Words(starts, np.diff(starts, append=len(opens)), offsets, np.repeat(offsets[1:], np.diff(offsets)))
+    marks = special.mask(ids.values)
+    breaks = np.zeros(len(opens) + 1, dtype=np.bool_)
+    breaks[ids.offsets] = True
+    breaks[1:] |= marks
+    bounds = np.flatnonzero(opens | breaks[:-1] | marks)
+    is_word = ~marks[bounds]
+    starts, lengths = bounds[is_word], np.diff(bounds, append=len(opens))[is_word]
+    first_of_run, runs = np.flatnonzero(breaks[starts]), np.cumsum(breaks[starts])
+    return Words(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs])
+
+
+def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
+    """Which words are taken, shape [words]: starts in random order, each with a span of a drawn number of words.
+
+    A span grows to the right over words of its run that are not taken, while the next one fits what is left of the
+    budget; a start that is taken or does not fit is passed over. So in the end no word that was left fits what is left
+    of the budget. Only where every word of a row is longer than its budget the first in order is taken whole. To draw
+    starts anew until one can be used has the same law.
+
+    Args:
+        keys: one key a row.
+        words: the words.
+        budgets: tokens to take in each row, at most as many as its words have.
+        thresholds: table of `pipeline.kernels.distributions` for the words of a span; None: one.
+
+    Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
+    """
+    counts = np.diff(words.offsets)
+    queue = permute(keys, counts, POSITIONS).values + np.repeat(words.offsets[:-1], counts)
+    taken = np.zeros(len(queue), dtype=np.bool_)
+    left, places = budgets.copy(), words.offsets[:-1].copy()
+    if thresholds is None:
+        _take_prefix(words, queue, taken, left, places)
+    rows = np.flatnonzero((left > 0) & (counts > 0))
+    passed = np.full(len(rows), thresholds is None)
+    while len(rows):
+        again = rows[passed]
+        places[again] = _next_fitting(words, queue, taken, left[again], places[again], words.offsets[1:][again])
+        rows = rows[(left[rows] > 0) & (places[rows] < words.offsets[1:][rows])]
+        first, tries = queue[places[rows]], places[rows] - words.offsets[rows]
+        longest = np.ones_like(first) if thresholds is None else _drawn(keys[rows], tries, thresholds)
+        size = _grow(words, taken, first, longest, left[rows])
+        left[rows] -= size
+        places[rows] += 1
+        passed = (size == 0) | (places[rows] == words.offsets[1:][rows])
+        rows, passed = rows[left[rows] > 0], passed[left[rows] > 0]
+    nothing = np.flatnonzero((left == budgets) & (budgets > 0) & (counts > 0))
+    taken[queue[words.offsets[nothing]]] = True
+    return taken
+
+
+def _take_prefix(words: Words, queue: Int64, taken: Bool, left: Int64, places: Int64) -> None:
+    """Take words alone while the next one fits; brings `taken`, `left` and `places` up to date."""
+    sizes = words.lengths[queue]
+    counts = np.diff(words.offsets)
+    fits = running(sizes, words.offsets) + sizes <= np.repeat(left, counts)
+    taken[queue[fits]] = True
+    row = np.repeat(np.arange(len(counts)), counts)[fits]
+    left -= np.bincount(row, sizes[fits], minlength=len(counts)).astype(np.int64)
+    places += np.bincount(row, minlength=len(counts))
+
+
+def _next_fitting(words: Words, queue: Int64, taken: Bool, left: Int64, places: Int64, ends: Int64) -> Int64:
+    """The place in the queue, from `places` on, of the next word that can be taken; `ends` where there is none."""
+    remaining = ends - places
+    index = np.repeat(places, remaining) + within(remaining)
+    word = queue[index]
+    found = np.flatnonzero(~taken[word] & (words.lengths[word] <= np.repeat(left, remaining)))
+    bounds = offsets_of(remaining)
+    first = np.searchsorted(found, bounds[:-1])
+    result = ends.copy()
+    some = first < np.searchsorted(found, bounds[1:])
+    result[some] = index[found[first[some]]]
+    return result
+
+
+def _drawn(keys: UInt64, tries: Int64, thresholds: UInt64) -> Int64:
+    """The number of words that the try of that number draws."""
+    return inverse_cdf(draw(skip_words(keys, tries), LENGTHS, np.ones_like(tries)), thresholds)
+
+
+def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, left: Int64) -> Int64:
+    """Take up to `longest` words from `first` on; returns how many tokens they have."""
+    step = np.arange(int(longest.max(initial=1)))
+    word = first[:, None] + step
+    inside = (step < longest[:, None]) & (word < words.run_ends[first][:, None])
+    word = np.minimum(word, len(taken) - 1)
+    sizes = words.lengths[word]
+    fits = inside & ~taken[word] & (np.cumsum(sizes, axis=1) <= left[:, None])
+    fits = np.logical_and.accumulate(fits, axis=1)
+    taken[word[fits]] = True
+    total: Int64 = np.where(fits, sizes, 0).sum(axis=1)
+    return total
+
+
+def taken_tokens(words: Words, taken: Bool, ids: Ragged) -> Ragged:
+    """Flat places of the tokens of the taken words, ascending (int64)."""
+    places = span_places(words.starts[taken], words.lengths[taken])
+    return Ragged(places, np.searchsorted(places, ids.offsets))
+
+
+def openings(places: Int64) -> Bool:
+    """Which of ascending places do not directly follow the one before: where maximal runs open."""
+    opens = np.ones(len(places), dtype=np.bool_)
+    opens[1:] = places[1:] != places[:-1] + 1
+    return opens
+
+
+def deciders(opens: NDArray[Any]) -> Int64:
+    """For each entry the last one up to it that opens a unit: who decides for the whole unit. The first one opens."""
+    return np.maximum.accumulate(np.where(opens, np.arange(len(opens)), 0))

@@ -1,0 +1,39 @@
+"""Language identifiers: which language a text is in, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, Final, Protocol
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+
+__all__ = ["UNDECIDED", "LanguageIdentifier", "LanguageOptions"]
+
+UNDECIDED: Final = "und"
+"""Code of a text whose language cannot be told: too short, no letters, or two languages alike."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class LanguageOptions:
+    """What every identifier is asked for."""
+
+    keep: list[str] = field(default_factory=list)
+    """language codes (ISO 639-1) of the documents to keep; empty keeps all, also the undecided"""
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.65
+    """least score of a kept document, 0 to 1; of no effect where `keep` is empty"""
+    chars: Annotated[int, Field(ge=20)] = 2000
+    """characters looked at, from the beginning; ≥ 20"""
+
+
+class LanguageIdentifier(Protocol):
+    """What every file of this folder holds."""
+
+    VERSION: ClassVar[int]
+
+    def __init__(self, options: Any) -> None: ...
+
+    def identify(self, text: str) -> tuple[str, float]:
+        """ISO 639-1 code (639-3 where there is none) and score in [0, 1]; `und` with its score where undecided."""

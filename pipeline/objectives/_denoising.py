@@ -1,0 +1,145 @@
+"""Denoising pairs: a corrupted text in, the original out, and the noise beside them so that it can be undone.
+
+An objective of this family is one function of text to text. A composition runs several of them one after another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.kernels.ragged import IdSet, framed
+from pipeline.objectives import Draws, Frame, Objective
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "Text", "refuse_specials"]
+
+Int64: TypeAlias = NDArray[np.int64]
+SourceHead = Literal["none", "bos", "cls"]
+DecoderStart = Literal["pad", "bos", "eos", "cls"]
+
+LOST = -1
+"""Stands for a token that the noise took away."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Text:
+    """Content tokens of many rows, with the starts of their sentences."""
+
+    ids: Ragged
+    sentence_starts: Ragged
+
+
+def refuse_specials(ids: Ragged, special: IdSet, wanted_by: str) -> None:
+    """Raise ValueError where a row holds a special token: an edited sequence could not be told from its frame."""
+    if special.meets(ids.values):
+        place = int(np.flatnonzero(special.mask(ids.values))[0])
+        row = int(np.searchsorted(ids.offsets, place, side="right")) - 1
+        raise ValueError(
+            f"{wanted_by}: row {row} holds the special id {int(ids.values[place])} at {place - int(ids.offsets[row])}; "
+            "expected content only: group with separator: none"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class PairOptions:
+    """Frame and grouping of a denoising pair."""
+
+    # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
+    max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
+    grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = "document"
+    source_head: Annotated[SourceHead, Field(description="Special token in front of the input.")] = "bos"
+    decoder_start: Annotated[
+        DecoderStart, Field(description="Special token that opens the decoder's input; added in batches, never stored.")
+    ] = "eos"
+
+
+class DenoisingPair(Objective):
+    """`input_ids`: framed corrupted text; `target_ids`: the original and `</s>`; the noise in features of its own."""
+
+    architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    noise_features: tuple[Feature, ...]
+    composition_rank: ClassVar[int]
+    """Where a step may stand in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
+
+    def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        head: SourceHead = options.source_head
+        self._head = None if head == "none" else self.id_of(head)
+        self._eos = self.id_of("eos")
+        self.frame = Frame("right", self.id_of(options.decoder_start))
+        frame_tokens = 1 + (self._head is not None)
+        self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens)
+        self._special = IdSet(vocabulary.special)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
+        """Input, target, noise."""
+        return (
+            Feature("input_ids", "ids", 1, "framed corrupted text"),
+            Feature("target_ids", "ids", 1, "original text and </s>"),
+            *self.noise_features,
+        )
+
+    @abstractmethod
+    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+        """Corrupt every row; one that cannot be corrupted passes through. Returns content ids and noise features."""
+
+    @abstractmethod
+    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+        """Where the sentences of `text` start after this noise; only a composition asks."""
+
+    def passed(self, noise: Mapping[str, Ragged]) -> int:
+        """Rows that this noise could not apply to; a skipped row has empty lists and does not count."""
+        return 0
+
+    @abstractmethod
+    def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
+        """Take the noise out of one row.
+
+        Args:
+            content: corrupted tokens without frame; `LOST` where unknown.
+            noise: the row's noise features.
+            length: tokens of the original.
+
+        Returns:
+            The original, with `LOST` where the noise took a token away.
+        """
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Noise, then the frames."""
+        ids = samples.columns["ids"]
+        refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
+        corrupted, noise = self.noise(Text(ids, samples.columns["sentence_starts"]), draws)
+        return {
+            "input_ids": framed(corrupted, self._head, self._eos),
+            "target_ids": framed(ids, None, self._eos),
+            **noise,
+        }
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`<s> x </s>`, or without the head."""
+        head = [] if self._head is None else [self._head]
+        return np.concatenate((head, ids, [self._eos])).astype(self.vocabulary.id_dtype)
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """The target, held against what undoing the noise gives."""
+        original = example["target_ids"][:-1]
+        first = 0 if self._head is None else 1
+        content = example["input_ids"][first:-1].astype(np.int64)
+        noise = {feature.name: example[feature.name] for feature in self.noise_features}
+        restored = self.undo(content, noise, len(original))
+        known = restored != LOST
+        if len(restored) != len(original) or (restored[known] != original[known]).any():
+            raise ValueError(f"objective '{self.label}': input, noise and target of the example contradict each other")
+        return self.framed(original)

@@ -1,0 +1,276 @@
+"""The masked block: a framed row with some tokens hidden, where they stood, and what they were.
+
+Every objective of this family puts labels back to undo itself; they differ in which tokens they take and in what they
+write there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.kernels.ragged import IdSet, framed
+from pipeline.kernels.rates import Rate, count, parts_per_million
+from pipeline.kernels.sampling import choose, roles
+from pipeline.objectives import Draws, Objective, Skip
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
+from pipeline.vocabulary import Vocabulary
+
+__all__ = [
+    "MASKED_FEATURES",
+    "MaskedBlock",
+    "MaskedOptions",
+    "RoleOptions",
+    "RowOptions",
+    "Separator",
+    "SingleRow",
+    "choose_tokens",
+    "hide",
+    "labels_put_back",
+    "maskable_tokens",
+]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+MASKED_FEATURES: Final = (
+    Feature("input_ids", "ids", 1, "framed row, corrupted"),
+    Feature("label_positions", "uint16", 1, "ascending places in input_ids of the labels"),
+    Feature("label_ids", "ids", 1, "original ids at label_positions"),
+)
+_STARTS: Final = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
+
+# Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
+Separator: TypeAlias = Annotated[
+    Literal["none", "sep", "eos"], Field(description="Special token between the documents of packed rows.")
+]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RowOptions:
+    """Frame and grouping of a single row."""
+
+    max_length: Annotated[int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")] = 512
+    grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "packed"
+    separator: Separator = "sep"
+    cross_documents: Annotated[
+        bool,
+        Field(description="Whether attention crosses documents in packed rows; false stores `document_starts`."),
+    ] = True
+
+    def __post_init__(self) -> None:
+        """Check what concerns several options."""
+        if not self.cross_documents and self.grouping != "packed":
+            raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class MaskedOptions(RowOptions):
+    """A row of which some tokens become labels."""
+
+    rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
+
+    def __post_init__(self) -> None:
+        """No row may be without a label."""
+        super().__post_init__()
+        if self.rate == 0:
+            raise ValueError("rate 0 leaves no label; expected more than 0")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RoleOptions(MaskedOptions):
+    """Labels with BERT's three roles."""
+
+    mask_share: Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")] = 0.8
+    random_share: Annotated[
+        Rate, Field(description="Share of labels whose token becomes a random id; the rest stays as it is.")
+    ] = 0.1
+    max_labels: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no bound."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """The shares are parts of one whole."""
+        super().__post_init__()
+        if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > 1_000_000:
+            raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
+
+
+class SingleRow(Objective, ABC):
+    """Rows framed `[CLS] x [SEP]` in which places of text are selected; specials inside are read and never selected."""
+
+    architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    own_features: tuple[Feature, ...]
+    """Features of the objective without `document_starts`."""
+
+    def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
+        self.special = IdSet(vocabulary.special)
+        self.grouping = self.grouped(options.grouping, options.max_length - 2, options.separator)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
+        """The objective's own, and where documents start if attention stays inside them."""
+        return self.own_features if self.options.cross_documents else (*self.own_features, _STARTS)
+
+    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A row of nothing but specials has nothing to select."""
+        ids = samples.columns["ids"]
+        if self.special.meets(ids.values):
+            special = self.special.mask(ids.values)
+            before = np.concatenate((np.zeros(1, np.int64), np.cumsum(~special, dtype=np.int64)))
+            maskable = before[ids.offsets[1:]] - before[ids.offsets[:-1]]
+            skips[(skips == Skip.NONE) & (maskable == 0)] = Skip.NO_MASKABLE
+        return skips
+
+    def framed_rows(self, ids: Ragged) -> Ragged:
+        """`[CLS] x [SEP]` for every row, a fresh array."""
+        return framed(ids, self._cls, self._sep)
+
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """`[CLS] x [SEP]`."""
+        return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
+
+    def document_starts(self, samples: SampleBatch, head: int = 1) -> dict[str, Ragged]:
+        """The feature `document_starts` where it is asked for: the head belongs to the first document.
+
+        Args:
+            samples: the rows.
+            head: tokens of the frame in front of a row.
+        """
+        if self.options.cross_documents:
+            return {}
+        starts = samples.columns["document_starts"]
+        values = starts.values + np.uint16(head)
+        values[starts.offsets[:-1]] = 0
+        return {"document_starts": Ragged(values, starts.offsets)}
+
+
+class MaskedBlock(SingleRow):
+    """`input_ids` with labels at `label_positions`, `label_ids` what stood there.
+
+    A subclass may choose other tokens (`select`), write something else there (`write`, `decided_by`), and add features
+    (`more`).
+    Options are a `MaskedOptions`; those of a `RoleOptions` decide the roles, else every label becomes [MASK].
+    """
+
+    own_features: tuple[Feature, ...] = MASKED_FEATURES
+
+    def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        self.mask = self.id_of("mask")
+        self._rate = parts_per_million(options.rate)
+        self._most = getattr(options, "max_labels", None)
+        self.mask_ppm = parts_per_million(getattr(options, "mask_share", 1.0))
+        self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Choose tokens, hide them, for all rows at once."""
+        ids, keys = samples.columns["ids"], draws.keys(self.label)
+        chosen = self.select(keys, ids)
+        rows = self.framed_rows(ids)
+        shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
+        places = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
+        columns = hide(rows, places, lambda original: self.write(keys, original, places))
+        return {**columns, **self.more(samples, keys, columns), **self.document_starts(samples)}
+
+    def budget(self, maskable: Int64) -> Int64:
+        """Labels of rows with so many maskable tokens."""
+        return count(maskable, self._rate, maskable if self._most is None else self._most)
+
+    def select(self, keys: UInt64, ids: Ragged) -> Ragged:
+        """Flat places in `ids` of the labels, ascending; the default takes tokens uniformly."""
+        return choose_tokens(keys, ids, self.special, self.budget)
+
+    def write(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
+        """What stands at the labels, flat; the default draws a role for each.
+
+        Args:
+            keys: one key a row.
+            original: ids of the labels.
+            places: their flat places in the framed rows.
+        """
+        return roles(
+            keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
+            random_ppm=self.random_ppm, decided_by=self.decided_by(original, places),
+        )  # fmt: skip
+
+    def decided_by(self, original: Ragged, places: Ragged) -> Int64 | None:
+        """For each label the (flat) one whose draw decides its role too; the default lets each draw its own."""
+        return None
+
+    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Further features; the default has none."""
+        return {}
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put the labels back."""
+        try:
+            return labels_put_back(example)
+        except ValueError as error:
+            raise ValueError(f"objective '{self.label}': {error}") from error
+
+
+def labels_put_back(example: Example) -> NDArray[Any]:
+    """`input_ids` of one row with `label_ids` at `label_positions`, a fresh array.
+
+    Raises:
+        ValueError: the columns contradict each other.
+    """
+    original, positions, labels = (example[feature.name] for feature in MASKED_FEATURES)
+    places = positions.astype(np.int64)
+    if len(places) != len(labels) or len(places) == 0:
+        raise ValueError(f"{len(places)} label_positions and {len(labels)} label_ids; expected as many, at least one")
+    if places[-1] >= len(original) or (np.diff(places) < 1).any():
+        raise ValueError(f"label_positions {places.tolist()} do not rise inside a row of {len(original)} tokens")
+    original = original.copy()
+    original[places] = labels
+    return original
+
+
+def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Callable[[Int64], Int64]) -> Ragged:
+    """For each row a uniform subset of its tokens that are not special; flat places in `ids`, ascending (int64).
+
+    Args:
+        keys: one key a row.
+        ids: rows; special tokens may stand in them.
+        special: what is never chosen.
+        budget: how many to choose of so many maskable tokens, for an array of them.
+    """
+    maskable, first = maskable_tokens(ids, special)
+    sizes = np.diff(first)
+    chosen = choose(keys, sizes, budget(sizes))
+    places = chosen.values + np.repeat(first[:-1], chosen.lengths)
+    return Ragged(places if maskable is None else maskable[places], chosen.offsets)
+
+
+def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
+    """Flat places of maskable tokens (None: all) and the bounds of each row among them."""
+    if not special.meets(ids.values):
+        return None, ids.offsets
+    maskable = np.flatnonzero(~special.mask(ids.values))
+    return maskable, np.searchsorted(maskable, ids.offsets)
+
+
+def hide(rows: Ragged, places: Ragged, write: Callable[[Ragged], NDArray[Any]]) -> dict[str, Ragged]:
+    """The masked block of framed rows, which are overwritten at the labels.
+
+    Args:
+        rows: framed ids; changed in place.
+        places: flat places of the labels in them, ascending (int64).
+        write: from the original ids of the labels to what stands there, flat.
+    """
+    original = Ragged(rows.values[places.values], places.offsets)
+    rows.values[places.values] = write(original)
+    positions = (places.values - np.repeat(rows.offsets[:-1], places.lengths)).astype(np.uint16)
+    return {"input_ids": rows, "label_positions": Ragged(positions, places.offsets), "label_ids": original}

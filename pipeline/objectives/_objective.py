@@ -1,0 +1,230 @@
+"""Objectives: what a model must learn to undo. One per file, each a pure function on batches of sample rows.
+
+An objective maps samples (grouped, uncorrupted token rows) to examples (features that its file declares). It keeps no
+state: what it draws follows from (seed, label, variant, sample uid). Reasons why a row cannot be corrupted are codes
+of `Skip`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ConfigurationError
+from pipeline.groupings import LONGEST_ROW, GroupingSpec, Least
+from pipeline.kernels.ragged import spread, trimmed
+from pipeline.registry import choose
+from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
+from pipeline.seeding import kernel_keys
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
+
+UInt8: TypeAlias = NDArray[np.uint8]
+
+
+class Skip(IntEnum):
+    """Why a row has no example; 0 says that it has one."""
+
+    NONE = 0
+    EMPTY = 1
+    TOO_SHORT = 2
+    TOO_LONG = 3
+    ONE_SENTENCE = 4
+    NO_MASKABLE = 5
+    NO_PARTNER = 6
+
+    @property
+    def reason(self) -> str:
+        """The name in counts and reports: `too_short`."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What batching must know of a row's frame.
+
+    Args:
+        padding_side: where pads go.
+        decoder_start: id that opens the decoder's input, None without a decoder input of its own.
+    """
+
+    padding_side: Literal["left", "right"] = "right"
+    decoder_start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The place of a batch's random choices: seed, sample uids and variants."""
+
+    seed: int
+    uids: NDArray[np.uint64]
+    variants: NDArray[np.uint16]
+
+    def keys(self, label: str) -> NDArray[np.uint64]:
+        """One key a row for the objective, part or step of that label."""
+        return kernel_keys(self.seed, label, self.uids, self.variants)
+
+
+class Objective(ABC):
+    """One corruption with its options, bound to a vocabulary.
+
+    A subclass sets the class variables, and in its constructor `features`, `grouping`, `raw_length` (content tokens of
+    a full row) and, where they are not the defaults, `least`, `frame`.
+
+    Args:
+        options: an instance of the nested `Options`.
+        vocabulary: what may be known of the tokenizer.
+        label: unique name within a recipe, keys the draws; default: the file's name.
+
+    Raises:
+        ConfigurationError: the vocabulary lacks a special token, or the options contradict each other.
+    """
+
+    name: ClassVar[str]
+    VERSION: ClassVar[int]
+    architectures: ClassVar[tuple[str, ...]]
+    heads: ClassVar[tuple[str, ...]]
+    Options: ClassVar[Any]
+    invertible: bool = True
+    """Whether `uncorrupt` gives back what `original` says."""
+
+    features: tuple[Feature, ...]
+    grouping: GroupingSpec
+    least: Least = Least()
+    frame: Frame = Frame()
+
+    def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
+        self.options = options
+        self.vocabulary = vocabulary
+        self.label = label or self.name
+        self.architecture: str = getattr(options, "architecture", self.architectures[0])
+
+    @property
+    def raw_length(self) -> int:
+        """Content tokens of a full row."""
+        return self.grouping.length
+
+    @property
+    def least_tokens(self) -> int:
+        """Fewest content tokens a row needs."""
+        return self.least.tokens
+
+    @property
+    def least_sentences(self) -> int:
+        """Fewest sentences a row needs."""
+        return self.least.sentences
+
+    def corrupt(self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int) -> tuple[ExampleBatch, UInt8]:
+        """Corrupt a batch; row i of the result belongs to row i of the input.
+
+        Args:
+            samples: sample rows of `self.grouping`; read only.
+            variants: variant of each row, shape [n].
+            seed: seed of corruption.
+
+        Returns:
+            Examples with the features of `self.features`, and a code of `Skip` for each row, shape [n] uint8. A
+            skipped row is empty in every list column.
+        """
+        variants = np.asarray(variants, dtype=np.uint16)
+        samples = Rows(samples.fixed, {name: trimmed(column) for name, column in samples.columns.items()})
+        skips = self.screen(samples)
+        rows = np.flatnonzero(skips == Skip.NONE)
+        whole = len(rows) == len(samples)
+        kept = samples if whole else samples.take(rows)
+        draws = Draws(seed, kept.fixed["uid"], variants if whole else variants[rows])
+        columns = self.kernel(kept, draws)
+        if not whole:
+            columns = {name: spread(column, rows, len(samples)) for name, column in columns.items()}
+        fixed = {**samples.fixed, "variant": variants}
+        return Rows(fixed, {feature.name: columns[feature.name] for feature in self.features}), skips
+
+    def screen(self, samples: SampleBatch) -> UInt8:
+        """The reason why each row has no example, 0 where it has one; shape [rows]."""
+        lengths = samples.columns["ids"].lengths
+        skips = np.zeros(len(lengths), dtype=np.uint8)
+        if len(lengths) == 0:
+            return skips
+        if lengths.max() > self.raw_length:
+            skips[lengths > self.raw_length] = Skip.TOO_LONG
+        if self.least.sentences > 1:
+            skips[samples.columns["sentence_starts"].lengths < self.least.sentences] = Skip.ONE_SENTENCE
+        if lengths.min() < max(1, self.least.tokens):
+            skips[lengths < self.least.tokens] = Skip.TOO_SHORT
+            skips[lengths == 0] = Skip.EMPTY
+        return self.refuse(samples, skips)
+
+    def refuse(self, samples: SampleBatch, skips: UInt8) -> UInt8:
+        """Add reasons that only the ids can show; the default adds none."""
+        return skips
+
+    @abstractmethod
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Features of rows that all can be corrupted, one call a batch."""
+
+    @abstractmethod
+    def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """The framed original of one row: what `uncorrupt` gives back."""
+
+    @abstractmethod
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """The framed original, from the example alone.
+
+        Raises:
+            ValueError: the example contradicts itself.
+        """
+
+    def original(self, sample: Sample, example: Example) -> NDArray[Any]:
+        """What `uncorrupt(example)` must give back for an example of this sample; the default is the framed row.
+
+        Objectives that take a part of a sample, or one of its sides first, say here which.
+        """
+        return self.framed(sample["ids"])
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Tokens of these samples that their examples leave out; the default leaves out none."""
+        return 0
+
+    def tally(self, examples: ExampleBatch) -> dict[str, Any]:
+        """Numbers for the report beside examples and skips; the default has none."""
+        return {}
+
+    def id_of(self, special: str) -> int:
+        """Id of a special token that this objective needs."""
+        return self.vocabulary.id_of(special, f"objective '{self.label}' ({self.name})")
+
+    def mode_id(self, mode: str) -> int | None:
+        """Id of a mode token (`R`, `S`, `X`); None for `none`."""
+        modes = self.vocabulary.modes
+        if mode == "none":
+            return None
+        if mode not in modes:
+            raise self.refuse_options(f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}")
+        return modes[mode]
+
+    def refuse_options(self, message: str) -> ConfigurationError:
+        """An error about this objective's options."""
+        return ConfigurationError(f"objective '{self.label}' ({self.name}): {message}")
+
+    def grouped(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
+        """The spec of a grouping, with its bounds checked."""
+        if length < 1:
+            raise self.refuse_options(f"the frame leaves {length} tokens for content; raise max_length")
+        if length > LONGEST_ROW:
+            raise self.refuse_options(
+                f"rows of {length} content tokens exceed {LONGEST_ROW}: positions are stored in 16 bits"
+            )
+        return GroupingSpec(name, length, "none" if name == "document" else separator)
+
+
+def build_objective(entry: str | Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None) -> Objective:
+    """An objective from its name or `{name: ..., option: ...}`, as recipes and manifests write it."""
+    objective: Objective = choose("pipeline.objectives", entry).build(vocabulary, label)
+    return objective

@@ -1,0 +1,98 @@
+"""Rows of named fields to records: what the readers of JSON lines and of tables share."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.documents.document import FLAG_REPLACEMENTS
+from pipeline.readers import Counted, Record
+
+__all__ = ["FIELD_REASONS", "FieldOptions", "record_of"]
+
+FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_unicode")
+_EXTRA_BYTES: Final = 1 << 16
+_SAFE_INTEGER: Final = 2**63
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FieldOptions:
+    """Which field is what; the others go to `extra`."""
+
+    text_key: str = "text"
+    """field that holds the text"""
+    url_key: str = "url"
+    """field that holds the address, if any"""
+
+
+def record_of(row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int) -> Record | Counted:
+    """The record of a row; a reason where its text is missing, empty or no text."""
+    text = row.get(options.text_key)
+    if text is None:
+        return Counted("malformed", "no_text", length)
+    if not isinstance(text, str):
+        return Counted("malformed", "text_type", length)
+    if not text.strip():
+        return Counted("malformed", "empty", length)
+    flags = 0
+    if not _is_valid(text):
+        text, flags = _repaired(text), FLAG_REPLACEMENTS
+    url = row.get(options.url_key)
+    rest = {name: value for name, value in row.items() if name not in (options.text_key, options.url_key)}
+    return Record(
+        locator=locator,
+        kind=kind,
+        length=length,
+        text=text,
+        url=_repaired(url) if isinstance(url, str) and url else None,
+        flags=flags,
+        extra=_extra(rest),
+    )
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _repaired(text: str) -> str:
+    r"""Pairs of surrogates joined, lone ones (JSON's `\ud800`) replaced: Arrow takes valid Unicode only."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _extra(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The other fields as plain JSON; `{"dropped": true}` where they are too large to keep."""
+    if not fields:
+        return {}
+    try:
+        plain = _plain(fields)
+        if len(json.dumps(plain)) <= _EXTRA_BYTES:
+            return dict(plain)
+    except (RecursionError, ValueError):
+        pass
+    return {"dropped": True}
+
+
+def _plain(value: Any) -> Any:
+    """Values that every JSON reader takes back: no NaN, no integer past 64 bits, no lone surrogate."""
+    if isinstance(value, Mapping):
+        return {_repaired(str(name)): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return _repaired(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) < _SAFE_INTEGER:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)[:1000]

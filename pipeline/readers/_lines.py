@@ -1,0 +1,60 @@
+"""Files of lines, plain or compressed: a line is a document, and one bad byte costs one line."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.decompression import REASONS, detect_codec
+from pipeline.formats.limits import Limits
+from pipeline.readers import Counted, Item
+from pipeline.readers._fields import FIELD_REASONS
+
+__all__ = ["LineFile"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class LineFile(ABC):
+    r"""A reader of lines split at `\n` alone. A subclass says what a line holds.
+
+    The locator is the offset of the line in the decompressed stream. A truncated or damaged stream gives every whole
+    line before the damage.
+    """
+
+    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes")
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        self._options = options
+        self._limits = limits
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Uncompressed lines can be found from the middle of a file."""
+        return detect_codec(head) is None
+
+    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+        """Lines whose first byte lies in [start, end); of a compressed file all lines."""
+        lines = ByteLines(path, start, end, self._limits)
+        for offset, line in lines:
+            yield self._item(line, offset)
+        if lines.damage is not None:
+            yield Counted("malformed", lines.damage, lines.cut)
+
+    def _item(self, line: bytes | int, offset: int) -> Item:
+        if isinstance(line, int):
+            return Counted("malformed", "line_bytes", line)
+        raw = line.removeprefix(_BOM) if offset == 0 else line
+        if not raw.strip():
+            return Counted("ignored", "blank_line", len(line))
+        try:
+            return self.parse(raw.decode("utf-8"), offset, len(line))
+        except UnicodeDecodeError:
+            return Counted("malformed", "bad_utf8", len(line))
+
+    @abstractmethod
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        """The record of a line that is not blank, without its end; `length` in bytes."""

@@ -1,0 +1,147 @@
+"""Readers: files to raw records. Every record is either given or counted with a reason; none stops the file.
+
+A reader is built with its options and the recipe's limits; `read(path, start, end)` gives the records whose first
+byte lies in [start, end), so the units of a file that can be split hold every record exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+
+from pipeline.errors import StorageError
+from pipeline.formats.decompression import Damage, decompress, detect_codec
+from pipeline.formats.limits import Limits
+from pipeline.registry import find
+
+__all__ = ["Counted", "Item", "Reader", "Record", "detect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One raw document.
+
+    Args:
+        locator: where it begins: byte offset, row number, or 0 for a whole file.
+        kind: what `locator` counts; part of the document uid.
+        length: bytes of the record in the source, or 1 for a table's row.
+        text: decoded, not yet normalised.
+        markup: whether `text` is HTML from which text must be extracted.
+        url: address it was captured from.
+        date: capture time in seconds since 1970, UTC.
+        flags: `FLAG_...` of pipeline/documents/document.py.
+        target_text: the other side of a pair of aligned texts.
+        extra: fields of the source that have no column of their own.
+    """
+
+    locator: int
+    kind: str
+    length: int
+    text: str
+    markup: bool = False
+    url: str | None = None
+    date: int | None = None
+    flags: int = 0
+    target_text: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Something that gave no document: `ignored` by intent, `malformed`, or a `note` that is no record at all.
+
+    `bytes` is what was passed over without being read as a record.
+    """
+
+    group: Literal["ignored", "malformed", "note"]
+    reason: str
+    bytes: int = 0
+
+
+Item: TypeAlias = Record | Counted
+
+
+class Reader(Protocol):
+    """What every file of this folder holds."""
+
+    VERSION: ClassVar[int]
+    reasons: ClassVar[tuple[str, ...]]
+    """reasons of `malformed` that it counts"""
+
+    def __init__(self, options: Any, limits: Limits) -> None: ...
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Whether a file that begins so can be read by byte ranges."""
+
+    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+        """Records that begin in [start, end), in order."""
+
+
+_HEAD_BYTES: Final = 4096
+_SUFFIXES: Final = {
+    ".warc": "warc",
+    ".wet": "warc",
+    ".arc": "warc",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+}
+_COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
+
+
+def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
+    """Name of the reader of a file, and whether the file can be split.
+
+    `named` wins; else the first bytes (also behind a compression) decide, then the extension, then `text`.
+
+    Raises:
+        StorageError: the file cannot be opened.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_HEAD_BYTES)
+            file.seek(0)
+            content = _content_head(file, raw)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
+    name = named or _by_magic(content) or _by_suffix(path) or "text"
+    splittable: bool = find("pipeline.readers", name).splittable(raw)
+    return name, splittable
+
+
+def _content_head(file: Any, raw: bytes) -> bytes:
+    codec = detect_codec(raw)
+    if codec is None:
+        return raw
+    try:
+        return next(decompress(file, codec, Limits()), b"")[:_HEAD_BYTES]
+    except Damage:
+        return b""
+
+
+def _by_magic(head: bytes) -> str | None:
+    if head.startswith((b"WARC/", b"filedesc://")):
+        return "warc"
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"ARROW1"):
+        return "arrow"
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:64].lower()
+    return "html" if text.startswith((b"<!doctype html", b"<html")) else None
+
+
+def _by_suffix(path: Path) -> str | None:
+    name = PurePosixPath(path.name.lower())
+    if name.suffix in _COMPRESSIONS:
+        name = PurePosixPath(name.stem)
+    return _SUFFIXES.get(name.suffix)

@@ -1,0 +1,98 @@
+"""Making something new out of shard sets: what may be read, what a manifest takes over, and where it is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.errors import ConfigurationError
+from pipeline.execution.unit_record import Output
+from pipeline.files import publish_json, sweep
+from pipeline.shards import Manifest, ShardSet, open_shards
+from pipeline.shards.quarantine import QUARANTINE
+from pipeline.shards.store import as_url, local_path
+
+__all__ = ["carried", "here", "new_files", "open_files", "quarantine_entries", "write_quarantine"]
+
+_CARRIED: Final = (
+    "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
+)  # fmt: skip
+_LAST: Final = ("manifest.json", "export.json")
+"""Files that are written last: a folder with one of them is finished."""
+
+
+def here(path: Path) -> Path:
+    """The path of a file, which may be a URL of files; one of something in a store is a ConfigurationError."""
+    url = as_url(path)
+    if url is not None:
+        raise ConfigurationError(f"{url}: expected a folder of this machine; copy the set here first")
+    return local_path(path)
+
+
+def open_files(path: Path) -> ShardSet:
+    """A set whose shards are files of this machine.
+
+    Raises:
+        ClozelineError: it lies in a store, or cannot be opened.
+    """
+    return open_shards(here(path))
+
+
+def carried(manifest: Manifest) -> dict[str, Any]:
+    """Arguments of `write_manifest` that say what the rows are, not how they are stored."""
+    plain = manifest.model_dump(mode="json")
+    return {key: plain[key] for key in _CARRIED}
+
+
+@contextmanager
+def new_files(folder: Path) -> Iterator[Output]:
+    """Publish files in a folder: all, or none. An error or an interrupt takes away what was published before.
+
+    A process that was killed leaves its files, but not the one that is written last; they are written again.
+
+    Raises:
+        ConfigurationError: the folder holds a finished set or export already, or is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"--output {folder}: is a file, expected a folder")
+    for last in _LAST:
+        if (folder / last).exists():
+            what = "an export" if last == "export.json" else "a shard set"
+            raise ConfigurationError(f"--output {folder}: holds {what} already; choose another folder")
+    target, missing = Output(folder), [path for path in (folder, *folder.parents) if not path.exists()]
+    if not missing:
+        sweep(folder)
+    try:
+        yield target
+    except BaseException:
+        with suppress(OSError):
+            for name in target.files:
+                (folder / name).unlink(missing_ok=True)
+            for path in [*{(folder / name).parent for name in target.files} - {folder}, *missing]:
+                path.rmdir()
+        raise
+
+
+def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[str, Any]]:
+    """What `quarantine.json` of a copy says whose shards have other names, with the reasons of the original.
+
+    Args:
+        shards: the set, which keeps the numbers of its blocks.
+        names: new name of each shard by its number.
+    """
+    if not shards.quarantined:
+        return []
+    numbers = {facts.path: number for number, facts in enumerate(shards.manifest.shards)}
+    found = json.loads((shards.path.parent / QUARANTINE).read_bytes())
+    return [{**entry, "shard": names[numbers[entry["shard"]]]} for entry in found]
+
+
+def write_quarantine(target: Output, entries: list[dict[str, Any]]) -> None:
+    """Write `quarantine.json`, before the manifest, so that no reader misses it; one left by a killed process goes."""
+    (target.folder / QUARANTINE).unlink(missing_ok=True)
+    if entries:
+        publish_json(target.folder / QUARANTINE, entries)
+        target.files[QUARANTINE] = {}

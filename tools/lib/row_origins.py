@@ -1,0 +1,56 @@
+"""The documents that rows were cut from, with what the tables of `encode` say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from pipeline.rows import Rows
+from pipeline.shards import ShardSet, open_shards
+from tools.lib.documents import find_documents
+from tools.lib.packing import packing_of, sample_manifest
+from tools.lib.shard_rows import PAIR_LABEL, PARTNER, find_rows
+
+__all__ = ["Place", "documents_of", "partners_of"]
+
+Place: TypeAlias = tuple[int, int]
+"""Block, over all shards, and row in it."""
+
+
+def documents_of(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, list[dict[str, Any]]]:
+    """The documents of each row, in their order, with where they came from if that is known.
+
+    Of a packed row whose packing is not known only the first can be named.
+    """
+    packing = packing_of(shards) if stored else None
+    uids = {
+        place: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
+        for place, rows in stored.items()
+    }
+    lines = find_documents(shards.path, {uid for found in uids.values() for uid in found})
+    return {place: [_origin(uid, lines.get(uid)) for uid in found] for place, found in uids.items()}
+
+
+def partners_of(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, dict[str, Any]]:
+    """The document of the second half of a pair, unless its label says that it is the first one's.
+
+    Examples do not name it, their samples do.
+    """
+    grouping, samples = shards.manifest.grouping, sample_manifest(shards)
+    if grouping is None or samples is None or not grouping.options.get("partner"):
+        return {}
+    source, uids = open_shards(samples[0]), {}
+    for place, rows in stored.items():
+        if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
+            continue
+        for found in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
+            uids[place] = source.read_block(found.block, columns=(PARTNER,)).columns[PARTNER][found.row].tobytes()
+    lines = find_documents(shards.path, set(uids.values()))
+    return {place: {"partner": _origin(uid, lines.get(uid))} for place, uid in uids.items()}
+
+
+def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"document": uid.hex()}
+    if line is not None:
+        facts |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
+    return facts

@@ -1,0 +1,348 @@
+"""Saving and resuming: a checkpoint is either whole under its final name, or not there.
+
+Every rank writes the slices that it owns into a hidden directory; only when all parts are on the disk and their slices
+tile every parameter does rank 0 write the index, rename the directory and let `latest` name it. A kill at any moment
+leaves the previous checkpoint or the new one. A failed save removes what it wrote, and training goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import torch
+from safetensors.torch import save_file
+
+from pipeline.errors import ConfigurationError
+from train.checkpoint import zero_partitions as partitions
+from train.checkpoint.format import (
+    FileRecord,
+    Index,
+    ParameterRecord,
+    Reader,
+    check_files,
+    hash_file,
+    part_name,
+    sync_directory,
+    tiling_problem,
+)
+from train.checkpoint.state import TrainState, read_state
+from train.config import CheckpointConfig
+from train.distributed import World
+from train.engine import Engine
+from train.errors import CheckpointError, SaveError
+
+__all__ = ["Checkpoints", "load"]
+
+Report = Callable[..., None]
+_LATEST: Final = "latest"
+_HIDDEN: Final = ".tmp-"
+
+
+class Checkpoints:
+    """The checkpoints of a run directory. Every method is called by all ranks together."""
+
+    def __init__(self, directory: Path, config: CheckpointConfig, world: World, report: Report) -> None:
+        self.directory = directory
+        self.config = config
+        self.world = world
+        self._report = report
+        self._failures = 0
+        self._current: str | None = None
+        """Name of the checkpoint that was found or saved last."""
+
+    def prepare(self) -> None:
+        """Make the directory and remove what an interrupted save left.
+
+        Raises:
+            StorageError: the directory cannot be made.
+        """
+        with self.world.together():
+            if self.world.rank == 0:
+                self.directory.mkdir(parents=True, exist_ok=True)
+                for stale in self.directory.glob(f"{_HIDDEN}*"):
+                    _remove(stale)
+
+    def save(self, engine: Engine, state: TrainState) -> bool:
+        """Write and commit a checkpoint; True if it is there afterwards.
+
+        Raises:
+            SaveError: `max_failures` saves in a row have failed.
+        """
+        final = self.directory / f"step-{state.step:08d}"
+        hidden = self.directory / f"{_HIDDEN}{final.name}"
+        problem = self._attempt(engine, state, hidden, final)
+        if problem is None:
+            self._failures, self._current = 0, final.name
+            if self.world.rank == 0:
+                self._prune(final.name)
+            self._report("save", step=state.step, checkpoint=final.name)
+            return True
+        self._failures += 1
+        self._report("save_failed", step=state.step, error=problem, failures=self._failures)
+        if self._failures >= self.config.max_failures:
+            raise SaveError(
+                f"{final}: {problem}; {self._failures} saves in a row have failed (checkpoint.max_failures); "
+                "the checkpoints before it are whole: free space, then start the same command again"
+            )
+        return False
+
+    def score(self, state: TrainState) -> None:
+        """Note a held-out loss in the checkpoint of its step, if there is one; the evaluation comes after the save."""
+        path = self.directory / f"step-{state.step:08d}"
+        if self.world.rank > 0 or path.name != self._current:
+            return
+        try:
+            index = Index.read(path)
+            replace(index, state={**index.state, "heldout_loss": state.heldout_loss}).write(path)
+            self._prune(path.name)
+        except (OSError, CheckpointError) as error:
+            self._report("score_failed", step=state.step, error=str(error))
+
+    def _attempt(self, engine: Engine, state: TrainState, hidden: Path, final: Path) -> str | None:
+        """The reason why nothing was committed, the same on every rank, or None."""
+        made = self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None)
+        if made is not None:
+            return made
+        try:
+            rows, problem = _write_part(engine, hidden / part_name(self.world.rank)), None
+        except Exception as error:
+            # safetensors reports a full disk as its own plain Exception; whatever fails, no rank may go on alone
+            rows, problem = None, f"rank {self.world.rank}: {error}"
+        gathered = self.world.gather((rows, problem))
+        problem = next((text for _, text in gathered if text), None)
+        if self.world.rank == 0:
+            try:
+                if problem is None:
+                    _commit(_assemble(engine, state, [row for row, _ in gathered if row]), hidden, final)
+            except (OSError, CheckpointError) as error:
+                problem = str(error)
+            if problem is not None:
+                shutil.rmtree(hidden, ignore_errors=True)
+        return self._first_problem(problem)
+
+    def _first_problem(self, problem: str | None) -> str | None:
+        return next((text for text in self.world.gather(problem) if text), None)
+
+    def _make_room(self, hidden: Path) -> str | None:
+        try:
+            previous = max((_size(path) for path in self._present()), default=0)
+            free = shutil.disk_usage(self.directory).free
+            if free < 1.2 * previous:
+                return f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and a fifth more"
+            _remove(hidden)
+            hidden.mkdir()
+        except OSError as error:
+            return str(error)
+        return None
+
+    def find(self) -> tuple[Path, Index] | None:
+        """The checkpoint to go on from: the one in `latest` if it is valid, else the newest valid one.
+
+        Every checkpoint passed over is reported with the reason.
+        """
+        for name in self.world.gather(self._candidates())[0]:
+            path = self.directory / name
+            try:
+                index = self.validate(path)
+            except CheckpointError as error:
+                self._report("checkpoint_refused", checkpoint=name, reason=str(error))
+            else:
+                self._current = name
+                return path, index
+        return None
+
+    def validate(self, path: Path) -> Index:
+        """Check a checkpoint's files, the work shared by the ranks.
+
+        Raises:
+            CheckpointError: on every rank, naming the first file that is not what the index says.
+        """
+        problem, index = None, None
+        try:
+            index = Index.read(path)
+            mine = sorted(index.files)[self.world.rank :: self.world.size]
+            check_files(path, index.files, hashes=self.config.verify == "full", only=mine)
+        except CheckpointError as error:
+            problem = str(error)
+        problem = self._first_problem(problem)
+        if problem is not None or index is None:
+            raise CheckpointError(problem or f"{path}: unreadable")
+        return index
+
+    def _candidates(self) -> list[str]:
+        names = [path.name for path in sorted(self._present(), reverse=True)]
+        try:
+            latest = (self.directory / _LATEST).read_text(encoding="utf-8").strip()
+        except OSError:
+            latest = ""
+        return sorted(names, key=lambda name: name != latest)
+
+    def _present(self) -> list[Path]:
+        return [path for path in self.directory.glob("step-*") if path.is_dir()]
+
+    def _prune(self, latest: str) -> None:
+        """Remove all but the last k, every n-th, the best, and the one that `latest` names."""
+        paths = sorted(self._present())
+        kept = {latest, *(path.name for path in paths[-self.config.keep_last :])}
+        if every := self.config.keep_every:
+            kept |= {path.name for path in paths if int(path.name.removeprefix("step-")) % every == 0}
+        if self.config.keep_best:
+            kept |= _best(paths)
+        for path in paths:
+            if path.name not in kept:
+                _remove(path)
+
+
+def _best(paths: Iterable[Path]) -> set[str]:
+    losses: dict[str, float] = {}
+    for path in paths:
+        try:
+            loss = Index.read(path).state.get("heldout_loss")
+        except CheckpointError:
+            continue
+        if loss is not None and math.isfinite(loss):
+            losses[path.name] = loss
+    return {min(losses, key=lambda name: (losses[name], name))} if losses else set()
+
+
+def _remove(path: Path) -> None:
+    """Take it out of sight by one rename, then delete it: a kill between leaves no torn checkpoint."""
+    if path.exists() and not path.name.startswith(_HIDDEN):
+        path = path.rename(path.with_name(f"{_HIDDEN}old-{path.name}"))
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.iterdir())
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a rank says of its part."""
+
+    rows: list[tuple[str, str, int, int, list[str]]]
+    scalars: dict[str, dict[str, float]]
+    buffers: list[str]
+    file: FileRecord
+
+
+def _write_part(engine: Engine, path: Path) -> _Written:
+    owned = partitions.fragments(engine, owned=True)
+    tensors = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
+    buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
+    tensors |= {f"buffer/{name}": buffer for name, buffer in buffers.items()}
+    save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
+    _publish(path)
+    return _Written(
+        rows=[(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
+        scalars=partitions.scalars(engine),
+        buffers=sorted(buffers),
+        file=FileRecord(path.stat().st_size, hash_file(path)),
+    )
+
+
+def _publish(path: Path) -> None:
+    """Give a part the usual permissions, which safetensors withholds, and force it to the disk."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) -> Index:
+    """The index of all ranks' parts.
+
+    Raises:
+        CheckpointError: slices do not tile a parameter, or ranks disagree about an optimizer state.
+    """
+    slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    kinds_of: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
+    for part, from_rank in enumerate(written):
+        for name, group, start, count, keys in from_rank.rows:
+            slices[name].append((part, start, count))
+            kinds_of[name].add((group, tuple(keys)))
+    parameters: dict[str, ParameterRecord] = {}
+    for name, shape in partitions.shapes(engine).items():
+        kinds = kinds_of[name]
+        if len(kinds) != 1:
+            raise CheckpointError(f"{name}: ranks disagree about its group and states: {sorted(kinds)}")
+        ((group, state_keys),) = kinds
+        record = ParameterRecord(shape, group, list(state_keys), slices[name])
+        if problem := tiling_problem(name, record):
+            raise CheckpointError(problem)
+        parameters[name] = record
+    if any(other.scalars != written[0].scalars for other in written):
+        raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
+    files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
+    return Index(asdict(state), written[0].scalars, parameters, written[0].buffers, files)
+
+
+def _commit(index: Index, hidden: Path, final: Path) -> None:
+    """Publish a complete hidden directory: index, rename, then `latest`."""
+    index.write(hidden)
+    sync_directory(hidden)
+    _remove(final)  # an invalid checkpoint of the same step that the run has passed again
+    hidden.rename(final)
+    try:
+        sync_directory(final.parent)
+        _point(final)
+    except OSError:
+        _remove(final)  # the save counts as failed: what it wrote must not pass for a checkpoint later
+        raise
+
+
+def _point(final: Path) -> None:
+    """Let `latest` name a checkpoint."""
+    pointer = final.parent / f"{_HIDDEN}{_LATEST}"
+    with pointer.open("w", encoding="utf-8") as file:
+        file.write(f"{final.name}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    pointer.replace(final.parent / _LATEST)
+    sync_directory(final.parent)
+
+
+def load(engine: Engine, directory: Path, index: Index) -> TrainState:
+    """Put a checkpoint's state into an engine; each rank reads the ranges that it holds.
+
+    The result does not depend on the initial weights, the world size or the ZeRO stage that wrote it.
+
+    Raises:
+        CheckpointError: a part is not what the index says.
+        ConfigurationError: the checkpoint belongs to another model.
+    """
+    expected = partitions.shapes(engine)
+    saved = {name: record.shape for name, record in index.parameters.items()}
+    if differing := sorted(name for name in {*expected, *saved} if expected.get(name) != saved.get(name)):
+        name = differing[0]
+        raise ConfigurationError(
+            f"{directory}: parameter {name} has shape {saved.get(name)} there and {expected.get(name)} in this model "
+            f"({len(differing)} parameters differ): the checkpoint belongs to another model"
+        )
+    reader = Reader(directory, index)
+    keys = {key for record in index.parameters.values() for key in record.keys if key != partitions.WEIGHT}
+    partitions.prepare_states(engine, keys, index.scalars)
+    with torch.no_grad():
+        for piece in partitions.fragments(engine, owned=False):
+            for key, view in piece.tensors.items():
+                view.copy_(reader.read(key, piece.name, piece.start, piece.count))
+        for name, buffer in partitions.buffers(engine).items():
+            buffer.copy_(reader.buffer(name))
+        partitions.refresh_weights(engine)
+    state = read_state(index)
+    engine.continue_from(state.step, state.samples, state.skipped)
+    return state

@@ -1,0 +1,77 @@
+"""Where a run stands and what it was, as a checkpoint holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from train.checkpoint.format import Index
+from train.errors import CheckpointError
+
+__all__ = ["TrainState", "changed_keys", "read_state"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainState:
+    """Where a run stands, and what it was: everything that is neither a parameter nor an optimizer state."""
+
+    step: int
+    """optimizer steps done, skipped ones included"""
+    samples: int
+    """rows consumed: the whole position of the stream"""
+    tokens: int = 0
+    """real tokens seen"""
+    skipped: int = 0
+    """steps whose gradient was not finite"""
+    skipped_in_a_row: int = 0
+    """of these, the last ones without a good step between"""
+    heldout_loss: float | None = None
+    """loss on the first held-out set at this step, where it was measured"""
+    frozen: dict[str, Any] = field(default_factory=dict)
+    """configuration keys that a continuation must share"""
+    dataset: str = ""
+    """the training sets with their digests, shares and phases"""
+    shape: dict[str, Any] = field(default_factory=dict)
+    """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
+    versions: dict[str, str] = field(default_factory=dict)
+    """versions of the libraries that computed it"""
+
+    def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
+        """The state after a step; a skipped one counts, and consumes its rows, like any other."""
+        return replace(
+            self,
+            step=self.step + 1,
+            samples=self.samples + rows,
+            tokens=self.tokens + tokens,
+            skipped=self.skipped + skipped,
+            skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
+            heldout_loss=None,
+        )
+
+
+def read_state(index: Index) -> TrainState:
+    """The state in an index; unknown keys are an error.
+
+    Raises:
+        CheckpointError: a key is missing or unknown.
+    """
+    known = {item.name for item in fields(TrainState)}
+    if unknown := set(index.state) - known:
+        raise CheckpointError(f"checkpoint state: unknown keys {sorted(unknown)}; written by a newer version?")
+    try:
+        return TrainState(**index.state)
+    except TypeError as error:
+        raise CheckpointError(f"checkpoint state: {error}") from error
+
+
+def changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
+    """Frozen keys that differ between a checkpoint and this start, with both values, but for the allowed ones."""
+    pairs = {**saved.frozen, "data (digest)": saved.dataset}, {**now.frozen, "data (digest)": now.dataset}
+    keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
+    free = [f"{key}." for key in allowed]
+    return [
+        f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"
+        for key in keys
+        if not any(f"{key.removesuffix(' (digest)')}.".startswith(prefix) for prefix in free)
+    ]

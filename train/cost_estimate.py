@@ -1,0 +1,236 @@
+"""What a run will cost, told before its first step: tokens, epochs, arithmetic, memory, and a bound on time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+
+from model.build import Model
+from pipeline.errors import ConfigurationError
+from pipeline.rows import Rows
+from pipeline.shards import CorruptBlock, ShardSet
+from train.config import TrainConfig
+from train.datasets import Datasets, check_length
+from train.evaluate import passes
+from train.stream.online_corruption import Corruption
+from train.stream.phases import distinct_sets, mixture_of, set_labels
+
+__all__ = ["MemoryEstimate", "Plan", "Stretch", "estimate_memory", "make_plan", "operations_per_second"]
+
+_TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes on each rank for state, without activations and buckets (arXiv 1910.02054, with AdamW's two moments)."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        """All three."""
+        return self.weights + self.gradients + self.optimizer
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The steps of a run that lie in one phase of its data; the figures of a row are means over the phase's mixture."""
+
+    steps: int
+    rows_per_step: int
+    tokens_per_row: float
+    flops_per_row: float
+    shares: dict[str, float]
+    """set → its share of the rows, as the mixture really draws them"""
+
+    @property
+    def rows(self) -> int:
+        """Rows that its steps read."""
+        return self.steps * self.rows_per_step
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The figures of a run."""
+
+    parameters: int
+    horizon: int
+    rows: int
+    """stored rows of all sets"""
+    places: int
+    """rows of an epoch of all sets, the filler rows at its end included"""
+    micro_batch: int
+    world_size: int
+    stretches: tuple[Stretch, ...]
+    evaluations: int
+    """passes over the held-out sets"""
+    heldout_rows: int
+    """rows of such a pass"""
+    heldout_flops: float
+    """operations of such a pass"""
+    trained_on: tuple[str, ...]
+    """names of held-out sets that are read for training as well"""
+    memory: MemoryEstimate
+
+    def lines(self, operations: float) -> list[str]:
+        """The plan for a person; `operations` a second of one rank bound the time from below."""
+        read, steps = (sum(getattr(stretch, name) for stretch in self.stretches) for name in ("rows", "steps"))
+        tokens = sum(stretch.rows * stretch.tokens_per_row for stretch in self.stretches)
+        flops = sum(stretch.rows * stretch.flops_per_row for stretch in self.stretches)
+        flops += self.evaluations * self.heldout_flops
+        seconds = flops / (operations * self.world_size)
+        memory = self.memory
+        return [
+            f"model      {self.parameters:,} parameters",
+            f"data       {self.rows:,} rows{self._filler()}; the run reads {tokens / read:.1f} tokens a row on average",
+            *(self._batch(stretch) for stretch in self.stretches),
+            f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
+            f"{read / self.places:.2f} epochs",
+            *self._heldout(),
+            f"arithmetic {flops:.3g} operations, at least {seconds:,.0f} s on {self.world_size} ranks of this machine",
+            f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
+            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}; activations come on top",
+        ]
+
+    def _filler(self) -> str:
+        filler = self.places - self.rows
+        return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler > 0.01 * self.places else ""
+
+    def _batch(self, stretch: Stretch) -> str:
+        count = stretch.rows_per_step // self.world_size // self.micro_batch
+        when = f", for {stretch.steps:,} steps" if len(self.stretches) > 1 else ""
+        shares = " + ".join(f"{share:.4g} {name}" for name, share in stretch.shares.items())
+        return (
+            f"batch      {stretch.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
+            f"{self.micro_batch} rows{when}{f': {shares}' if len(stretch.shares) > 1 else ''}"
+        )
+
+    def _heldout(self) -> Iterator[str]:
+        if self.heldout_rows:
+            yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+            for name in self.trained_on:
+                yield f"           {name} is trained on as well: its loss says nothing about new text"
+        else:
+            yield "held-out   none: no evaluation"
+
+
+def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> Plan:
+    """Figures from the manifests, the first block of each set that is read and the model's arithmetic.
+
+    Raises:
+        CorruptBlock: a first block is not what its index says.
+        ConfigurationError: every block of a set is in quarantine, or its samples become too long for the model.
+    """
+    parameters, trained = model.num_parameters(), {shards.digest for shards in distinct_sets(datasets.phases)}
+    every, batch = config.evaluate.every, config.data.global_batch
+    rows = [batch * passes(len(shards), batch, config.evaluate.rows) for shards in datasets.heldout.values()]
+    flops = [
+        _of_a_row(shards, config, model, datasets.corruptions.get(shards.path))[1]
+        for shards in datasets.heldout.values()
+    ]
+    return Plan(
+        parameters=parameters,
+        horizon=config.schedule.options.steps or config.steps,
+        rows=datasets.rows,
+        places=sum(_places(shards, config) for shards in distinct_sets(datasets.phases)),
+        micro_batch=config.data.micro_batch,
+        world_size=world_size,
+        stretches=tuple(_stretches(config, model, datasets)),
+        evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
+        heldout_rows=sum(rows),
+        heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
+        trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
+        memory=estimate_memory(config, parameters, world_size),
+    )
+
+
+def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[Stretch]:
+    left, position = config.steps, 0
+    for phase in datasets.phases:
+        batch = phase.global_batch or config.data.global_batch
+        steps = left if phase.until_samples is None else min(left, (phase.until_samples - position) // batch)
+        if steps:
+            figures = np.array(
+                [_of_a_row(shards, config, model, datasets.corruptions.get(shards.path)) for shards in phase.sets]
+            )
+            figures *= [[len(shards) / _places(shards, config)] for shards in phase.sets]  # filler has no tokens
+            mixture = mixture_of(phase)
+            tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+            shares = (mixture.counts / mixture.period).tolist()
+            yield Stretch(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))
+        left, position = left - steps, position + steps * batch
+
+
+def _places(shards: ShardSet, config: TrainConfig) -> int:
+    """Rows of an epoch of a set: as many on every lane."""
+    lanes = config.data.lane_count
+    return -(-len(shards) // lanes) * lanes
+
+
+def _of_a_row(
+    shards: ShardSet, config: TrainConfig, model: Model, corruption: Corruption | None
+) -> tuple[float, float]:
+    """(tokens, operations) of a row, means over a set's first block."""
+    rows = _first_block(shards, masked=config.data.on_corrupt == "mask")
+    if corruption is not None:
+        rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
+        # the manifest knows how long samples are; what an objective adds to them is seen here
+        texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
+        check_length(max(int(column.lengths.max()) for column in texts), config, shards.path)
+    columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
+    tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
+    return tokens + target, model.flops(max(1, round(tokens)), round(target), labels)
+
+
+def _first_block(shards: ShardSet, *, masked: bool) -> Rows:
+    """The first block that training would read: not one in quarantine, nor a corrupt one where those are masked."""
+    problem: CorruptBlock | None = None
+    for block in range(len(shards.index)):
+        try:
+            if block not in shards.quarantined:
+                return shards.read_block(block)
+        except CorruptBlock as error:
+            if not masked:
+                raise
+            problem = problem or error
+    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, there is nothing to read")
+
+
+def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> MemoryEstimate:
+    """Bytes of state on each rank.
+
+    fp32 at stage 0 has no separate masters; from stage 1 on the optimizer owns fp32 masters beside the model's own
+    weights. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients in fp32.
+    """
+    stage, half = config.zero.stage, config.precision == "bf16"
+    width = 2 if half else 4
+    share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
+    gradient_width = 6 if half and stage == 1 else width
+    return MemoryEstimate(
+        weights=width * parameters / share[0],
+        gradients=gradient_width * parameters / share[1],
+        optimizer=(8 if stage == 0 else 12) * parameters / share[2],
+    )
+
+
+def operations_per_second(device: torch.device, precision: str, repeats: int = 4) -> float:
+    """Operations a second of a matrix product on one rank, the best of a few: no step can be faster."""
+    size = 512 if device.type == "cpu" else 8192  # an accelerator shows what it can do on large ones only
+    matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
+    best = float("inf")
+    for _ in range(repeats):
+        began = time.perf_counter()
+        float((matrix @ matrix).sum())
+        best = min(best, time.perf_counter() - began)
+    return 2.0 * size**3 / best
+
+
+def _mebibytes(size: float) -> str:
+    return f"{size / 2**20:,.1f} MiB"

@@ -1,0 +1,121 @@
+"""How the data keeps up, over all ranks: counters of the streams, blocks that were masked, steps that waited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pipeline.errors import IntegrityError
+from train.distributed import World
+from train.stream.mixture import Phase
+from train.stream.phases import set_labels
+from train.stream.stream import Stream
+
+__all__ = ["Supply", "Waiting"]
+
+_WINDOW: Final = 100
+"""Steps that are judged together: one alone may happen to stand at the end of a round."""
+_STARVED: Final = 0.05
+"""Share of the time of steps above which waiting for data is worth a word."""
+
+
+class Waiting:
+    """Judges, window by window, whether steps wait for data."""
+
+    def __init__(self, window: int = _WINDOW, bar: float = _STARVED) -> None:
+        self.window = window
+        self._bar = bar
+        self._steps, self._waited, self._seconds = -1, 0.0, 0.0  # the first step waits for the first round: left out
+        self._starved = False
+
+    def add(self, waited: float, seconds: float) -> float | None:
+        """Add a step; the share of the time that was waited, where a window is too high and the one before was not."""
+        self._steps += 1
+        if self._steps:
+            self._waited, self._seconds = self._waited + waited, self._seconds + seconds
+        if self._steps < self.window:
+            return None
+        share, before = self._waited / max(self._seconds, 1e-9), self._starved
+        self._steps, self._waited, self._seconds, self._starved = 0, 0.0, 0.0, share > self._bar
+        return share if self._starved and not before else None
+
+
+class Supply:
+    """The streams of a run; all ranks make theirs together.
+
+    Args:
+        streams: the one that is trained on, then those of held-out sets.
+        world: the ranks.
+        most: share of a set's blocks that may be masked.
+        announce: writes an event, and shows those that a person should know of.
+    """
+
+    def __init__(self, streams: Sequence[Stream], world: World, most: float, announce: Callable[..., None]) -> None:
+        self._training = training = streams[0]
+        self._world, self._most, self._announce = world, most, announce
+        self._sources = [source for stream in streams for source in stream.sources]
+        self._masked: set[tuple[int, int]] = set()
+        self._phase = training.timeline.at(training.samples // training.lanes)
+        self._waiting = Waiting()
+        # a rank whose machine has no cache, for one, counts less than the others
+        self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
+
+    def phases(self) -> list[dict[str, Any]]:
+        """What is read until when: the phases of the data with the shares that their sets really have."""
+        return [self._facts(phase) for phase in self._training.timeline.phases]
+
+    def counters(self) -> dict[str, float]:
+        """Counters of this rank's training stream, to be added up over the ranks: the same names on all of them."""
+        return dict.fromkeys(self._names, 0) | self._training.stats()
+
+    def note(self, step: int, waited: float, seconds: float) -> None:
+        """Say that a step begins a phase of the data, or that steps wait for data.
+
+        Args:
+            step: number of the step.
+            waited: seconds that its slowest rank waited for data.
+            seconds: that it took.
+        """
+        phase = self._training.timeline.at(self._training.samples // self._training.lanes - 1)
+        if phase is not self._phase:
+            self._phase = phase
+            self._announce("phase", step=step, **self._facts(phase))
+        if (share := self._waiting.add(waited, seconds)) is not None:
+            self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
+
+    def name_masked(self, step: int) -> None:
+        """Name the blocks that were masked on any rank since the last time; all ranks call this together.
+
+        Raises:
+            IntegrityError: on all ranks: by now more than the allowed share of a set's blocks is masked.
+        """
+        # copied at once: a thread may be masking one
+        mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.masked)}
+        found = set().union(*self._world.gather(mine))
+        for number, block in sorted(found - self._masked):
+            shards = self._sources[number].shards
+            name = shards.manifest.shards[int(shards.index.shard[block])].path
+            place = {"shard": name, "block": int(shards.index.block[block])}
+            self._announce("masked", step=step, shards=str(shards.path), **place)
+        self._masked = found
+        for number, source in enumerate(self._sources):
+            count, blocks = sum(1 for of, _ in found if of == number), len(source.shards.index)
+            if count > self._most * blocks:
+                raise IntegrityError(
+                    f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
+                    f"data.max_corrupt_fraction {self._most:g}: copy the files again, or list the blocks, which "
+                    "events.jsonl names, in quarantine.json"
+                )
+
+    def _facts(self, phase: Phase) -> dict[str, Any]:
+        lanes, mixture = self._training.lanes, phase.mixture
+        labels = set_labels([source.shards for source in self._training.sources])
+        names = [labels[number] for number in phase.sources]
+        return {
+            "phase": self._training.timeline.phases.index(phase),
+            "shares": {
+                name: count / mixture.period for name, count in zip(names, mixture.counts.tolist(), strict=True)
+            },
+            "global_batch": phase.global_batch,
+            "until_samples": None if phase.stop is None else phase.stop * lanes,
+        }

@@ -1,0 +1,167 @@
+"""One record a step: sums over ranks turned into figures, and handed to the journal and the display."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from train.agreement import Turn
+from train.checkpoint import zero_partitions as partitions
+from train.checkpoint.state import TrainState
+from train.engine import Engine, MicroBatch, StepResult
+from train.evaluate import Evaluation
+from train.logs.data_health import Supply
+from train.logs.display import Display
+from train.logs.journal import Journal, resident_bytes
+
+__all__ = ["Recorder", "announcer", "memory_by_rank"]
+
+_ROWS_NAMED: Final = 64
+"""Rows of a skipped step that its event names, at most, on each rank."""
+_SAID: Final = {
+    "save_failed": "step {step}: no checkpoint: {error}; training goes on",
+    "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training goes on",
+    "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
+    "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
+    "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
+    "data.io_threads or data.prefetch_blocks, or bring the shards nearer",
+    "masked": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
+    "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
+}
+"""Events that a person should know of, and how they read."""
+
+
+class Recorder:
+    """Turns a step into a record on all ranks; rank 0's journal and display show it."""
+
+    def __init__(self, engine: Engine, supply: Supply, journal: Journal, display: Display) -> None:
+        self._engine, self._supply = engine, supply
+        self._journal, self._display = journal, display
+        self._measured = False
+        self._masked = 0.0
+
+    def step(
+        self,
+        state: TrainState,
+        turn: Turn[MicroBatch],
+        result: StepResult,
+        learning_rate: float,
+        seconds: float,
+        *,
+        log: bool,
+    ) -> None:
+        """Write down a step.
+
+        Args:
+            state: after the step.
+            turn: the global batch.
+            result: what the engine did with it.
+            learning_rate: the step's rate.
+            seconds: that the step took.
+            log: whether a record is wanted: summing losses and counters over ranks costs a collective.
+
+        Raises:
+            IntegrityError: too many blocks of a set are masked.
+        """
+        self._supply.note(state.step, turn.waited, seconds)
+        if result.skipped:
+            self._skipped(state, turn)
+        if not self._measured:
+            self._measured = True
+            self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
+        if not log:
+            return
+        counters = self._supply.counters()
+        totals = self._engine.world.total([*map(float, result.sums.values()), *counters.values()])
+        record = self._record(state, turn, result, totals, seconds)
+        # a sum has the type of what was added up: blocks stay whole numbers
+        stream = {
+            name: type(own)(all_)
+            for (name, own), all_ in zip(counters.items(), totals[len(result.sums) :], strict=True)
+        }
+        self._write(
+            {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": turn.waited / seconds}}
+        )
+        if stream["masked_blocks"] > self._masked:
+            self._masked = stream["masked_blocks"]
+            self._supply.name_masked(state.step)
+
+    def heldout(self, state: TrainState, found: Mapping[str, Evaluation]) -> None:
+        """Add the results on the held-out sets to the record of their step.
+
+        Raises:
+            IntegrityError: too many blocks of a set are masked.
+        """
+        heldout = {name: asdict(evaluation) for name, evaluation in found.items()}
+        self._journal.extend({"step": state.step, "samples": state.samples}, {"heldout": heldout})
+        self._display.heldout(state.step, heldout)
+        self._journal.status("running", heldout=heldout)
+        self._supply.name_masked(state.step)
+
+    def _record(
+        self,
+        state: TrainState,
+        turn: Turn[MicroBatch],
+        result: StepResult,
+        totals: Sequence[float],
+        seconds: float,
+    ) -> dict[str, Any]:
+        config, counts = self._engine.config, turn.counts
+        losses = {
+            head: total / counts[head] if counts[head] else 0.0
+            for head, total in zip(result.sums, totals, strict=False)
+        }
+        return {
+            "step": state.step,
+            "samples": state.samples,
+            "epoch": getattr(turn.batches[-1], "epoch", 0.0),
+            "time": time.time(),
+            "loss": sum(weight * losses[head] for head, weight in config.model.heads.items()),
+            "losses": losses,
+            "gradient_norm": result.gradient_norm,
+            "skipped": state.skipped,
+            "tokens": state.tokens,
+            "labels": {head: int(count) for head, count in counts.items()},
+            "tokens_per_s": turn.tokens / seconds,
+            "samples_per_s": len(turn.batches) * config.data.micro_batch * self._engine.world.size / seconds,
+            "step_ms": {"data": turn.waited * 1e3, "compute": (seconds - turn.waited) * 1e3},
+            "memory_bytes": resident_bytes(),
+        }
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._journal.step(record)
+        self._display.step(record)
+        figures = {key: record[key] for key in ("step", "samples", "loss")}
+        self._journal.status("running", steps=self._engine.config.steps, **figures)
+
+    def _skipped(self, state: TrainState, turn: Turn[MicroBatch]) -> None:
+        """Name the rows of a step whose gradient was not finite, over all ranks."""
+        mine: list[list[int]] = []
+        for batch in turn.batches:
+            origin = getattr(batch, "origin", None)
+            if origin is not None:
+                mine += origin.tolist()
+        rows = [row for found in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in found]
+        self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
+        self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
+
+
+def announcer(journal: Journal, display: Display) -> Callable[..., None]:
+    """A function that writes an event, and shows those that a person should know of."""
+
+    def announce(event: str, **fields: Any) -> None:
+        journal.event(event, **fields)
+        if event == "save":
+            journal.status("running", checkpoint=fields["checkpoint"])
+        elif event in _SAID:
+            shares = " + ".join(f"{share:.4g} {name}" for name, share in fields.pop("shares", {}).items())
+            display.say(_SAID[event].format(shares=shares, **fields))
+
+    return announce
+
+
+def memory_by_rank(engine: Engine) -> list[dict[str, int]]:
+    """Bytes on each rank: resident, and counted for weights, gradients and optimizer."""
+    return engine.world.gather({"resident": resident_bytes(), **partitions.memory(engine)})

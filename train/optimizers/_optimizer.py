@@ -1,0 +1,43 @@
+"""Optimizers, one per file: each builds a torch optimizer from named parameter groups.
+
+ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters, so only `elementwise` ones may be used there.
+The learning rate of a step is written into the groups by the engine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+
+__all__ = ["OptimizerBuilder", "Rates"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Rates:
+    """What every optimizer is told."""
+
+    learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
+    weight_decay: float = Field(
+        default=0.01, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
+    )
+
+
+class OptimizerBuilder(ABC):
+    """Builds a torch optimizer."""
+
+    elementwise: ClassVar[bool]
+    """Whether an update of an element depends on that element's own history alone."""
+
+    def __init__(self, options: Rates) -> None:
+        self.options = options
+
+    @abstractmethod
+    def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        """The optimizer over groups with `params`, `name` and `weight_decay`."""

@@ -1,0 +1,55 @@
+"""Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak rate.
+
+No schedule has state: a resumed run computes the same rates from the step alone, and a skipped step cannot make it
+drift. Steps count from 1; the rate of step 1 is already above 0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+
+__all__ = ["Horizon", "Schedule"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Horizon:
+    """What every schedule is told."""
+
+    warmup: int = Field(
+        default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"
+    )
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="step at which the schedule ends; null: the `steps` of the first start, frozen from then on",
+    )
+
+
+class Schedule(ABC):
+    """A multiplier of the peak learning rate for each step."""
+
+    Options: ClassVar[type[Horizon]] = Horizon
+
+    def __init__(self, options: Horizon, steps: int) -> None:
+        self.options = options
+        self.steps = steps
+
+    def __call__(self, step: int) -> float:
+        """Multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""
+        if step < self.options.warmup:
+            return step / self.options.warmup
+        return self.after_warmup(min(step, self.steps))
+
+    @abstractmethod
+    def after_warmup(self, step: int) -> float:
+        """Multiplier for a step in warmup..steps."""
+
+    def progress(self, step: int) -> float:
+        """Share of the steps between warm-up and horizon that have passed, 0..1."""
+        return min(1.0, (step - self.options.warmup) / max(1, self.steps - self.options.warmup))

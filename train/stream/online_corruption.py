@@ -1,0 +1,120 @@
+"""Corruption in the stream: the same kernel that writes example sets, on each block of samples as it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT, to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.objectives import NamedObjective, Objective, side_by_side
+from pipeline.rows import ExampleBatch, SampleBatch
+from pipeline.shards import Manifest, ShardSet, feature_columns
+from pipeline.shards.layout import vocabulary_of
+from pipeline.shards.manifest import ColumnFacts, Frame, ObjectiveFacts
+from pipeline.shards.store import as_url
+
+__all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class OnlineCorruption(NamedObjective):
+    """What becomes of samples. The objective's own options stand beside these keys."""
+
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    """seed of corruption; default: that of the sample set"""
+
+
+def _as_list(value: Any) -> Any:
+    """One entry alone is a list of one; null is none."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+OnlineEntries: TypeAlias = Annotated[
+    list[Annotated[OnlineCorruption, side_by_side(OnlineCorruption)]], BeforeValidator(_as_list)
+]
+"""The configuration's key `data.corrupt`."""
+
+
+@plain_dataclass(frozen=True)
+class Corruption:
+    """An objective and its seed, as the stream calls them; variant = epoch."""
+
+    objective: Objective
+    options: Mapping[str, Any]
+    seed: int
+
+    def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
+        """Examples, and for each row 0 or why it was skipped."""
+        return self.objective.corrupt(samples, variants, self.seed)
+
+    def manifest(self, samples: Manifest) -> Manifest:
+        """The manifest as it would be if the examples were stored: for checks and for batches."""
+        objective = self.objective
+        facts = ObjectiveFacts(
+            name=objective.name,
+            label=objective.label,
+            options=dict(self.options),
+            architecture=objective.architecture,  # type: ignore[arg-type]
+            heads=objective.heads,
+            frame=Frame(
+                padding_side=objective.frame.padding_side,
+                decoder_start=objective.frame.decoder_start,
+            ),
+        )
+        columns = tuple(
+            ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)
+            for spec in feature_columns(objective.features, objective.vocabulary.size)
+        )
+        # Not `model_copy`: it would carry over what the manifest has computed of the samples' columns.
+        return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
+
+
+def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
+    """The corruption of a sample set: that of several objectives which reads such samples.
+
+    Raises:
+        ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.
+    """
+    found, problem = [], None
+    for entry in entries:
+        try:
+            found.append(_bound(entry, shards))
+        except ConfigurationError as error:
+            problem = problem or error
+    if len(found) == 1:
+        return found[0]
+    if problem is not None and not found:
+        raise problem
+    raise ConfigurationError(
+        f"data.corrupt: {len(found)} of its {len(entries)} objectives read {shards.path}: expected one, with a "
+        "grouping of its own"
+    )
+
+
+def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
+    manifest = shards.manifest
+    try:
+        vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
+    except ConfigurationError as error:
+        if as_url(shards.path) is None:
+            raise
+        raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
+    objective = entry.build(vocabulary)
+    wanted = objective.grouping.entry()
+    found = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
+    different = {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value}
+    if different:
+        key, (have, want) = next(iter(different.items()))
+        raise ConfigurationError(
+            f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
+            f"data.shards the folder group/{objective.grouping.label}/train"
+        )
+    seed = manifest.seed if entry.seed is None else entry.seed
+    return Corruption(objective, to_plain(entry.objective.options), seed)

@@ -1,0 +1,324 @@
+"""The stream: shards in, global batches out, exact to the sample.
+
+The global batch at a position is a pure function of (names and sizes of the sets, seed, lanes, phases, position): the
+same for every world size, micro-batch and number of threads. All state is one integer, the samples consumed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ConfigurationError
+from pipeline.shards import ShardSet
+from train.errors import StateMismatch, StreamError
+from train.stream.batch_builder import Assembly, Batches, Builder, Collator
+from train.stream.collate import Batch, Collate
+from train.stream.mixture import Timeline
+from train.stream.order import BlockOrder, default_lanes
+from train.stream.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
+from train.stream.prefetch import Rounds
+from train.stream.reading_order import origins
+from train.stream.source import OnCorrupt, Source, StreamStats, Transform
+from train.stream.threads import Workers
+
+__all__ = ["Stream"]
+
+_FORMAT: Final = 1
+TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
+
+
+class Stream:
+    """One rank's part of an endless, shuffled stream of micro-batches.
+
+    Args:
+        data: a shard set, or phases of mixtures of sets; sample sets need `transform` and `collate`.
+        rank: of this process.
+        world_size: number of data-parallel processes; divides `lanes`.
+        lanes: equal streams that a global batch is made of; part of the order, so choose a multiple of every world
+            size ever wanted. None: gcd(64, global_batch).
+        seed: of the order.
+        global_batch: samples of a step over all ranks, where a phase does not say; a multiple of `lanes`.
+        micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
+        transform: online corruption, applied to every block as it is loaded; variant = epoch mod 65536. A list has
+            one for each set, in order of appearance.
+        collate: builds tensors; default: the rules of the first set's manifest.
+        io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
+            the same order.
+        prefetch_blocks: blocks a lane loads ahead.
+        token_dtype: type of delivered `input_ids`; a narrow one is for a consumer that widens them on its device.
+        by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
+        on_corrupt: `raise`, or `mask`: rows of a corrupt block come as filler rows.
+        max_corrupt_fraction: share of a set's blocks that may be masked.
+        pin: put tensors into page-locked memory.
+        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for each part of
+            a round; that is slow, but nothing moves.
+
+    Raises:
+        ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
+    """
+
+    def __init__(
+        self,
+        data: ShardSet | Sequence[DataPhase],
+        *,
+        rank: int,
+        world_size: int,
+        seed: int,
+        global_batch: int,
+        micro_batch: int,
+        lanes: int | None = None,
+        transform: Transform | Sequence[Transform | None] | None = None,
+        collate: Collator | None = None,
+        io_threads: int = 2,
+        prefetch_blocks: int = 1,
+        token_dtype: TokenDtype = "int64",
+        by_length: bool = False,
+        on_corrupt: OnCorrupt = "raise",
+        max_corrupt_fraction: float = 1e-4,
+        pin: bool = False,
+        memory_bytes: int = 8 << 30,
+    ) -> None:
+        self.lanes = default_lanes(global_batch) if lanes is None else lanes
+        self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
+        self._own = _own_lanes(self.lanes, rank, world_size)
+        for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
+            if number < 0:
+                raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
+        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_corrupt", on_corrupt, OnCorrupt)):
+            if word not in get_args(kind):
+                raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
+        phases = as_phases(data)
+        sets = distinct_sets(phases)
+        self._digest = data_digest(phases)
+        if collate is None:
+            collate = Collate.from_manifests([shards.manifest for shards in sets], token_dtype)
+        transforms = list(transform) if isinstance(transform, Sequence) else [transform] * len(sets)
+        self._stats = StreamStats()
+        budget = memory_bytes // (max(len(phase.sets) for phase in phases) * (prefetch_blocks + 2))
+        self.sources = [
+            Source(
+                shards=shards,
+                number=number,
+                order=BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
+                lanes=self._own,
+                columns=collate.columns,
+                transform=online if shards.manifest.kind == "samples" else None,
+                stats=self._stats,
+                memory_bytes=budget,
+                on_corrupt=on_corrupt,
+                max_corrupt_fraction=max_corrupt_fraction,
+            )
+            for number, (shards, online) in enumerate(zip(sets, transforms, strict=True))
+        ]
+        self.order = self.sources[0].order
+        """Order of the first set."""
+        if rank == 0:
+            _tell_of_parts(self.sources, memory_bytes)
+        self._lane_rows(global_batch)
+        self.timeline = Timeline(phase_plans(phases), self.lanes, global_batch)
+        for phase in self.timeline.phases:
+            self._lane_rows(phase.global_batch)
+        if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
+            raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
+        longest = max(1, *(shards.manifest.max_length for shards in sets))
+        self._assembly = Assembly(collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
+        self._prefetch = prefetch_blocks
+        self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
+        self._position = 0
+        self._batches = Batches(self.timeline, self.sources, self._assembly, self._workers, prefetch_blocks)
+        self._process = os.getpid()
+        self._closed = False
+
+    @property
+    def samples(self) -> int:
+        """Samples consumed so far, over all ranks."""
+        return self._position * self.lanes
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Samples of one epoch of the first set, the fewer than `lanes` filler rows at its end included."""
+        return self.order.lane_rows * self.lanes
+
+    def set_position(self, samples: int) -> None:
+        """Go on from here: a whole number of rows of every lane."""
+        position = self._lane_row(samples)
+        self._check_open()
+        self._batches.stop()
+        self._position = position
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state after the batches *returned*; the same on every rank, whatever was loaded ahead."""
+        return {
+            "samples": self.samples,
+            "seed": self.seed,
+            "lanes": self.lanes,
+            "data": self._digest,
+            "format": _FORMAT,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], allow_changed: Collection[str] = ()) -> None:
+        """Go on from a saved state, before the first step or after any.
+
+        Args:
+            state: what `state_dict` gave.
+            allow_changed: keys that may differ: `data` (another container of the same set), `seed`.
+
+        Raises:
+            StateMismatch: a key differs, or is absent.
+            ConfigurationError: `samples` is no position.
+        """
+        current = self.state_dict()
+        for field, value in current.items():
+            if field not in state:
+                raise StateMismatch(field, None, value)
+            if field != "samples" and field not in allow_changed and state[field] != value:
+                raise StateMismatch(field, state[field], value)
+        if not isinstance(state["samples"], int):
+            raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
+        self.set_position(state["samples"])
+
+    def next_step(self, global_batch: int | None = None) -> list[Batch]:
+        """The rank's micro-batches of the next global batch.
+
+        Args:
+            global_batch: samples of this step over all ranks, may change from step to step; None: the phase's, or the
+                stream's own.
+
+        Raises:
+            CorruptBlock: a block that these batches need is not what it should be; asking again reads again.
+            StreamError: the stream is closed, or this is a forked process.
+        """
+        self._check_open()
+        count = None if global_batch is None else self._lane_rows(global_batch)
+        try:
+            batches = self._batches.take(self._position, count)
+            self._position = batches[-1].samples // self.lanes
+        except BaseException:
+            self._batches.stop()  # so that asking again builds again, from this very batch on
+            raise
+        return batches
+
+    def __iter__(self) -> Iterator[list[Batch]]:
+        """Steps without end; an iterator goes on where the stream stands, also after a new position."""
+        while True:
+            yield self.next_step()
+
+    def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
+        """Every row of the first set once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
+
+        Every rank gets the same number of steps. The stream's own position does not move.
+
+        Args:
+            global_batch: samples of a step over all ranks; None: the stream's own.
+            steps: most of them; nothing is loaded for later ones. None: the whole set.
+        """
+        size = self.global_batch if global_batch is None else global_batch
+        count = self._lane_rows(size)
+        end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
+        self._check_open()
+        rounds = Rounds(self.sources[0], self._workers, self._prefetch, end)
+        timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, size)
+        builder = Builder(timeline, [rounds], self._assembly, 0)
+        try:
+            while builder.position < end:
+                self._check_open()
+                yield from builder()
+        finally:
+            rounds.clear()
+
+    def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
+        """Origin [global batch, 3] (source, stored block, row) of the batch at a position, without reading a block.
+
+        Raises:
+            ConfigurationError: no such batch begins there.
+        """
+        position = self._lane_row(samples)
+        count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
+        return origins(self.timeline.at(position, count), self.sources, position, count)
+
+    def stats(self) -> dict[str, float]:
+        """Seconds that steps waited for data, blocks and bytes read, loads in flight, masked blocks, skipped rows.
+
+        Sets that are read from a store add its requests, retries and cache hits.
+        """
+        found: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
+        for name in ("blocks", "bytes", "in_flight", "masked_blocks", "skipped_rows"):
+            found[name] = getattr(self._stats, name)
+        for source in self.sources:
+            for name, value in source.shards.stats().items():
+                found[name] = found.get(name, 0) + value
+        return found
+
+    def close(self) -> None:
+        """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
+        if not self._closed and self._process == os.getpid():
+            self._batches.stop()
+            if self._workers is not None:
+                self._workers.close()
+        self._closed = True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._process != os.getpid():
+            raise StreamError(
+                f"the stream belongs to process {self._process}, this is {os.getpid()}: threads do not survive a fork; "
+                "open the stream after forking"
+            )
+        if self._closed:
+            raise StreamError("the stream is closed")
+
+    def _lane_row(self, samples: int) -> int:
+        """A position of the stream as one of its lanes."""
+        if samples < 0 or samples % self.lanes:
+            raise ConfigurationError(
+                f"position {samples}: expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            )
+        return samples // self.lanes
+
+    def _lane_rows(self, global_batch: int) -> int:
+        """Positions that a global batch takes; checks that everything divides."""
+        if global_batch < 1 or global_batch % self.lanes:
+            raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
+        first, last = self._own
+        share = global_batch // self.lanes * (last - first)
+        if self.micro_batch < 1 or share % self.micro_batch:
+            raise ConfigurationError(
+                f"micro_batch {self.micro_batch} does not divide this rank's {share} of {global_batch} samples"
+            )
+        return global_batch // self.lanes
+
+
+def _own_lanes(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
+    """First lane of a rank, and first one behind."""
+    if not 0 <= rank < world_size or lanes % world_size:
+        allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
+        raise ConfigurationError(
+            f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"
+        )
+    own = lanes // world_size
+    return rank * own, (rank + 1) * own
+
+
+def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:
+    for source in sources:
+        if source.most is not None:
+            first, last = source.lanes
+            sys.stderr.write(
+                f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} lanes on one rank do "
+                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.most} are loaded at a time and blocks are "
+                "read anew for all parts: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
+            )

@@ -1,0 +1,116 @@
+"""Threads of a stream: loaders that run what is submitted, and one that builds batches ahead of the training thread.
+
+All are daemon threads, so a process can end while one of them hangs in a slow read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+from train.errors import StreamError
+
+__all__ = ["Ahead", "Workers"]
+
+T = TypeVar("T")
+_CLOSING_S: Final = 0.8
+
+
+class Workers:
+    """A fixed number of threads; unlike those of `concurrent.futures` they never keep the interpreter alive.
+
+    Args:
+        count: threads, at least 1.
+        name: prefix of the threads' names.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Run `function(*arguments)` in a thread."""
+        future: Future[T] = Future()
+        self._tasks.put((future, function, arguments))
+        return future
+
+    def close(self) -> None:
+        """Let the threads end after what they have begun; waits less than a second for them."""
+        for _ in self._threads:
+            self._tasks.put(None)
+        deadline = time.monotonic() + _CLOSING_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, function, arguments = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:  # whoever waits for the result gets it
+                future.set_exception(error)
+            del task, future, function, arguments  # an idle thread must not keep a round alive
+
+
+class Ahead(Generic[T]):
+    """Calls `build()` again and again from the first `get` on, at most `depth` results ahead of it.
+
+    Args:
+        build: makes the next result; its exception ends the thread and comes out of `get`.
+        depth: results that may wait.
+    """
+
+    def __init__(self, build: Callable[[], T], depth: int) -> None:
+        self._build = build
+        self._ready: SimpleQueue[T | BaseException] = SimpleQueue()
+        self._room = threading.Semaphore(depth)
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="clozeline-build", daemon=True)
+        self.wait_seconds = 0.0
+        """Time that `get` waited."""
+
+    def get(self) -> T:
+        """The next result, in order; an exception of `build` is raised here, and nothing follows it."""
+        if self._thread.ident is None:  # not before somebody holds this object, who can stop it
+            self._thread.start()
+        try:
+            found = self._ready.get_nowait()
+        except Empty:
+            begun = time.perf_counter()
+            found = self._ready.get()
+            self.wait_seconds += time.perf_counter() - begun
+        self._room.release()
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def stop(self) -> None:
+        """Build nothing more; who waits in `get`, in another thread, is told."""
+        self._stop = True
+        self._room.release()
+        self._ready.put(StreamError("the stream was closed while a batch was waited for"))
+
+    def join(self) -> bool:
+        """Wait less than a second for what is being built; whether the thread has ended."""
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSING_S)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            self._room.acquire()
+            if self._stop:
+                return
+            try:
+                self._ready.put(self._build())
+            except BaseException as error:  # every error belongs to whoever asks for the result
+                self._ready.put(error)
+                return
