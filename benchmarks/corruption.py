@@ -135,7 +135,7 @@ def speed(work: Callable[[], Any], tokens: int) -> float:
 def kernel(objective: Objective, rows: int) -> float:
     """Speed of `corrupt` on full rows."""
     parts = objective.parts if isinstance(objective, Mixture) else [objective]
-    length = min(part.raw_length for part in parts) if objective.name != "causal_lm" else 512
+    length = min(part.content_length for part in parts) if objective.name != "causal_lm" else 512
     parallel = objective.grouping.name == "parallel"
     if parallel:  # both sides fill a row together
         length = length * 2 // 3

@@ -79,14 +79,14 @@ def corrupted(entry: dict[str, Any], rows: int) -> Content:
     """Examples of an objective."""
     words = vocabulary()
     objective = build_objective(entry, words)
-    content = zipf_samples(rows, objective.raw_length)
+    content = zipf_samples(rows, objective.content_length)
     examples, skips = objective.corrupt(content, np.zeros(rows, np.uint16), 1)
     kept = examples.take(np.flatnonzero(skips == 0))
     kept = Rows({name: kept.fixed[name] for name in FIXED_COLUMNS}, kept.columns)
     inputs = len(kept.columns["input_ids"].values)
     labels = len(kept.columns["target_ids"].values) if "target_ids" in kept.columns else inputs
     columns = list(feature_columns(objective.features, words.size))
-    return Content(entry["name"], kept, columns, len(kept) * objective.raw_length, 2 * inputs + labels)
+    return Content(entry["name"], kept, columns, len(kept) * objective.content_length, 2 * inputs + labels)
 
 
 def ours(content: Content, codec: Any, folder: Path) -> float:

@@ -1,4 +1,4 @@
-"""What every command line shares: a parser with our errors, the list of keys, and errors as messages with exit codes."""
+"""What every command line shares: a parser, the list of keys, and errors as messages with exit codes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip
 from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet
-from pipeline.shards.errors import CorruptBlock
+from pipeline.shards.errors import DamagedBlock
 from tools.lib.command import Arguments, natural, positive, run_tool
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.row_origins import Place, documents_of, partners_of
@@ -72,7 +72,7 @@ def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[d
     """Single rows by block and row, and why blocks are not read; every block is read once.
 
     Raises:
-        CorruptBlock: a block is damaged, and the stream would not mask it either.
+        DamagedBlock: a block is damaged, and the stream would not mask it either.
     """
     found: dict[Place, Rows] = {}
     lost: dict[int, str] = {}
@@ -82,7 +82,7 @@ def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[d
             continue
         try:
             rows = shards.read_block(block)
-        except CorruptBlock as error:
+        except DamagedBlock as error:
             if not mask:
                 raise
             lost[block] = f"its block is masked: {error}"

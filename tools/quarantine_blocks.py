@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pipeline.files import publish_json
-from pipeline.shards import CorruptBlock, Manifest, open_shards
+from pipeline.shards import DamagedBlock, Manifest, open_shards
 from pipeline.shards.manifest import manifest_path
 from pipeline.shards.quarantine import QUARANTINE, read_quarantine
 from tools.lib.command import Arguments, counted, run_tool, some_path
@@ -48,7 +48,7 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
             continue
         try:
             shards.read_block(block)
-        except CorruptBlock as error:
+        except DamagedBlock as error:
             shard = manifest.shards[int(shards.index.shard[block])].path
             reason = f"expected {error.expected}, got {error.got}"
             new.append({"shard": shard, "block": error.block, "reason": reason})

@@ -195,8 +195,8 @@ _FREE: Final = (
     "data.memory_bytes",
     "data.token_dtype",
     "data.length_buckets",
-    "data.on_corrupt",
-    "data.max_corrupt_fraction",
+    "data.on_damaged",
+    "data.max_damaged_fraction",
     "data.store",
 )
 """Keys in which a continuation may differ. Sets, weights and phases are held by the digest of the data."""

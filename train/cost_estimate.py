@@ -13,7 +13,7 @@ import torch
 from model.build import Model
 from pipeline.errors import ConfigurationError
 from pipeline.rows import Rows
-from pipeline.shards import CorruptBlock, ShardSet
+from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig
 from train.datasets import Datasets, check_length
 from train.evaluate import passes
@@ -125,7 +125,7 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
     """Figures from the manifests, the first block of each set that is read and the model's arithmetic.
 
     Raises:
-        CorruptBlock: a first block is not what its index says.
+        DamagedBlock: a first block is not what its index says.
         ConfigurationError: every block of a set is in quarantine, or its samples become too long for the model.
     """
     parameters, trained = model.num_parameters(), {shards.digest for shards in distinct_sets(datasets.phases)}
@@ -178,7 +178,7 @@ def _of_a_row(
     shards: ShardSet, config: TrainConfig, model: Model, corruption: Corruption | None
 ) -> tuple[float, float]:
     """(tokens, operations) of a row, means over a set's first block."""
-    rows = _first_block(shards, masked=config.data.on_corrupt == "mask")
+    rows = _first_block(shards, masked=config.data.on_damaged == "skip")
     if corruption is not None:
         rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
         # the manifest knows how long samples are; what an objective adds to them is seen here
@@ -191,12 +191,12 @@ def _of_a_row(
 
 def _first_block(shards: ShardSet, *, masked: bool) -> Rows:
     """The first block that training would read: not one in quarantine, nor a corrupt one where those are masked."""
-    problem: CorruptBlock | None = None
+    problem: DamagedBlock | None = None
     for block in range(len(shards.index)):
         try:
             if block not in shards.quarantined:
                 return shards.read_block(block)
-        except CorruptBlock as error:
+        except DamagedBlock as error:
             if not masked:
                 raise
             problem = problem or error

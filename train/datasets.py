@@ -107,8 +107,8 @@ def open_stream(
         memory_bytes=data.memory_bytes,
         token_dtype=data.token_dtype,
         by_length=data.length_buckets,
-        on_corrupt=data.on_corrupt,
-        max_corrupt_fraction=data.max_corrupt_fraction,
+        on_damaged=data.on_damaged,
+        max_damaged_fraction=data.max_damaged_fraction,
         pin=device_of(os.environ).type == "cuda",
     )
 

@@ -24,7 +24,7 @@ from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, passes
-from train.logs.data_health import Supply
+from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal
 from train.logs.recorder import Recorder, announcer, memory_by_rank
@@ -129,7 +129,9 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     stream, heldout = _streams(config, datasets, world, parts)
     stream.set_position(state.samples)
     _refuse_misfit(stream)
-    supply = Supply([stream, *(held.stream for held in heldout)], world, config.data.max_corrupt_fraction, announce)
+    supply = LoadingHealth(
+        [stream, *(held.stream for held in heldout)], world, config.data.max_damaged_fraction, announce
+    )
     journal.event("data", step=state.step, phases=supply.phases())
     watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
     recorder = Recorder(engine, supply, journal, display)

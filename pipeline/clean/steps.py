@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import xxhash
 
-from pipeline.clean.ledger import Ledger, characters_of
+from pipeline.clean.unit_counts import UnitCounts, characters_of
 from pipeline.documents.document import Document
 from pipeline.extractors import EXTRACTION_REASONS
 from pipeline.filters import Filter
@@ -32,7 +32,7 @@ class Steps:
         filters: Sequence[Chosen],
         pair_filters: Sequence[Chosen],
         text_chars: int,
-        ledger: Ledger,
+        ledger: UnitCounts,
     ) -> None:
         self._identifier: LanguageIdentifier | None = None if language is None else language.build()
         self._wanted: LanguageOptions | None = None if language is None else language.options

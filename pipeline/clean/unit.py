@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.clean.ledger import Ledger
 from pipeline.clean.steps import Steps, host_of
+from pipeline.clean.unit_counts import UnitCounts
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents, write_rejects
 from pipeline.errors import IntegrityError, StorageError
@@ -17,7 +17,7 @@ from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Counts, Output
 from pipeline.extractors import BATCH, shared_extraction
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, Reader, Record
+from pipeline.readers import Counted, Item, RawRecord, Reader
 from pipeline.recipe import InputEntry
 from pipeline.registry import Chosen, choose, find
 
@@ -64,7 +64,7 @@ class CleanUnits(Pass):
         planned = self.planned[unit]
         path = _present(planned)
         before = path.stat().st_size
-        ledger = Ledger(self.seed, self.keep_text)
+        ledger = UnitCounts(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             write_documents(temporary, self._documents(planned, path, ledger))
             if path.stat().st_size != before:
@@ -77,7 +77,7 @@ class CleanUnits(Pass):
             raise IntegrityError(f"clean: unit {unit} wrote {written} rejections, but counted {ledger.counts}")
         return ledger.counts
 
-    def _documents(self, planned: PlannedUnit, path: Path, ledger: Ledger) -> Iterator[Document]:
+    def _documents(self, planned: PlannedUnit, path: Path, ledger: UnitCounts) -> Iterator[Document]:
         entry = planned.entry or InputEntry(path=str(path))
         source = self.sources[planned.source_group]
         steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, ledger)
@@ -94,7 +94,7 @@ class CleanUnits(Pass):
                 yield kept
 
     def _extracted(
-        self, items: Iterator[Item], source: SourceSteps, planned: PlannedUnit, ledger: Ledger
+        self, items: Iterator[Item], source: SourceSteps, planned: PlannedUnit, ledger: UnitCounts
     ) -> Iterator[Document]:
         """Documents with their text, in order; pages go to the extractor in batches."""
         for batch in _batches(items, ledger):
@@ -112,7 +112,7 @@ class CleanUnits(Pass):
                 else:
                     ledger.reject(document.having(text=""), "extraction", answer.reason)
 
-    def _document(self, record: Record, planned: PlannedUnit) -> Document:
+    def _document(self, record: RawRecord, planned: PlannedUnit) -> Document:
         return Document(
             uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
             text=record.text,
@@ -144,9 +144,9 @@ def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
     return reader
 
 
-def _batches(items: Iterator[Item], ledger: Ledger) -> Iterator[list[Record]]:
+def _batches(items: Iterator[Item], ledger: UnitCounts) -> Iterator[list[RawRecord]]:
     """Records in batches that fill one message to the extractor; what is no record is counted."""
-    batch: list[Record] = []
+    batch: list[RawRecord] = []
     characters = 0
     for item in items:
         if isinstance(item, Counted):

@@ -127,7 +127,7 @@ def layout(entry: ObjectiveEntry, objective: Objective) -> tuple[list[ColumnSpec
     vocabulary = objective.vocabulary
     columns = [*fixed_columns(), *feature_columns(objective.features, vocabulary.size)]
     width = np.dtype(vocabulary.id_dtype).itemsize
-    return columns, block_rows_of(entry.block_rows, objective.features, objective.raw_length, width)
+    return columns, block_rows_of(entry.block_rows, objective.features, objective.content_length, width)
 
 
 @dataclass

@@ -71,7 +71,7 @@ class Parts:
 
 
 def read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Record batches of a documents file with the named columns only: the others are not even decompressed."""
+    """UnitRecord batches of a documents file with the named columns only: the others are not even decompressed."""
     fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
     try:

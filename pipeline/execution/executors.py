@@ -43,7 +43,7 @@ class UnitStep(Protocol):
         """Whether a worker began the unit without dealing with it."""
 
     def give_up(self, unit: int, reason: str) -> None:
-        """Record the unit as failed."""
+        """UnitRecord the unit as failed."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.execution.unit_record import Counts, Record
+from pipeline.execution.unit_record import Counts, UnitRecord
 from pipeline.files import publish, publish_json
 from pipeline.html_page import bars, page, table
 
@@ -18,7 +18,7 @@ def _flat(counts: Counts) -> list[tuple[str, int]]:
     return [(name, value) for name, value in sorted(counts.items()) if isinstance(value, int)]
 
 
-def write_stage_report(folder: Path, name: str, counts: Counts, found: Sequence[Record], seconds: float) -> None:
+def write_stage_report(folder: Path, name: str, counts: Counts, found: Sequence[UnitRecord], seconds: float) -> None:
     """Write `report.json` and `report.html` of a stage from its records."""
     size = sum(file["bytes"] for record in found for file in record.outputs.values())
     publish_json(

@@ -19,7 +19,7 @@ from pipeline.execution.stage import Pass, Stage, UnitRunner
 from pipeline.execution.unit_record import (
     TEMPORARY,
     Counts,
-    Record,
+    UnitRecord,
     add_counts,
     outputs_digest,
     records,
@@ -165,7 +165,7 @@ class StageRun:
         record = runner.load(unit)
         return record is not None and record.complete(self.stage.folder, temporary=temporary, verify=self.verify)
 
-    def all_records(self) -> list[Record]:
+    def all_records(self) -> list[UnitRecord]:
         """Records of all passes, in order."""
         return [record for work in self.passes for record in records(self.stage.folder, work.name)]
 
@@ -179,9 +179,9 @@ class StageRun:
     def _forget_stale(self) -> None:
         """Remove records of another configuration, so that no sum and no manifest can hold them."""
         folder, key = self.stage.folder, self.runners[0].key
-        wanted = {Record.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
+        wanted = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
         for path in (folder / "records").glob("*.json"):
-            record = Record.read(path)
+            record = UnitRecord.read(path)
             if path not in wanted or record is None or record.key != key:
                 path.unlink()
 
@@ -213,9 +213,9 @@ class StageRun:
                 self._raise(failed)
         return self._summarise(progress, time.monotonic() - start, skipped=not missing)
 
-    def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[Record]:
+    def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[UnitRecord]:
         for unit in units:
-            Record.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
+            UnitRecord.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
         with progress.bar(
             f"{self.stage.name} · {work.name}" if work.name != "main" else self.stage.name, len(units)
         ) as bar:
@@ -223,14 +223,14 @@ class StageRun:
         loaded = [runner.load(unit) for unit in units]
         return [record for record in loaded if record is not None and record.status == "failed"]
 
-    def _raise(self, failed: Sequence[Record]) -> None:
+    def _raise(self, failed: Sequence[UnitRecord]) -> None:
         name = self.stage.name
         lines = [f"{name}: {record.error.removeprefix(f'{name}: ')}" for record in failed[:5]]
         if len(failed) > 5:
             lines.append(f"... and {len(failed) - 5} more failed units")
         traces = [record.trace for record in failed if record.trace]
         if traces:
-            where = Record.path(self.stage.folder, failed[0].pass_name, failed[0].unit)
+            where = UnitRecord.path(self.stage.folder, failed[0].pass_name, failed[0].unit)
             lines.append(f"this is a mistake in Clozeline: please report it with the traceback in {where}")
         error = PartialFailureError("\n".join(dict.fromkeys(lines)))
         codes = {record.exit_code for record in failed}

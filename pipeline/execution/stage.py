@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.errors import ClozelineError
-from pipeline.execution.unit_record import TEMPORARY, Counts, Output, Record
+from pipeline.execution.unit_record import TEMPORARY, Counts, Output, UnitRecord
 from pipeline.recipe import Recipe
 
 __all__ = ["Pass", "Stage", "UnitRunner"]
@@ -70,30 +70,30 @@ class UnitRunner:
             known = isinstance(error, ClozelineError)
             self._fail(unit, str(error) if known else repr(error), error.exit_code if known else 1, trace=not known)  # type: ignore[attr-defined]
         else:
-            Record(self.work.name, unit, self.key, "ok", counts, output.files).save(folder)
+            UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files).save(folder)
         marker.unlink(missing_ok=True)
 
     def _fail(self, unit: int, message: str, exit_code: int, *, trace: bool = False) -> None:
         text = traceback.format_exc() if trace else ""
-        record = Record(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, text)
+        record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, text)
         record.save(self.stage.folder)
 
     def _marker(self, unit: int) -> Path:
         return self.stage.folder / TEMPORARY / "running" / f"{self.work.name}-{unit:06d}"
 
-    def load(self, unit: int) -> Record | None:
+    def load(self, unit: int) -> UnitRecord | None:
         """The unit's record if it belongs to this configuration."""
-        record = Record.load(self.stage.folder, self.work.name, unit)
+        record = UnitRecord.load(self.stage.folder, self.work.name, unit)
         return record if record is not None and record.key == self.key else None
 
     def done(self, unit: int) -> bool:
         """Whether the unit has been dealt with, well or not: the driver removes the records of what must be made."""
-        return Record.path(self.stage.folder, self.work.name, unit).exists()
+        return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
     def started(self, unit: int) -> bool:
         """Whether a process began the unit and never came to its end."""
         return self._marker(unit).exists()
 
     def give_up(self, unit: int, reason: str) -> None:
-        """Record the unit as failed."""
+        """UnitRecord the unit as failed."""
         self._fail(unit, reason, 69)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pipeline.errors import IntegrityError
 from pipeline.files import file_hash, publish, publish_json
 
-__all__ = ["TEMPORARY", "Counts", "Output", "Record", "add_counts", "outputs_digest", "records", "require_equal"]
+__all__ = ["TEMPORARY", "Counts", "Output", "UnitRecord", "add_counts", "outputs_digest", "records", "require_equal"]
 
 Counts = dict[str, Any]
 """Numbers by name, nested by reason or kind; merged by addition, so order cannot matter."""
@@ -52,7 +52,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class UnitRecord:
     """What is known of a finished unit."""
 
     pass_name: str
@@ -72,21 +72,21 @@ class Record:
         return folder / "records" / f"{prefix}{unit:06d}.json"
 
     @staticmethod
-    def read(path: Path) -> Record | None:
+    def read(path: Path) -> UnitRecord | None:
         """A record from its file, or None where there is none or it cannot be read."""
         try:
-            return Record(**json.loads(path.read_text(encoding="utf-8")))
+            return UnitRecord(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
     @staticmethod
-    def load(folder: Path, pass_name: str, unit: int) -> Record | None:
+    def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
         """The record of a unit, or None."""
-        return Record.read(Record.path(folder, pass_name, unit))
+        return UnitRecord.read(UnitRecord.path(folder, pass_name, unit))
 
     def save(self, folder: Path) -> None:
         """Publish it; from now on the unit is done."""
-        data = {name: getattr(self, name) for name in Record.__slots__}
+        data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), data)
 
     def complete(self, folder: Path, *, temporary: bool, verify: bool = False) -> bool:
@@ -107,18 +107,18 @@ class Record:
         return True
 
 
-def records(folder: Path, pass_name: str) -> list[Record]:
+def records(folder: Path, pass_name: str) -> list[UnitRecord]:
     """Records of the finished units of a pass, by unit."""
     prefix = "" if pass_name == "main" else f"{pass_name}-"
     found = []
     for path in sorted((folder / "records").glob(f"{prefix}[0-9]*.json")):
-        record = Record.load(folder, pass_name, int(path.stem.removeprefix(prefix)))
+        record = UnitRecord.load(folder, pass_name, int(path.stem.removeprefix(prefix)))
         if record is not None and record.pass_name == pass_name and record.status == "ok":
             found.append(record)
     return found
 
 
-def outputs_digest(found: Sequence[Record]) -> str:
+def outputs_digest(found: Sequence[UnitRecord]) -> str:
     """SHA-256 over the published outputs of records: what later stages depend on."""
     digest = hashlib.sha256()
     for record in found:

@@ -1,4 +1,4 @@
-"""Extractors: HTML to the text that a person would read. They run in a child process; see pipeline/extractors/_extraction.py."""
+"""Extractors: HTML to the text that a person would read. They run in a child process (`_extraction.py`)."""
 
 from pipeline.extractors._extraction import BATCH, EXTRACTION_REASONS, Extracted, Extraction, shared_extraction
 from pipeline.extractors._extractor import Extractor, ExtractorOptions, Refused

@@ -1,4 +1,4 @@
-"""Extractors: HTML to the text that a person would read. They run in a child process; see pipeline/extractors/_extraction.py."""
+"""The base of extractors: what a page may cost, and the reasons why one is not parsed."""
 
 from __future__ import annotations
 

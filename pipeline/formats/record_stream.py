@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from pipeline.formats.decompression import Damage, decompress, detect_codec, is_bomb
 from pipeline.formats.limits import Limits
 
-__all__ = ["Damaged", "Place", "Tape", "open_tape"]
+__all__ = ["Damaged", "Place", "RecordStream", "open_record_stream"]
 
 _INPUT: Final = 1 << 16
 _OUTPUT: Final = 1 << 20
@@ -38,7 +38,7 @@ class Damaged(NamedTuple):
     member: int
 
 
-class Tape:
+class RecordStream:
     """Bytes ahead of the reading position stand in `ahead`; `fill` lengthens it, `drop` moves on."""
 
     kind = "warc"
@@ -95,7 +95,7 @@ class Tape:
         return False
 
 
-class _GzipTape(Tape):
+class _GzipRecordStream(RecordStream):
     """One tape over gzip members."""
 
     kind = "warc-gz"
@@ -168,14 +168,14 @@ def _inflate(decoder: zlib._Decompress, block: bytes) -> bytes:
         raise Damage("gzip_error") from error
 
 
-def open_tape(path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> Tape:
+def open_record_stream(path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> RecordStream:
     """The tape of a file that is not empty; an uncompressed one begins one byte before `start`, where there is one."""
     with path.open("rb") as file:
         codec = detect_codec(file.read(16))
         if codec == "gzip" or (codec is None and path.suffix == ".gz" and not _plain(path, begins_record)):
-            return _GzipTape(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), limits, begins_record)
+            return _GzipRecordStream(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), limits, begins_record)
     first = max(0, start - 1) if codec is None else 0
-    return Tape(_pieces(path, codec, first, limits), first, ranged=codec is None)
+    return RecordStream(_pieces(path, codec, first, limits), first, ranged=codec is None)
 
 
 def _plain(path: Path, begins_record: Callable[[bytes], bool]) -> bool:

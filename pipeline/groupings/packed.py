@@ -23,7 +23,7 @@ from pipeline.groupings import (
     without_empty,
 )
 from pipeline.groupings._parts import PartDraws
-from pipeline.kernels.ragged import starts_in_rows, weave
+from pipeline.kernels.ragged import insert_at, starts_in_rows
 from pipeline.kernels.sampling import offsets_of
 from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import sample_uid
@@ -106,7 +106,7 @@ class Packed(Grouping):
         if self._separator is None:
             return values, np.empty(0, dtype=np.int64)
         places = begins[1:] - 1
-        return weave(values, places, self._separator), places
+        return insert_at(values, places, self._separator), places
 
 
 def _cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str) -> Int64:

@@ -14,6 +14,7 @@ from pipeline.rows import Ragged, segments
 __all__ = [
     "IdSet",
     "framed",
+    "insert_at",
     "scalars",
     "segments",
     "span_mask",
@@ -21,7 +22,6 @@ __all__ = [
     "spread",
     "starts_in_rows",
     "trimmed",
-    "weave",
 ]
 
 Int64: TypeAlias = NDArray[np.int64]
@@ -59,10 +59,10 @@ class IdSet:
         return (ids - ids.dtype.type(start) if start else ids) < stop - start
 
 
-def weave(between: NDArray[Any], places: Int64, values: Any) -> NDArray[Any]:
+def insert_at(between: NDArray[Any], places: Int64, values: Any) -> NDArray[Any]:
     """`values` at `places` (distinct), the other entries in their order around them.
 
-    Example: `weave([5, 6, 7], [0, 3], 9)` is [9, 5, 6, 9, 7].
+    Example: `insert_at([5, 6, 7], [0, 3], 9)` is [9, 5, 6, 9, 7].
     """
     out = np.empty(len(between) + len(places), dtype=between.dtype)
     free = np.ones(len(out), dtype=np.bool_)
@@ -91,7 +91,7 @@ def framed(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
     values = [id_ for id_ in (head, tail) if id_ is not None]
     if not places:
         return Ragged(content.copy(), offsets)
-    woven = weave(content, np.concatenate(places), np.repeat(np.array(values, dtype=content.dtype), len(ids)))
+    woven = insert_at(content, np.concatenate(places), np.repeat(np.array(values, dtype=content.dtype), len(ids)))
     return Ragged(woven, offsets)
 
 

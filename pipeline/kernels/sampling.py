@@ -274,7 +274,7 @@ def roles(
     replaceable: Int64,
     mask_ppm: int,
     random_ppm: int,
-    decided_by: Int64 | None = None,
+    role_owner: Int64 | None = None,
 ) -> NDArray[Any]:
     """What stands in place of each selected token: [MASK], a random id or the token itself; flat, dtype of the ids.
 
@@ -287,13 +287,13 @@ def roles(
         replaceable: ids a random replacement is drawn from; it may equal the original.
         mask_ppm: share of [MASK] in parts per million.
         random_ppm: share of random ids in parts per million.
-        decided_by: for each token the (flat) one whose draw decides its role too; None: each draws its own. Random ids
+        role_owner: for each token the (flat) one whose draw decides its role too; None: each draws its own. Random ids
             are each token's own in any case.
     """
     if mask_ppm == MILLION:
         return np.full_like(original.values, mask)
     words = draw(keys, ROLES, original.lengths)
-    deciding = words if decided_by is None else words[decided_by]
+    deciding = words if role_owner is None else words[role_owner]
     masked, changed = _share(deciding, mask_ppm), _share(deciding, mask_ppm + random_ppm)
     result = np.where(masked, original.values.dtype.type(mask), original.values)
     drawn = np.flatnonzero(changed & ~masked)

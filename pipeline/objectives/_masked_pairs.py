@@ -79,7 +79,7 @@ class MaskedPair(Objective, ABC):
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.special = IdSet(vocabulary.special)
-        self.content_length = options.max_length - FRAME_TOKENS
+        self.pair_length = options.max_length - FRAME_TOKENS
         self._frame_ids = np.array([self.id_of("cls"), self.id_of("sep")], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
         self._rate = parts_per_million(options.rate)

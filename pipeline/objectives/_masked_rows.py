@@ -25,8 +25,8 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = [
     "MASKED_FEATURES",
-    "MaskedBlock",
     "MaskedOptions",
+    "MaskedRow",
     "RoleOptions",
     "RowOptions",
     "Separator",
@@ -156,10 +156,10 @@ class SingleRow(Objective, ABC):
         return {"document_starts": Ragged(values, starts.offsets)}
 
 
-class MaskedBlock(SingleRow):
+class MaskedRow(SingleRow):
     """`input_ids` with labels at `label_positions`, `label_ids` what stood there.
 
-    A subclass may choose other tokens (`select`), write something else there (`write`, `decided_by`), and add features
+    A subclass may choose other tokens (`select`), write something else there (`write`, `role_owner`), and add features
     (`more`).
     Options are a `MaskedOptions`; those of a `RoleOptions` decide the roles, else every label becomes [MASK].
     """
@@ -202,10 +202,10 @@ class MaskedBlock(SingleRow):
         """
         return roles(
             keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
-            random_ppm=self.random_ppm, decided_by=self.decided_by(original, places),
+            random_ppm=self.random_ppm, role_owner=self.role_owner(original, places),
         )  # fmt: skip
 
-    def decided_by(self, original: Ragged, places: Ragged) -> Int64 | None:
+    def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
         """For each label the (flat) one whose draw decides its role too; the default lets each draw its own."""
         return None
 

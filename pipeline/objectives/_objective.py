@@ -75,8 +75,8 @@ class Draws:
 class Objective(ABC):
     """One corruption with its options, bound to a vocabulary.
 
-    A subclass sets the class variables, and in its constructor `features`, `grouping`, `raw_length` (content tokens of
-    a full row) and, where they are not the defaults, `least`, `frame`.
+    A subclass sets the class variables, and in its constructor `features`, `grouping` and, where they are not the
+    defaults, `least`, `frame`.
 
     Args:
         options: an instance of the nested `Options`.
@@ -107,7 +107,7 @@ class Objective(ABC):
         self.architecture: str = getattr(options, "architecture", self.architectures[0])
 
     @property
-    def raw_length(self) -> int:
+    def content_length(self) -> int:
         """Content tokens of a full row."""
         return self.grouping.length
 
@@ -152,8 +152,8 @@ class Objective(ABC):
         skips = np.zeros(len(lengths), dtype=np.uint8)
         if len(lengths) == 0:
             return skips
-        if lengths.max() > self.raw_length:
-            skips[lengths > self.raw_length] = Skip.TOO_LONG
+        if lengths.max() > self.content_length:
+            skips[lengths > self.content_length] = Skip.TOO_LONG
         if self.least.sentences > 1:
             skips[samples.columns["sentence_starts"].lengths < self.least.sentences] = Skip.ONE_SENTENCE
         if lengths.min() < max(1, self.least.tokens):

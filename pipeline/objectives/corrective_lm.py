@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import scalars
 from pipeline.kernels.rates import Rate, count, parts_per_million
-from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedBlock, MaskedOptions
+from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedOptions, MaskedRow
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import CROPS, below, words
 from pipeline.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ __all__ = ["CorrectiveLM"]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 
-class CorrectiveLM(MaskedBlock):
+class CorrectiveLM(MaskedRow):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
 
     The masked block of an auxiliary generator: k = max(1, round half up of rate x m) of the m content tokens that are

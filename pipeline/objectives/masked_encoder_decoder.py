@@ -9,13 +9,13 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.objectives import Frame
-from pipeline.objectives._masked_rows import MaskedBlock, RoleOptions
+from pipeline.objectives._masked_rows import MaskedRow, RoleOptions
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["MaskedEncoderDecoder"]
 
 
-class MaskedEncoderDecoder(MaskedBlock):
+class MaskedEncoderDecoder(MaskedRow):
     """BERT-style denoising of an encoder-decoder (T5's comparison, arXiv 1910.10683 §3.3; the masks of 1810.04805).
 
     The masked block of masked LM, and nothing else: at place t the decoder reads the token at t - 1 if that one is a

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.groupings import Least
 from pipeline.kernels.ragged import scalars
-from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedBlock, RoleOptions
+from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedRow, RoleOptions
 from pipeline.rows import Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
@@ -29,7 +29,7 @@ _ATTENTION_FEATURES: Final = (
 )
 
 
-class MaskedLM(MaskedBlock):
+class MaskedLM(MaskedRow):
     """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
 
     k = max(1, round half up of rate x m) of the m content tokens that are not special are labels, chosen without

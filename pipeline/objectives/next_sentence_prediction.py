@@ -54,7 +54,7 @@ class NextSentencePrediction(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        length = self.grouped("sentence_pair", self.content_length).length
+        length = self.grouped("sentence_pair", self.pair_length).length
         self.grouping = GroupingSpec.of(
             "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": True}
         )

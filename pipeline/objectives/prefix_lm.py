@@ -86,10 +86,10 @@ class PrefixLM(Objective):
         self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         self.grouping = self.grouped(options.grouping, self._longest_row(), options.separator)
         self.least = Least(tokens=options.least_prefix + options.least_target)
-        if self.least.tokens > self.raw_length:
+        if self.least.tokens > self.content_length:
             raise self.refuse_options(
                 f"least_prefix {options.least_prefix} + least_target {options.least_target} exceed the "
-                f"{self.raw_length} content tokens that max_length {options.max_length} allows"
+                f"{self.content_length} content tokens that max_length {options.max_length} allows"
             )
         self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
         inputs = Feature("input_ids", "ids", 1, "the row" if decoder else "the prefix, </s>")

@@ -14,7 +14,7 @@ from pipeline.config import STRICT
 from pipeline.kernels.distributions import frequency_thresholds, guide, inverse_cdf
 from pipeline.kernels.rates import MILLION, Rate
 from pipeline.kernels.sampling import draw, reorder, roles
-from pipeline.objectives._masked_rows import MaskedBlock, MaskedOptions
+from pipeline.objectives._masked_rows import MaskedOptions, MaskedRow
 from pipeline.rows import Ragged
 from pipeline.seeding import ORDERS, ROLES, below
 from pipeline.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ UInt64: TypeAlias = NDArray[np.uint64]
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-class ReplacedTokenDetection(MaskedBlock):
+class ReplacedTokenDetection(MaskedRow):
     """Replaced-token detection of ELECTRA (arXiv 2003.10555), and token classification without a generator.
 
     k = max(1, round half up of rate x m) of the m content tokens that are not special are selected, as in masked LM.

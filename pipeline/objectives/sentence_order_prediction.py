@@ -55,7 +55,7 @@ class SentenceOrderPrediction(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        length = self.grouped("sentence_pair", self.content_length).length
+        length = self.grouped("sentence_pair", self.pair_length).length
         self.grouping = GroupingSpec.of(
             "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}
         )

@@ -15,7 +15,7 @@ from pipeline.kernels.distributions import geometric_thresholds
 from pipeline.kernels.ragged import span_places
 from pipeline.kernels.rates import Rate, parts_per_million
 from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
-from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedBlock, RoleOptions, Separator
+from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedRow, RoleOptions, Separator
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ _SPAN_FEATURES: Final = (
 )
 
 
-class SpanBoundary(MaskedBlock):
+class SpanBoundary(MaskedRow):
     """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
 
     The budget is that of masked LM. Spans start at words in random order and grow to the right over a number of words
@@ -76,7 +76,7 @@ class SpanBoundary(MaskedBlock):
         taken = take_words(keys, words, self.budget(words.tokens), self._thresholds)
         return taken_tokens(words, taken, ids)
 
-    def decided_by(self, original: Ragged, places: Ragged) -> Int64 | None:
+    def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
         """The first token of the span."""
         return deciders(openings(places.values)) if self.options.role_unit == "span" else None
 

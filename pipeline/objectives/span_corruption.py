@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.groupings import LONGEST_ROW, Least
-from pipeline.kernels.ragged import IdSet, scalars, segments, span_mask, weave
+from pipeline.kernels.ragged import IdSet, insert_at, scalars, segments, span_mask
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
 from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
 from pipeline.objectives import Draws, Frame, Objective
@@ -122,19 +122,19 @@ class SpanCorruption(Objective):
 
     def _check_capacity(self) -> None:
         """Sentinels of the fullest row must exist; a shorter row never needs more."""
-        marks = int(self.plan(np.array([self.raw_length]))[1][0])
+        marks = int(self.plan(np.array([self.content_length]))[1][0])
         wanted = marks + self.options.final_sentinel
         if wanted > len(self._sentinels):
             raise self.refuse_options(
-                f"a row of {self.raw_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer has "
-                f"{len(self._sentinels)}; lower rate or input_length, or raise mean_length"
+                f"a row of {self.content_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer "
+                f"has {len(self._sentinels)}; lower rate or input_length, or raise mean_length"
             )
         special = self.vocabulary.special[self._sentinels[:wanted]]
         if len(set(self._sentinels[:wanted].tolist())) < wanted or not special.all():
             raise self.refuse_options("sentinels must be distinct special ids")
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Plan the spans, then weave sentinels into what is kept and into what is taken."""
+        """Plan the spans, then insert_at sentinels into what is kept and into what is taken."""
         ids = samples.columns["ids"]
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
         starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
@@ -170,7 +170,7 @@ class SpanCorruption(Objective):
         if self._mode is not None:
             places.append(offsets[:-1])
             values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
-        return Ragged(weave(kept, np.concatenate(places), np.concatenate(values)), offsets)
+        return Ragged(insert_at(kept, np.concatenate(places), np.concatenate(values)), offsets)
 
     def _targets(self, taken: NDArray[Any], starts: Ragged, sizes: Int64, sentinels: NDArray[Any]) -> Ragged:
         rows, marks = rows_of(starts), starts.lengths
@@ -181,7 +181,7 @@ class SpanCorruption(Objective):
         if self.options.final_sentinel:
             places.append(offsets[1:] - 2)
             values.append(self._sentinels[marks])
-        return Ragged(weave(taken, np.concatenate(places), np.concatenate(values)), offsets)
+        return Ragged(insert_at(taken, np.concatenate(places), np.concatenate(values)), offsets)
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """`x </s>`."""
@@ -227,7 +227,7 @@ def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
     """Gaps 1..kept, the last always among them: every row begins with text and ends with noise."""
     inner = choose(keys, kept - 1, marks - 1, SLOTS)
     offsets = offsets_of(marks)
-    gaps = weave(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept)
+    gaps = insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept)
     return Ragged(gaps, offsets)
 
 

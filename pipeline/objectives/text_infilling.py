@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.kernels.distributions import poisson_thresholds
-from pipeline.kernels.ragged import span_mask, starts_in_rows, weave
+from pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, thousandths
 from pipeline.kernels.sampling import choose, offsets_of, permute, roles, rows_of, running
 from pipeline.kernels.span_lengths import lengths_until, merged
@@ -95,7 +95,7 @@ class TextInfilling(DenoisingPair):
             mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
         )  # fmt: skip
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
-        result = Ragged(weave(kept, places, masked), offsets_of(ids.lengths - taken + spans))
+        result = Ragged(insert_at(kept, places, masked), offsets_of(ids.lengths - taken + spans))
         token_starts = (begins - ids.offsets[rows] + ids.offsets[0]).astype(np.uint16)
         noise = {
             "span_starts": Ragged(token_starts, starts.offsets),

@@ -68,9 +68,10 @@ class TokenReordering(DenoisingPair):
             raise self.refuse_options(
                 f"distance {options.distance} concerns all tokens; expected rate 1.0, got {options.rate}"
             )
-        if options.distance and options.distance + self.raw_length > _MOST_KEYS:
+        if options.distance and options.distance + self.content_length > _MOST_KEYS:
             raise self.refuse_options(
-                f"distance {options.distance} + rows of {self.raw_length} tokens exceed {_MOST_KEYS}; 0 sets no bound"
+                f"distance {options.distance} + rows of {self.content_length} tokens exceed {_MOST_KEYS}; "
+                "0 sets no bound"
             )
 
     def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:

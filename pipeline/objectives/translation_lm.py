@@ -59,7 +59,7 @@ class TranslationLM(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        length = self.grouped("parallel", self.content_length).length
+        length = self.grouped("parallel", self.pair_length).length
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 
     def pair_features(self) -> tuple[Feature, ...]:
@@ -70,7 +70,7 @@ class TranslationLM(MaskedPair):
         """A pair has two sides, and text in one of them."""
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
-        skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.raw_length)] = Skip.TOO_LONG
+        skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
         return self.without_text(skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special))
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
-from pipeline.objectives._masked_rows import MaskedBlock, RoleOptions
+from pipeline.objectives._masked_rows import MaskedRow, RoleOptions
 from pipeline.rows import Ragged
 
 __all__ = ["WholeWordMasking"]
@@ -19,7 +19,7 @@ Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 
-class WholeWordMasking(MaskedBlock):
+class WholeWordMasking(MaskedRow):
     """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101): labels are all tokens of some words.
 
     The budget is that of masked LM, k = max(1, round half up of rate x m) tokens. Words come in random order and are
@@ -51,7 +51,7 @@ class WholeWordMasking(MaskedBlock):
         taken = take_words(keys, words, self.budget(words.tokens))
         return taken_tokens(words, taken, ids)
 
-    def decided_by(self, original: Ragged, places: Ragged) -> Int64 | None:
+    def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
         """The first token of the word: taken words are whole, so each starts at a word start or behind a gap."""
         if self.options.role_unit == "token":
             return None

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_REPLACEMENTS
-from pipeline.readers import Counted, Record
+from pipeline.readers import Counted, RawRecord
 
 __all__ = ["FIELD_REASONS", "FieldOptions", "record_of"]
 
@@ -30,7 +30,9 @@ class FieldOptions:
     """field that holds the address, if any"""
 
 
-def record_of(row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int) -> Record | Counted:
+def record_of(
+    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
+) -> RawRecord | Counted:
     """The record of a row; a reason where its text is missing, empty or no text."""
     text = row.get(options.text_key)
     if text is None:
@@ -44,7 +46,7 @@ def record_of(row: Mapping[str, Any], options: FieldOptions, kind: str, locator:
         text, flags = _repaired(text), FLAG_REPLACEMENTS
     url = row.get(options.url_key)
     rest = {name: value for name, value in row.items() if name not in (options.text_key, options.url_key)}
-    return Record(
+    return RawRecord(
         locator=locator,
         kind=kind,
         length=length,

@@ -16,11 +16,11 @@ from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.registry import find
 
-__all__ = ["Counted", "Item", "Reader", "Record", "detect"]
+__all__ = ["Counted", "Item", "RawRecord", "Reader", "detect"]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RawRecord:
     """One raw document.
 
     Args:
@@ -60,7 +60,7 @@ class Counted:
     bytes: int = 0
 
 
-Item: TypeAlias = Record | Counted
+Item: TypeAlias = RawRecord | Counted
 
 
 class Reader(Protocol):

@@ -13,7 +13,7 @@ from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
 from pipeline.formats.charset import decode
 from pipeline.formats.decompression import REASONS, Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, Record
+from pipeline.readers import Counted, Item, RawRecord
 
 __all__ = ["WholeFile", "read_whole"]
 
@@ -48,7 +48,7 @@ class WholeFile:
             yield found
         else:
             text, flags, size = found
-            yield Record(0, self.kind, size, text, markup=self.markup, flags=flags)
+            yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags)
 
 
 def read_whole(path: Path, limits: Limits, *, meta: bool) -> tuple[str, int, int] | Counted:

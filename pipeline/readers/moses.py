@@ -14,7 +14,7 @@ from pipeline.errors import StorageError
 from pipeline.formats.byte_lines import ByteLines
 from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, Record
+from pipeline.readers import Counted, Item, RawRecord
 
 __all__ = ["Moses"]
 
@@ -81,4 +81,4 @@ class Moses:
             first, second = (side.removesuffix(b"\r").decode("utf-8-sig") for side in (text, target))
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", length)
-        return Record(number, "moses", length, first, target_text=second)
+        return RawRecord(number, "moses", length, first, target_text=second)

@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.readers import Counted, Item, Record
+from pipeline.readers import Counted, Item, RawRecord
 from pipeline.readers._fields import FieldOptions, record_of
 from pipeline.readers._lines import LineFile
 
@@ -52,6 +52,6 @@ class Tsv(LineFile):
         row = dict(zip(columns, fields, strict=True))
         target = row.pop(_TARGET, None)
         if target is not None and not row[_TEXT].strip():
-            return Record(offset, "tsv", length, "", target_text=target)
+            return RawRecord(offset, "tsv", length, "", target_text=target)
         item = record_of(row, FieldOptions(), "tsv", offset, length)
-        return replace(item, target_text=target) if isinstance(item, Record) else item
+        return replace(item, target_text=target) if isinstance(item, RawRecord) else item

@@ -18,8 +18,8 @@ from pipeline.formats.content_sniffing import HTML_TYPES, contradicts_html, look
 from pipeline.formats.decompression import REASONS, Damage, detect_codec
 from pipeline.formats.http_message import content_type, parse_response
 from pipeline.formats.limits import Limits
-from pipeline.formats.record_stream import Damaged, Tape, open_tape
-from pipeline.readers import Counted, Item, Record
+from pipeline.formats.record_stream import Damaged, RecordStream, open_record_stream
+from pipeline.readers import Counted, Item, RawRecord
 
 __all__ = ["Warc"]
 
@@ -83,7 +83,7 @@ class Warc:
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
         """Records whose first byte (in gzip files: whose member's first byte) lies in [start, end)."""
         size = path.stat().st_size
-        tape = open_tape(path, start, self._limits, _begins_record)
+        tape = open_record_stream(path, start, self._limits, _begins_record)
         if start > 0 and not (tape.resync(start, end) if tape.kind == "warc-gz" else _seek(tape) is not None):
             return
         shared = False
@@ -104,7 +104,7 @@ class Warc:
                 yield Counted("note", "records_share_gzip_member")
             yield from self._next(tape, size)
 
-    def _next(self, tape: Tape, size: int) -> Iterator[Item]:
+    def _next(self, tape: RecordStream, size: int) -> Iterator[Item]:
         if _START.match(tape.ahead) is None:
             yield Counted("note", "resync", _seek(tape) or 0)
             return
@@ -128,7 +128,7 @@ class Warc:
             kind = tape.kind if place.inner == 0 or tape.kind == "warc" else f"{tape.kind}:{place.inner}"
             yield self._item(head, payload, tape.file_offset(place), kind, length or whole)
 
-    def _problem(self, tape: Tape, head: _Head) -> Counted | None:
+    def _problem(self, tape: RecordStream, head: _Head) -> Counted | None:
         """Why the record ahead cannot be taken; the tape then stands at the next one, unless it is `_DAMAGED`."""
         if head.length is None:
             return Counted("malformed", "bad_length", _seek(tape) or 0)
@@ -153,7 +153,7 @@ class Warc:
             if decoded is None:
                 return Counted("malformed", "charset", length)
             text, flags = decoded
-            return Record(locator, kind, length, text, False, head.url, head.date, flags | _flag(head))
+            return RawRecord(locator, kind, length, text, False, head.url, head.date, flags | _flag(head))
         if head.kind != "response":
             return Counted("ignored", f"type_{_safe(head.kind)}", length)
         try:
@@ -163,7 +163,7 @@ class Warc:
         if isinstance(page, Counted):
             return page
         text, flags = page
-        return Record(locator, kind, length, text, True, head.url, head.date, flags | _flag(head))
+        return RawRecord(locator, kind, length, text, True, head.url, head.date, flags | _flag(head))
 
     def _page(self, head: _Head, payload: bytes) -> tuple[str, int] | Counted:
         """HTML and flags of a captured response.
@@ -189,7 +189,7 @@ class Warc:
         return decode(body, charset, meta=True) or Counted("malformed", "charset", len(payload))
 
 
-def _recover(tape: Tape, damaged: Damaged, end: int) -> tuple[Counted, bool]:
+def _recover(tape: RecordStream, damaged: Damaged, end: int) -> tuple[Counted, bool]:
     """Go on behind damage, if anything follows; what is between is one lost record, or mere garbage."""
     found = tape.resync(damaged.member + 1, end)
     lost = max(0, (tape.place().member if found else end) - damaged.member)
@@ -211,7 +211,7 @@ def _begins_record(content: bytes) -> bool:
     return content.startswith((b"WARC/", b"filedesc://")) or _START.match(content) is not None
 
 
-def _at_content(tape: Tape) -> bool:
+def _at_content(tape: RecordStream) -> bool:
     """Pass over line ends between records; False at the end of the tape."""
     while tape.ensure(1):
         blank = len(tape.ahead) - len(tape.ahead.lstrip(b"\r\n"))
@@ -222,7 +222,7 @@ def _at_content(tape: Tape) -> bool:
     return False
 
 
-def _seek(tape: Tape, skip: int = 1) -> int | None:
+def _seek(tape: RecordStream, skip: int = 1) -> int | None:
     """Drop at least `skip` bytes, up to the next line that begins a record; how many, or None at the tape's end."""
     dropped = 0
     while True:
@@ -240,7 +240,7 @@ def _seek(tape: Tape, skip: int = 1) -> int | None:
                 return None
 
 
-def _ends_well(tape: Tape, at: int) -> bool:
+def _ends_well(tape: RecordStream, at: int) -> bool:
     """Whether a record may end there: line ends, the end of the file or member, or the next record follow."""
     rest = bytes(tape.ahead[at : at + _LOOK_AHEAD])
     follows = rest.lstrip(b"\r\n")
@@ -252,7 +252,7 @@ def _ends_well(tape: Tape, at: int) -> bool:
     )
 
 
-def _stored_length(tape: Tape, member: int, size: int) -> int | None:
+def _stored_length(tape: RecordStream, member: int, size: int) -> int | None:
     """Bytes of a gzip member that holds the record just passed and nothing else."""
     if tape.kind != "warc-gz":
         return None
@@ -262,7 +262,7 @@ def _stored_length(tape: Tape, member: int, size: int) -> int | None:
     return place.member - member if place.inner == 0 else None
 
 
-def _head(tape: Tape) -> _Head | None:
+def _head(tape: RecordStream) -> _Head | None:
     """The header ahead, not dropped; None where it has no end or lacks what it must say."""
     if not tape.ahead.startswith(b"WARC/"):
         return _arc_head(bytes(tape.ahead[:_LOOK_AHEAD]))

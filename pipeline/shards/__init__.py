@@ -1,7 +1,7 @@
 """Shard sets: blocks of rows in Arrow or WebDataset files, a block index, and a manifest written last."""
 
 from pipeline.shards.columns import ColumnSpec, feature_columns, fixed_columns
-from pipeline.shards.errors import CorruptBlock, ManifestError
+from pipeline.shards.errors import DamagedBlock, ManifestError
 from pipeline.shards.manifest import Manifest
 from pipeline.shards.manifest_writer import write_manifest
 from pipeline.shards.opening import open_shards
@@ -13,7 +13,7 @@ from pipeline.shards.writer import auto_block_rows, write_shard
 __all__ = [
     "Block",
     "ColumnSpec",
-    "CorruptBlock",
+    "DamagedBlock",
     "Manifest",
     "ManifestError",
     "ShardInfo",

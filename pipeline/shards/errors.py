@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pipeline.errors import IntegrityError
 
-__all__ = ["CorruptBlock", "ManifestError"]
+__all__ = ["DamagedBlock", "ManifestError"]
 
 
 class ManifestError(IntegrityError):
     """A manifest or its index is not what this version reads, or contradicts the files beside it."""
 
 
-class CorruptBlock(IntegrityError):
+class DamagedBlock(IntegrityError):
     """The bytes of one block are not the ones that its index entry names, or do not hold what the manifest says.
 
     Args:
@@ -32,5 +32,5 @@ class CorruptBlock(IntegrityError):
         self.expected = expected
         self.got = got
 
-    def __reduce__(self) -> tuple[type[CorruptBlock], tuple[str, int, str, str]]:
-        return (CorruptBlock, (self.shard, self.block, self.expected, self.got))
+    def __reduce__(self) -> tuple[type[DamagedBlock], tuple[str, int, str, str]]:
+        return (DamagedBlock, (self.shard, self.block, self.expected, self.got))

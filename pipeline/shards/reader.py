@@ -20,7 +20,7 @@ from pipeline.errors import StorageError
 from pipeline.rows import Rows
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, holds_ids
-from pipeline.shards.errors import CorruptBlock, ManifestError
+from pipeline.shards.errors import DamagedBlock, ManifestError
 from pipeline.shards.index import BlockIndex
 from pipeline.shards.manifest import Manifest
 from pipeline.shards.quarantine import Quarantine
@@ -120,7 +120,7 @@ class ShardSet:
             columns: names of the columns to unpack; None: all. The hash always covers all of them.
 
         Raises:
-            CorruptBlock: the bytes are not those that were written, or do not hold what the manifest says.
+            DamagedBlock: the bytes are not those that were written, or do not hold what the manifest says.
             StorageError: the store does not give them.
             OSError: this process has too many open files, or no memory.
         """
@@ -132,7 +132,7 @@ class ShardSet:
             self._check_ids(decoded)
         except BlockError as error:
             shard, number = int(self.index.shard[block]), int(self.index.block[block])
-            raise CorruptBlock(self._name(shard), number, error.expected, error.got) from error
+            raise DamagedBlock(self._name(shard), number, error.expected, error.got) from error
         return decoded
 
     def verify_shard(self, shard: int) -> None:
@@ -174,11 +174,11 @@ class ShardSet:
         except (OSError, ObjectTooShortError) as error:
             if getattr(error, "errno", None) in _NOT_THE_FILE:
                 raise
-            raise CorruptBlock(self._name(shard), number, f"{length} bytes at {offset}", str(error)) from error
+            raise DamagedBlock(self._name(shard), number, f"{length} bytes at {offset}", str(error)) from error
         except StorageError as error:
             raise StorageError(f"{error} (block {number})") from error
         if (digest := xxhash.xxh3_128_digest(stored)) != expected:
-            raise CorruptBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
+            raise DamagedBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
         return stored
 
     def _check_ids(self, rows: Rows) -> None:

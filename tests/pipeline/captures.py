@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, Record
+from pipeline.readers import Counted, Item, RawRecord
 from pipeline.registry import choose
 
 SENTENCES = (
@@ -71,7 +71,7 @@ def read(
 
 def texts(items: list[Item]) -> list[str]:
     """Texts of the records among the items."""
-    return [item.text for item in items if isinstance(item, Record)]
+    return [item.text for item in items if isinstance(item, RawRecord)]
 
 
 def counted(items: list[Item]) -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.ragged import IdSet, framed, segments, span_mask, spread, starts_in_rows, weave
+from pipeline.kernels.ragged import IdSet, framed, insert_at, segments, span_mask, spread, starts_in_rows
 from pipeline.rows import Ragged
 
 LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
@@ -36,7 +36,7 @@ def test_framed_of_a_part_of_a_block(lists: list[list[int]]) -> None:
 def test_weave(between: list[int], data: Any) -> None:
     count = data.draw(st.integers(0, 5))
     places = data.draw(st.permutations(range(len(between) + count)))[:count]
-    found = weave(np.array(between, np.int64), np.array(places, np.int64), -1)
+    found = insert_at(np.array(between, np.int64), np.array(places, np.int64), -1)
     assert [value for value in found.tolist() if value >= 0] == between
     assert [found[place] for place in places] == [-1] * count
 

@@ -88,10 +88,10 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.objectives._masked_rows import MaskedBlock, RoleOptions
+from pipeline.objectives._masked_rows import MaskedRow, RoleOptions
 
 
-class SecretWord(MaskedBlock):
+class SecretWord(MaskedRow):
     """An objective that nobody has heard of (arXiv 2999.12345).
 
     Example:

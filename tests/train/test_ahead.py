@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from train.stream.threads import Ahead, Workers
+from train.stream.threads import BackgroundBuilder, Workers
 
 
 def test_results_come_in_order_and_not_too_many_are_made() -> None:
@@ -18,7 +18,7 @@ def test_results_come_in_order_and_not_too_many_are_made() -> None:
             third.set()
         return made
 
-    ahead = Ahead(build, 2)
+    ahead = BackgroundBuilder(build, 2)
     assert [ahead.get(), ahead.get()] == [1, 2]
     assert third.wait(10)
     ahead.stop()
@@ -28,7 +28,7 @@ def test_results_come_in_order_and_not_too_many_are_made() -> None:
 
 def test_an_error_comes_after_the_results_before_it() -> None:
     results = iter([1, 2])
-    ahead = Ahead(lambda: next(results), 5)
+    ahead = BackgroundBuilder(lambda: next(results), 5)
     assert [ahead.get(), ahead.get()] == [1, 2]
     with pytest.raises(StopIteration):
         ahead.get()

@@ -1,4 +1,4 @@
-"""Rounds that do not fit into memory are loaded in parts; no row comes at another place for it."""
+"""Prefetcher that do not fit into memory are loaded in parts; no row comes at another place for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.shard_sets import rows, toy_set, write_set
 from tests.train.streams import open_stream as open_toy
 from tests.train.streams import rows_of
 from train.stream.phases import DataPhase
-from train.stream.row_buffer import Arena
+from train.stream.row_buffer import RowBuffer
 from train.stream.source import rows_at_once
 from train.stream.stream import Stream
 
@@ -75,9 +75,9 @@ def test_no_more_is_held_than_fits(
 ) -> None:
     """A block is read once for each part of its round; the reason is told once, by one rank."""
     held, read = Counter[int](), Counter[int]()
-    made, real = Arena.__init__, ShardSet.read_block
+    made, real = RowBuffer.__init__, ShardSet.read_block
 
-    def init(arena: Arena, lanes: int, length: int, *arguments: Any) -> None:
+    def init(arena: RowBuffer, lanes: int, length: int, *arguments: Any) -> None:
         held[lanes * length] += 1
         made(arena, lanes, length, *arguments)
 
@@ -85,7 +85,7 @@ def test_no_more_is_held_than_fits(
         read[block] += 1
         return real(shards, block, *arguments)
 
-    monkeypatch.setattr(Arena, "__init__", init)
+    monkeypatch.setattr(RowBuffer, "__init__", init)
     monkeypatch.setattr(ShardSet, "read_block", read_block)
     with open_stream(sets["equal"], memory_bytes=50_000) as stream:
         (most,) = (source.most for source in stream.sources)

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from pipeline.errors import ConfigurationError
-from pipeline.shards import CorruptBlock, ShardSet
+from pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, toy_set
 from tests.train.streams import open_stream as open_toy
 from train.errors import StreamError
@@ -35,7 +35,7 @@ def run(stream: Stream, steps: int) -> None:
 def test_a_flipped_bit_surfaces_with_shard_and_block(tmp_path: Path, threads: int) -> None:
     shards = toy_set(tmp_path, [16, 16])
     damage(shards, 6)
-    with open_stream(shards, io_threads=threads) as stream, pytest.raises(CorruptBlock) as caught:
+    with open_stream(shards, io_threads=threads) as stream, pytest.raises(DamagedBlock) as caught:
         run(stream, 8)
     assert (caught.value.shard, caught.value.block) == (str(shards.shard_path(1)), 2)
     assert caught.value.expected != caught.value.got
@@ -53,7 +53,7 @@ def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(ShardSet, "read_block", read)
     with open_stream(shards, io_threads=4) as stream:
-        with pytest.raises(CorruptBlock) as caught:
+        with pytest.raises(DamagedBlock) as caught:
             stream.next_step()
         assert caught.value.block == 2
         assert not never.is_set()
@@ -66,7 +66,7 @@ def test_asking_again_reads_again(tmp_path: Path) -> None:
     whole = path.read_bytes()
     damage(shards, 6)
     with open_stream(shards) as stream, open_stream(shards, io_threads=0) as reference:
-        with pytest.raises(CorruptBlock):
+        with pytest.raises(DamagedBlock):
             run(stream, 8)
         path.write_bytes(whole)
         reference.set_position(stream.samples)
@@ -78,7 +78,7 @@ def test_a_shard_truncated_while_streaming_is_an_exception(tmp_path: Path) -> No
     with open_stream(shards, prefetch_blocks=0) as stream:
         stream.next_step()
         os.truncate(shards.shard_path(0), 1000)
-        with pytest.raises(CorruptBlock, match="truncated"):
+        with pytest.raises(DamagedBlock, match="truncated"):
             run(stream, 50)
 
 
@@ -116,7 +116,7 @@ def test_who_waits_is_told_when_another_thread_closes(tmp_path: Path, monkeypatc
     def stalled(*arguments: Any) -> Any:
         begun.set()
         never.wait(60)
-        raise CorruptBlock("none", 0, "a", "b")
+        raise DamagedBlock("none", 0, "a", "b")
 
     monkeypatch.setattr(ShardSet, "read_block", stalled)
     stream = open_stream(toy_set(tmp_path, [100]))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.shards import CorruptBlock, ManifestError, StoreOptions, open_shards
+from pipeline.shards import DamagedBlock, ManifestError, StoreOptions, open_shards
 from tests.shard_server import ShardServer
 from tests.shard_sets import damage, rows, toy_set, write_set
 from tests.train.streams import open_stream, rows_of
@@ -41,9 +41,9 @@ def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block:
     with open_stream(shards) as stream:
         whole = [row for _ in range(15) for row in rows_of(stream.next_step())]
     damage(shards, block)
-    with open_stream(shards, io_threads=threads, on_corrupt="mask", max_corrupt_fraction=0.1) as stream:
+    with open_stream(shards, io_threads=threads, on_damaged="skip", max_damaged_fraction=0.1) as stream:
         found = [row for _ in range(15) for row in rows_of(stream.next_step())]
-        assert stream.stats()["masked_blocks"] == 1
+        assert stream.stats()["skipped_blocks"] == 1
     assert found == expected(whole, block)
 
 
@@ -56,9 +56,9 @@ def test_an_object_that_has_become_shorter_is_masked_too(tmp_path: Path, monkeyp
         remote = open_shards(server.url, options=StoreOptions(retries=1))
         last = shards.shard_path(1)
         last.write_bytes(last.read_bytes()[: int(shards.index.offset[-1]) + 50])
-        with open_stream(remote, on_corrupt="mask", max_corrupt_fraction=0.1, io_threads=2) as stream:
+        with open_stream(remote, on_damaged="skip", max_damaged_fraction=0.1, io_threads=2) as stream:
             assert [row for _ in range(15) for row in rows_of(stream.next_step())] == expected(whole, 9)
-            assert stream.stats()["masked_blocks"] == 1
+            assert stream.stats()["skipped_blocks"] == 1
             assert stream.stats()["retries"] > 0
 
 
@@ -67,11 +67,11 @@ def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
     shards = toy_set(tmp_path, [40])
     for block in (2, 5):
         damage(shards, block)
-    with open_stream(shards, on_corrupt="mask", max_corrupt_fraction=0.1, global_batch=40) as stream:
+    with open_stream(shards, on_damaged="skip", max_damaged_fraction=0.1, global_batch=40) as stream:
         for _ in range(2):
-            with pytest.raises(CorruptBlock, match=r"2 of 10 blocks: max_corrupt_fraction is 0\.1"):
+            with pytest.raises(DamagedBlock, match=r"2 of 10 blocks: max_damaged_fraction is 0\.1"):
                 stream.next_step()
-        assert stream.stats()["masked_blocks"] == 1
+        assert stream.stats()["skipped_blocks"] == 1
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
@@ -87,7 +87,7 @@ def test_no_block_is_masked_for_what_ails_the_process(
         return real(path, *arguments)
 
     monkeypatch.setattr(os, "open", failing)
-    with open_stream(shards, on_corrupt="mask", max_corrupt_fraction=1.0) as stream:
+    with open_stream(shards, on_damaged="skip", max_damaged_fraction=1.0) as stream:
         if number == errno.EMFILE:
             with pytest.raises(OSError, match="Too many open files"):
                 stream.next_step()
@@ -131,7 +131,7 @@ def test_masked_samples_are_not_corrupted(tmp_path: Path) -> None:
         return samples, np.zeros(len(samples), np.uint8)
 
     collate = Collate("decoder", ["input_ids"], shards.manifest.tokenizer.special_ids)
-    options: Any = {"transform": kernel, "collate": collate, "on_corrupt": "mask", "max_corrupt_fraction": 0.2}
+    options: Any = {"transform": kernel, "collate": collate, "on_damaged": "mask", "max_damaged_fraction": 0.2}
     with open_stream(shards, global_batch=40, **options) as stream:
         stream.next_step()
         assert stream.stats()["skipped_rows"] == 0
@@ -148,7 +148,7 @@ def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> No
     with open_stream(shards, io_threads=2, prefetch_blocks=3) as stream:
         for _ in range(10):
             stream.next_step()
-        with pytest.raises(CorruptBlock) as caught:
+        with pytest.raises(DamagedBlock) as caught:
             stream.next_step()
         assert caught.value.block == block
         assert stream.samples == 80

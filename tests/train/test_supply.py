@@ -73,12 +73,12 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
     place = damage(shards, first_block_of(shards, LANES - 1))
-    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_corrupt_fraction": 0.1, "data__on_corrupt": "mask"}
+    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "masked", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
     assert events(tmp_path / "masked", "masked") == [{"step": 1, "shards": str(manifest), **place}]
     last = read_lines(tmp_path / "masked" / "metrics.jsonl")[-1]["stream"]
-    assert last["masked_blocks"] == 1
+    assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
     raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
     (manifest.parent / "quarantine.json").write_bytes(raw)
@@ -97,11 +97,11 @@ def test_masked_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_path
     shards = open_shards(manifest)
     for lane in (0, LANES - 1):
         damage(shards, first_block_of(shards, lane))
-    changes = {"data__max_corrupt_fraction": 0.1, "data__on_corrupt": "mask"}
+    changes = {"data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", **changes)
     for code, message in two_ranks.run(start, config, []):
         assert code == 65
-        assert "2 of 16 blocks cannot be read, more than data.max_corrupt_fraction 0.1" in message
+        assert "2 of 16 blocks cannot be read, more than data.max_damaged_fraction 0.1" in message
     assert len(events(tmp_path / "run", "masked")) == 2
 
 
@@ -114,7 +114,7 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     place = damage(open_shards(manifest), 0)
     if how == "quarantine":
         (manifest.parent / "quarantine.json").write_text(json.dumps([{**place, "reason": "bits"}]))
-    mask = ["data.on_corrupt=mask", "data.max_corrupt_fraction=0.1"] if how == "corrupt" else []
+    mask = ["data.on_damaged=mask", "data.max_damaged_fraction=0.1"] if how == "corrupt" else []
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
     assert one_rank.run(start, config, mask) == [(0, "")]
     assert dry_run(load_config(TrainConfig, config, mask)) == 0

@@ -75,7 +75,7 @@ class Feed:
         steps: length of the run; None: unknown.
         taken: steps that the run has done and samples that it had read by then; None: there is no run.
         corrupt: what becomes of samples in the stream.
-        mask: whether rows of blocks that cannot be read are filler, as `data.on_corrupt: mask` has it.
+        mask: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
     """
 
     phases: Sequence[DataPhase]
@@ -235,7 +235,7 @@ def _of_run(run: Path) -> Feed:
     other = _recorded(run / "events.jsonl", _steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
-    mask = data.on_corrupt == "mask"
+    mask = data.on_damaged == "skip"
     try:
         feed = _of_data(data)
     except StorageError as error:

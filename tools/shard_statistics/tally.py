@@ -54,7 +54,7 @@ def tally(shards: ShardSet, sources: Sources | None) -> Tally:
         sources: the source of each document; None: sources are not counted.
 
     Raises:
-        CorruptBlock: a block is not what the index says.
+        DamagedBlock: a block is not what the index says.
     """
     found = Tally()
     for block in readable_blocks(shards):

@@ -11,7 +11,7 @@ from train.stream.mixture import Phase
 from train.stream.phases import set_labels
 from train.stream.stream import Stream
 
-__all__ = ["Supply", "Waiting"]
+__all__ = ["LoadingHealth", "Waiting"]
 
 _WINDOW: Final = 100
 """Steps that are judged together: one alone may happen to stand at the end of a round."""
@@ -40,7 +40,7 @@ class Waiting:
         return share if self._starved and not before else None
 
 
-class Supply:
+class LoadingHealth:
     """The streams of a run; all ranks make theirs together.
 
     Args:
@@ -83,7 +83,7 @@ class Supply:
         if (share := self._waiting.add(waited, seconds)) is not None:
             self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
 
-    def name_masked(self, step: int) -> None:
+    def name_skipped(self, step: int) -> None:
         """Name the blocks that were masked on any rank since the last time; all ranks call this together.
 
         Raises:
@@ -103,7 +103,7 @@ class Supply:
             if count > self._most * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
-                    f"data.max_corrupt_fraction {self._most:g}: copy the files again, or list the blocks, which "
+                    f"data.max_damaged_fraction {self._most:g}: copy the files again, or list the blocks, which "
                     "events.jsonl names, in quarantine.json"
                 )
 

@@ -12,7 +12,7 @@ from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.state import TrainState
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
-from train.logs.data_health import Supply
+from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, resident_bytes
 
@@ -36,7 +36,7 @@ _SAID: Final = {
 class Recorder:
     """Turns a step into a record on all ranks; rank 0's journal and display show it."""
 
-    def __init__(self, engine: Engine, supply: Supply, journal: Journal, display: Display) -> None:
+    def __init__(self, engine: Engine, supply: LoadingHealth, journal: Journal, display: Display) -> None:
         self._engine, self._supply = engine, supply
         self._journal, self._display = journal, display
         self._measured = False
@@ -84,9 +84,9 @@ class Recorder:
         self._write(
             {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": turn.waited / seconds}}
         )
-        if stream["masked_blocks"] > self._masked:
-            self._masked = stream["masked_blocks"]
-            self._supply.name_masked(state.step)
+        if stream["skipped_blocks"] > self._masked:
+            self._masked = stream["skipped_blocks"]
+            self._supply.name_skipped(state.step)
 
     def heldout(self, state: TrainState, found: Mapping[str, Evaluation]) -> None:
         """Add the results on the held-out sets to the record of their step.
@@ -98,7 +98,7 @@ class Recorder:
         self._journal.extend({"step": state.step, "samples": state.samples}, {"heldout": heldout})
         self._display.heldout(state.step, heldout)
         self._journal.status("running", heldout=heldout)
-        self._supply.name_masked(state.step)
+        self._supply.name_skipped(state.step)
 
     def _record(
         self,

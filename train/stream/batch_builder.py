@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from train.stream.buffer_pool import Ring
+from train.stream.buffer_pool import BufferPool
 from train.stream.collate import Batch
 from train.stream.mixture import Phase, Timeline
-from train.stream.prefetch import Rounds
+from train.stream.prefetch import Prefetcher
 from train.stream.row_buffer import Column, Segment
 from train.stream.row_views import Cells, Step, step_of_cells, step_of_segments
 from train.stream.source import Source
-from train.stream.threads import Ahead, Workers
+from train.stream.threads import BackgroundBuilder, Workers
 
 __all__ = ["Assembly", "Batches", "Builder", "Collator"]
 
@@ -75,7 +75,7 @@ class Builder:
     def __init__(
         self,
         timeline: Timeline,
-        rounds: Sequence[Rounds],
+        rounds: Sequence[Prefetcher],
         assembly: Assembly,
         position: int,
         count: int | None = None,
@@ -83,7 +83,7 @@ class Builder:
         self.timeline, self.rounds, self.assembly = timeline, rounds, assembly
         self.position, self._count = position, count
         self._lanes = rounds[0].source.lanes
-        self._ring = Ring(6)
+        self._ring = BufferPool(6)
         self._phase: Phase | None = None
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
         self._copying = False  # whether the last batches were left to be made where they are used
@@ -170,7 +170,7 @@ class Builder:
 
 
 def _found(
-    rounds: Rounds, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
+    rounds: Prefetcher, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
 ) -> list[Cells]:
     """Where lane rows of a set stand in its rounds; those before the row `first` are let go."""
     found: list[Cells] = []
@@ -207,9 +207,9 @@ class Batches:
         self._timeline, self._sources, self._assembly = timeline, sources, assembly
         self._workers, self._prefetch = workers, prefetch
         self._count: int | None = None
-        self._rounds: list[Rounds] = []
+        self._rounds: list[Prefetcher] = []
         self._build: Callable[[], Iterator[list[Batch]]] | None = None
-        self._ahead: Ahead[Iterator[list[Batch]]] | None = None
+        self._ahead: BackgroundBuilder[Iterator[list[Batch]]] | None = None
         self._portion: Iterator[list[Batch]] = iter(())
         self._waited = 0.0
 
@@ -250,11 +250,11 @@ class Batches:
 
     def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:
         if not self._rounds:
-            self._rounds = [Rounds(source, self._workers, self._prefetch) for source in self._sources]
+            self._rounds = [Prefetcher(source, self._workers, self._prefetch) for source in self._sources]
         builder = Builder(self._timeline, self._rounds, self._assembly, position, self._count)
         if self._workers is None:
             self._build = builder
             return builder
-        ahead = Ahead(builder, _BUILT_AHEAD)
+        ahead = BackgroundBuilder(builder, _BUILT_AHEAD)
         self._ahead, self._build = ahead, ahead.get
         return ahead.get

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Ring"]
+__all__ = ["BufferPool"]
 
 
 def _references_to_unused() -> int:
@@ -22,7 +22,7 @@ def _references_to_unused() -> int:
 _UNUSED: Final = _references_to_unused()
 
 
-class Ring:
+class BufferPool:
     """A few arrays of every shape in turn; any thread may take them, and hand them to others.
 
     An array is free again when no view and no tensor refers to it, so nothing in use is ever overwritten. Where all

@@ -89,9 +89,9 @@ class DataConfig:
     batches a quarter as large in page-locked memory and on the bus"""
     length_buckets: bool = False
     """whether a rank's rows of a global batch are put in order of length, so that micro-batches have fewer pads"""
-    on_corrupt: Literal["raise", "mask"] = "raise"
+    on_damaged: Literal["raise", "skip"] = "raise"
     """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
-    max_corrupt_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
+    max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
     """share of a set's blocks that may be masked before the run ends all the same"""
     store: StoreOptions = StoreOptions()
     """how sets are read whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""

@@ -1,4 +1,4 @@
-"""Rounds of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
+"""Prefetcher of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
 
 Threads suffice, because reading, hashing, decompressing and copying release the interpreter lock; there are no worker
 processes, no shared memory and no locks between ranks.
@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from train.stream.buffer_pool import Ring
+from train.stream.buffer_pool import BufferPool
 from train.stream.order import Load, Round
-from train.stream.row_buffer import Arena, Segment
+from train.stream.row_buffer import RowBuffer, Segment
 from train.stream.source import Source
 from train.stream.threads import Workers
 
-__all__ = ["Rounds"]
+__all__ = ["Prefetcher"]
 
 _ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, outside the threads that wait for reads
 
@@ -29,12 +29,12 @@ class _Pending:
     """A round on its way: its arena, and the loads that threads do."""
 
     turn: Round
-    arena: Arena
+    arena: RowBuffer
     loads: list[Future[None]]
     finished: bool = False
 
 
-class Rounds:
+class Prefetcher:
     """Gives the rows of any stretch of lane rows of one set, and loads the rounds that follow.
 
     Args:
@@ -85,9 +85,9 @@ class Rounds:
         self._closed = True
         self.clear()
 
-    def _new_ring(self) -> Ring:
+    def _new_ring(self) -> BufferPool:
         """For what is loaded ahead, a round that is read, and one that batches still look into."""
-        return Ring(self._ahead + 2)
+        return BufferPool(self._ahead + 2)
 
     def _round(self, position: int) -> Round:
         return self.source.order.round_at(position, self.source.most)
@@ -96,7 +96,7 @@ class Rounds:
         for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
             del self._pending[start]
 
-    def _loaded(self, turn: Round) -> Arena:
+    def _loaded(self, turn: Round) -> RowBuffer:
         item = self._begun(turn)
         following = turn
         for _ in range(self._ahead):
@@ -135,7 +135,7 @@ class Rounds:
             self._pending[turn.start] = item
         return self._pending[turn.start]
 
-    def _run(self, load: Load, order: NDArray[np.int64], arena: Arena) -> None:
+    def _run(self, load: Load, order: NDArray[np.int64], arena: RowBuffer) -> None:
         stats = self.source.stats
         with stats.lock:
             stats.in_flight += 1
@@ -145,11 +145,11 @@ class Rounds:
             with stats.lock:
                 stats.in_flight -= 1
 
-    def _arena(self, length: int) -> Arena:
+    def _arena(self, length: int) -> RowBuffer:
         first, last = self.source.lanes
-        return Arena(last - first, length, self.source.columns, self._ring)
+        return RowBuffer(last - first, length, self.source.columns, self._ring)
 
-    def _filler(self, length: int) -> Arena:
+    def _filler(self, length: int) -> RowBuffer:
         arena = self._arena(length)
         arena.finish()
         return arena

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.rows import Ragged
-from train.stream.buffer_pool import Ring
+from train.stream.buffer_pool import BufferPool
 
-__all__ = ["Arena", "Column", "Segment", "gather"]
+__all__ = ["Column", "RowBuffer", "Segment", "gather"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Column: TypeAlias = Ragged | Int64
@@ -45,7 +45,7 @@ class _Lists:
     lengths: Int64
 
 
-class Arena:
+class RowBuffer:
     """Slots of one round: `lanes` x `length`, lane by lane. A slot that nothing is placed in is a filler row.
 
     Args:
@@ -55,7 +55,7 @@ class Arena:
         ring: where matrices come from.
     """
 
-    def __init__(self, lanes: int, length: int, columns: Sequence[str], ring: Ring) -> None:
+    def __init__(self, lanes: int, length: int, columns: Sequence[str], ring: BufferPool) -> None:
         self.lanes, self.length = lanes, length
         self.weight = np.zeros(lanes * length, np.float32)
         self.origin = np.full((lanes * length, 3), -1, np.int64)
@@ -150,7 +150,7 @@ class Arena:
 class Segment:
     """Positions `start .. stop` of a round, counted from its beginning."""
 
-    arena: Arena
+    arena: RowBuffer
     start: int
     stop: int
 

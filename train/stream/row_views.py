@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pipeline.rows import Ragged
-from train.stream.buffer_pool import Ring
-from train.stream.row_buffer import Arena, Column, Int64, Segment, gather
+from train.stream.buffer_pool import BufferPool
+from train.stream.row_buffer import Column, Int64, RowBuffer, Segment, gather
 
 __all__ = ["Cells", "Shape", "Step", "step_of_cells", "step_of_segments"]
 
@@ -87,7 +87,7 @@ _Column: TypeAlias = _Lists | _Matrix | _InPlace
 class Cells:
     """Slots of one arena, and the rows of the step that they become."""
 
-    arena: Arena
+    arena: RowBuffer
     slots: Int64
     rows: Int64
 
@@ -125,7 +125,7 @@ class Step:
 
 
 def step_of_segments(
-    segments: Sequence[Segment], shape: Shape, columns: Sequence[str], ring: Ring, dtypes: Mapping[str, DTypeLike]
+    segments: Sequence[Segment], shape: Shape, columns: Sequence[str], ring: BufferPool, dtypes: Mapping[str, DTypeLike]
 ) -> Step:
     """Rows of all lanes at the same lane rows of one set.
 
@@ -159,7 +159,7 @@ def step_of_segments(
 
 
 def step_of_cells(
-    cells: Sequence[Cells], rows: int, columns: Sequence[str], ring: Ring, dtypes: Mapping[str, DTypeLike]
+    cells: Sequence[Cells], rows: int, columns: Sequence[str], ring: BufferPool, dtypes: Mapping[str, DTypeLike]
 ) -> Step:
     """Rows gathered from any slots of any arenas; the arguments as for `step_of_segments`."""
 
@@ -179,7 +179,7 @@ def step_of_cells(
     return Step({name: column(name) for name in columns}, None if weight.all() else weight, origin)
 
 
-def _matrices(name: str, arenas: Sequence[Arena]) -> list[NDArray[Any]] | None:
+def _matrices(name: str, arenas: Sequence[RowBuffer]) -> list[NDArray[Any]] | None:
     """The matrices of a column that is equally long over all arenas."""
     found = [matrix for arena in arenas if (matrix := arena.lists(name).matrix) is not None]
     return found if len(found) == len(arenas) and len({matrix.shape[1] for matrix in found}) == 1 else None

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.rows import ExampleBatch, Rows
-from pipeline.shards import CorruptBlock, ShardSet
+from pipeline.shards import DamagedBlock, ShardSet
 from pipeline.shards.columns import cut
 from train.stream.order import BlockOrder, Load, LogicalBlocks, Piece
-from train.stream.row_buffer import Arena
+from train.stream.row_buffer import RowBuffer
 
-__all__ = ["OnCorrupt", "Source", "StreamStats", "Transform", "rows_at_once"]
+__all__ = ["OnDamaged", "Source", "StreamStats", "Transform", "rows_at_once"]
 
 Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
 """Online corruption: (rows, a variant for each) to examples and, for each, 0 or why it was skipped."""
-OnCorrupt: TypeAlias = Literal["raise", "mask"]
+OnDamaged: TypeAlias = Literal["raise", "skip"]
 _REREADS: Final = 2
 _PAUSE_S: Final = 0.05
 _FACTS: Final = 64  # bytes beside a row's columns: origin, weight, start and length of lists
@@ -35,7 +35,7 @@ class StreamStats:
     blocks: int = 0
     bytes: int = 0
     in_flight: int = 0
-    masked_blocks: int = 0
+    skipped_blocks: int = 0
     skipped_rows: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -53,8 +53,8 @@ class Source:
         transform: online corruption of samples.
         stats: of the stream.
         memory_bytes: for what is loaded at once.
-        on_corrupt: `raise`, or `mask`: rows of a block that cannot be read come as filler, nothing else moves.
-        max_corrupt_fraction: share of the set's blocks that may be masked before the stream gives up.
+        on_damaged: `raise`, or `mask`: rows of a block that cannot be read come as filler, nothing else moves.
+        max_damaged_fraction: share of the set's blocks that may be masked before the stream gives up.
     """
 
     shards: ShardSet
@@ -65,8 +65,8 @@ class Source:
     transform: Transform | None
     stats: StreamStats
     memory_bytes: int
-    on_corrupt: OnCorrupt
-    max_corrupt_fraction: float
+    on_damaged: OnDamaged
+    max_damaged_fraction: float
     buffers: list[bytearray] = field(default_factory=list)
     """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
     masked: set[int] = field(default_factory=set)
@@ -90,7 +90,7 @@ class Source:
         origin[:, 1], origin[:, 2] = self.blocks.stored(block, order)
         return origin
 
-    def fill(self, load: Load, order: NDArray[np.int64], arena: Arena) -> None:
+    def fill(self, load: Load, order: NDArray[np.int64], arena: RowBuffer) -> None:
         """Read a logical block and place the rank's rows of it.
 
         Args:
@@ -114,7 +114,7 @@ class Source:
     def _place(
         self,
         load: Load,
-        arena: Arena,
+        arena: RowBuffer,
         rows: Rows,
         slots: NDArray[np.int64] | slice,
         order: NDArray[np.int64],
@@ -140,9 +140,9 @@ class Source:
             try:
                 rows = self.shards.read_block(piece.block, buffer, columns)
                 break
-            except CorruptBlock as error:
+            except DamagedBlock as error:
                 if attempt == _REREADS:
-                    if self.on_corrupt == "raise":
+                    if self.on_damaged == "raise":
                         raise
                     self._mask(piece.block, error)
                     return None
@@ -153,14 +153,14 @@ class Source:
         whole = piece.start == 0 and piece.stop == len(rows)
         return rows if whole else cut(rows, piece.start, piece.stop)
 
-    def _mask(self, block: int, error: CorruptBlock) -> None:
+    def _mask(self, block: int, error: DamagedBlock) -> None:
         """Remember a corrupt block, unless that would be one too many."""
         with self.stats.lock:
-            masked, blocks, most = len(self.masked | {block}), len(self.shards.index), self.max_corrupt_fraction
+            masked, blocks, most = len(self.masked | {block}), len(self.shards.index), self.max_damaged_fraction
             if masked > most * blocks:
-                got = f"{error.got} ({masked} of {blocks} blocks: max_corrupt_fraction is {most:g})"
-                raise CorruptBlock(error.shard, error.block, error.expected, got) from error
-            self.stats.masked_blocks += masked - len(self.masked)
+                got = f"{error.got} ({masked} of {blocks} blocks: max_damaged_fraction is {most:g})"
+                raise DamagedBlock(error.shard, error.block, error.expected, got) from error
+            self.stats.skipped_blocks += masked - len(self.masked)
             self.masked.add(block)
 
     def _buffer(self) -> bytearray:

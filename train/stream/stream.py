@@ -23,9 +23,9 @@ from train.stream.collate import Batch, Collate
 from train.stream.mixture import Timeline
 from train.stream.order import BlockOrder, default_lanes
 from train.stream.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
-from train.stream.prefetch import Rounds
+from train.stream.prefetch import Prefetcher
 from train.stream.reading_order import origins
-from train.stream.source import OnCorrupt, Source, StreamStats, Transform
+from train.stream.source import OnDamaged, Source, StreamStats, Transform
 from train.stream.threads import Workers
 
 __all__ = ["Stream"]
@@ -54,8 +54,8 @@ class Stream:
         prefetch_blocks: blocks a lane loads ahead.
         token_dtype: type of delivered `input_ids`; a narrow one is for a consumer that widens them on its device.
         by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
-        on_corrupt: `raise`, or `mask`: rows of a corrupt block come as filler rows.
-        max_corrupt_fraction: share of a set's blocks that may be masked.
+        on_damaged: `raise`, or `mask`: rows of a corrupt block come as filler rows.
+        max_damaged_fraction: share of a set's blocks that may be masked.
         pin: put tensors into page-locked memory.
         memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for each part of
             a round; that is slow, but nothing moves.
@@ -80,8 +80,8 @@ class Stream:
         prefetch_blocks: int = 1,
         token_dtype: TokenDtype = "int64",
         by_length: bool = False,
-        on_corrupt: OnCorrupt = "raise",
-        max_corrupt_fraction: float = 1e-4,
+        on_damaged: OnDamaged = "raise",
+        max_damaged_fraction: float = 1e-4,
         pin: bool = False,
         memory_bytes: int = 8 << 30,
     ) -> None:
@@ -91,7 +91,7 @@ class Stream:
         for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
             if number < 0:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
-        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_corrupt", on_corrupt, OnCorrupt)):
+        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_damaged", on_damaged, OnDamaged)):
             if word not in get_args(kind):
                 raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
         phases = as_phases(data)
@@ -112,8 +112,8 @@ class Stream:
                 transform=online if shards.manifest.kind == "samples" else None,
                 stats=self._stats,
                 memory_bytes=budget,
-                on_corrupt=on_corrupt,
-                max_corrupt_fraction=max_corrupt_fraction,
+                on_damaged=on_damaged,
+                max_damaged_fraction=max_damaged_fraction,
             )
             for number, (shards, online) in enumerate(zip(sets, transforms, strict=True))
         ]
@@ -192,7 +192,7 @@ class Stream:
                 stream's own.
 
         Raises:
-            CorruptBlock: a block that these batches need is not what it should be; asking again reads again.
+            DamagedBlock: a block that these batches need is not what it should be; asking again reads again.
             StreamError: the stream is closed, or this is a forked process.
         """
         self._check_open()
@@ -223,7 +223,7 @@ class Stream:
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        rounds = Rounds(self.sources[0], self._workers, self._prefetch, end)
+        rounds = Prefetcher(self.sources[0], self._workers, self._prefetch, end)
         timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, size)
         builder = Builder(timeline, [rounds], self._assembly, 0)
         try:
@@ -249,7 +249,7 @@ class Stream:
         Sets that are read from a store add its requests, retries and cache hits.
         """
         found: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
-        for name in ("blocks", "bytes", "in_flight", "masked_blocks", "skipped_rows"):
+        for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):
             found[name] = getattr(self._stats, name)
         for source in self.sources:
             for name, value in source.shards.stats().items():

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from train.errors import StreamError
 
-__all__ = ["Ahead", "Workers"]
+__all__ = ["BackgroundBuilder", "Workers"]
 
 T = TypeVar("T")
 _CLOSING_S: Final = 0.8
@@ -60,7 +60,7 @@ class Workers:
             del task, future, function, arguments  # an idle thread must not keep a round alive
 
 
-class Ahead(Generic[T]):
+class BackgroundBuilder(Generic[T]):
     """Calls `build()` again and again from the first `get` on, at most `depth` results ahead of it.
 
     Args:

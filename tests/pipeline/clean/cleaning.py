@@ -12,7 +12,7 @@ from pipeline.documents.files import Rejection, read_documents, read_rejects
 from pipeline.errors import PartialFailureError
 from pipeline.execution.progress import Progress
 from pipeline.execution.runner import StageSummary, run_recipe
-from pipeline.execution.unit_record import Record, records
+from pipeline.execution.unit_record import UnitRecord, records
 from pipeline.recipe import Recipe
 
 LENIENT = {"language": None, "filters": []}
@@ -26,7 +26,7 @@ class Cleaned:
     counts: dict[str, Any]
     documents: list[Document]
     rejects: list[Rejection]
-    records: list[Record]
+    records: list[UnitRecord]
     folder: Path
 
     def nonzero(self, group: str) -> dict[str, int]:

@@ -4,8 +4,8 @@ from collections import Counter
 import pytest
 import xxhash
 
-from pipeline.clean.ledger import Ledger
 from pipeline.clean.stage import CleanStage
+from pipeline.clean.unit_counts import UnitCounts
 from pipeline.config import to_plain
 from pipeline.documents.document import FLAG_TRUNCATED_SOURCE, document_uid
 from pipeline.errors import ConfigurationError, IntegrityError, PartialFailureError
@@ -120,20 +120,20 @@ def test_a_truncated_capture_is_flagged(tmp_path):
 def test_an_input_that_grows_while_it_is_read_fails_its_unit(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "one"}\n')
-    keep = Ledger.keep
+    keep = UnitCounts.keep
 
     def grow(self, document):
         path.write_text(path.read_text() * 2)
         keep(self, document)
 
-    monkeypatch.setattr(Ledger, "keep", grow)
+    monkeypatch.setattr(UnitCounts, "keep", grow)
     with pytest.raises(PartialFailureError, match="changed while it was read"):
         run_clean(str(path), tmp_path / "out")
     assert not list((tmp_path / "out").glob("clean/records/*ok*"))
 
 
 def test_two_documents_with_one_uid_are_an_error():
-    ledger = Ledger(0, 0.0)
+    ledger = UnitCounts(0, 0.0)
     ledger.open([], [])
     ledger.enter(b"u" * 16, "default/a", 0)
     with pytest.raises(IntegrityError, match="default/a"):

@@ -12,7 +12,7 @@ from pipeline.documents.files import write_documents
 from pipeline.encode.merge import Codes, Manifest, Merge
 from pipeline.encode.tokenise import Tokenise
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output, Record, add_counts
+from pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from pipeline.registry import choose
 from pipeline.train_tokenizer.stage import TrainTokenizer
 
@@ -61,7 +61,7 @@ def run(work: Pass, folder: Path, order: Callable[[range], Sequence[int]] = list
     for unit in order(range(work.units)):
         output = Output(folder)
         counts = work.run(unit, output)
-        Record(work.name, unit, "key", "ok", counts, output.files).save(folder)
+        UnitRecord(work.name, unit, "key", "ok", counts, output.files).save(folder)
         add_counts(total, counts)
     return total
 

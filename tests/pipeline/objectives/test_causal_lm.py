@@ -25,7 +25,7 @@ def test_packed_rows_stand_as_they_are() -> None:
 ])  # fmt: skip
 def test_documents_are_framed(options: dict[str, bool], wanted: list[int], raw: int) -> None:
     objective = build_objective({"name": "causal_lm", "grouping": "document", **options}, WORDS)
-    assert objective.raw_length == raw
+    assert objective.content_length == raw
     assert variants_of(objective, KITTEN, count=1)[0]["input_ids"].tolist() == wanted
 
 

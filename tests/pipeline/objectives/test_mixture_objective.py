@@ -54,15 +54,15 @@ def test_the_seven_parts_of_ul2() -> None:
     parts = {part.label: part for part in objective.parts}  # type: ignore[attr-defined]
     assert list(parts) == [*BARE, "S"]
     assert dict(objective.grouping.options)["parts"] == tuple(
-        (part.raw_length, 142_858 if label == "R1" else 142_857) for label, part in parts.items()
+        (part.content_length, 142_858 if label == "R1" else 142_857) for label, part in parts.items()
     )
-    assert objective.raw_length == max(part.raw_length for part in parts.values())
+    assert objective.content_length == max(part.content_length for part in parts.values())
     assert [feature.name for feature in objective.features] == ["input_ids", "target_ids"]
     for label, (raw, inputs, targets, marks) in BARE.items():
         options = {**to_plain(parts[label].options), "mode": "none"}
         bare = build_objective({"name": "span_corruption", **options}, WORDS)
         example = corrupt(bare, samples([raw], WORDS)).row(0)
-        assert bare.raw_length == raw
+        assert bare.content_length == raw
         assert (len(example["input_ids"]), len(example["target_ids"])) == (inputs, targets)
         assert int(np.isin(example["input_ids"], WORDS.sentinels).sum()) == marks
 
@@ -70,7 +70,7 @@ def test_the_seven_parts_of_ul2() -> None:
 def test_rows_cut_for_their_part_fill_the_input_behind_the_mode_token() -> None:
     objective = mixture()
     parts = objective.parts  # type: ignore[attr-defined]
-    rows = samples([part.raw_length for part in parts for _ in range(5)], WORDS)
+    rows = samples([part.content_length for part in parts for _ in range(5)], WORDS)
     rows = with_parts(rows, np.repeat(np.arange(7), 5))
     for example in corrupt(objective, rows):
         label = parts[int(example.fixed["part"])].label
@@ -115,7 +115,7 @@ def test_features_that_a_part_lacks_are_empty() -> None:
 
 def test_a_part_refuses_its_own_rows() -> None:
     objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "rate": 0.5})
-    lengths = [part.raw_length for part in objective.parts]  # type: ignore[attr-defined]
+    lengths = [part.content_length for part in objective.parts]  # type: ignore[attr-defined]
     rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]], WORDS), [0, 0, 0, 1])
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     assert [Skip(skip).reason for skip in skips] == ["too_short", "none", "too_long", "none"]

@@ -205,7 +205,7 @@ def test_draws_depend_on_seed_label_variant_and_uid(name: str) -> None:
 @each
 def test_reasons_of_short_rows(name: str) -> None:
     objective = wide(name, vocabulary())
-    rows = samples([0, 1, 2, objective.raw_length + 1], objective.vocabulary, sentences=1)
+    rows = samples([0, 1, 2, objective.content_length + 1], objective.vocabulary, sentences=1)
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     assert Skip(skips[0]) == Skip.EMPTY
     if objective.least_tokens > 1:

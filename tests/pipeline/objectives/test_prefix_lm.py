@@ -89,7 +89,7 @@ def test_suffix_lengths_are_uniform_around_the_rate() -> None:
 )
 def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], longest: int) -> None:
     objective = build_objective({"name": "prefix_lm", **options}, WORDS)
-    assert objective.raw_length == longest
+    assert objective.content_length == longest
     examples = corrupt(objective, samples([longest] * 2000, WORDS))
     for name in set(examples.columns) - {"prefix_length"}:
         assert int(examples.columns[name].lengths.max()) <= 512, name

@@ -77,7 +77,7 @@ def test_equals_a_plain_loop() -> None:
 )
 def test_full_rows_fill_the_input(options: dict[str, float], raw: int, target: int, noise: int, marks: int) -> None:
     objective = build_objective({"name": "span_corruption", **options}, WORDS)
-    assert objective.raw_length == raw
+    assert objective.content_length == raw
     found_noise, found_marks = objective.plan(np.array([raw]))  # type: ignore[attr-defined]
     assert (int(found_noise[0]), int(found_marks[0])) == (noise, marks)
     examples = corrupt(objective, samples([raw] * 20, WORDS))

@@ -62,7 +62,7 @@ def test_every_task_has_its_template_and_length(tokenizer: Tokenizer, tmp_path: 
     lengths = [59 - sum(map(len, pair)) for pair in pieces]
     options = dict(objective.grouping.options)
     assert options["sources"] == tuple((name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True))
-    assert (objective.raw_length, options["target_length"]) == (59, 29)
+    assert (objective.content_length, options["target_length"]) == (59, 29)
     for task, (before, behind) in enumerate(pieces):
         rows = window([[300] * lengths[task]], loaded, target=[301] * 29, part=task)
         example = corrupt(objective, rows).row(0)

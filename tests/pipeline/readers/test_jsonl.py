@@ -8,7 +8,7 @@ import zstandard
 
 from pipeline.documents.document import FLAG_REPLACEMENTS
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Record, detect
+from pipeline.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, read, texts
 
 
@@ -155,13 +155,13 @@ def test_ranges_hold_every_line_once(write):
     for pieces in range(1, 51):
         bounds = [0, *sorted(draw.randrange(len(content)) for _ in range(pieces)), len(content)]
         reads = [read(path, start, end, name="jsonl") for start, end in pairwise(bounds)]
-        assert [(item.locator, item.text) for items in reads for item in items if isinstance(item, Record)] == whole
+        assert [(item.locator, item.text) for items in reads for item in items if isinstance(item, RawRecord)] == whole
 
 
 def test_the_locator_finds_the_line_again(write):
     path = write(b"\n" + lines(3))
     for item in items_of(path):
-        if isinstance(item, Record):
+        if isinstance(item, RawRecord):
             raw = path.read_bytes()[item.locator : item.locator + item.length]
             assert json.loads(raw)["text"] == item.text
 

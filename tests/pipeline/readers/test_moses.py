@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.errors import StorageError
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Record
+from pipeline.readers import Counted, RawRecord
 from pipeline.registry import choose
 from tests.pipeline.clean.cleaning import run_clean
 
@@ -32,7 +32,7 @@ def read(first: Path, second: Path, line_bytes: int = 1000) -> list[Any]:
 
 def test_lines_of_the_same_number_are_pairs(tmp_path: Path) -> None:
     items = read(*write(tmp_path))
-    records = [(item.locator, item.text, item.target_text) for item in items if isinstance(item, Record)]
+    records = [(item.locator, item.text, item.target_text) for item in items if isinstance(item, RawRecord)]
     assert records == [
         (0, "It is raining.", "Es regnet."),
         (2, "left only", ""),

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Record, detect
+from pipeline.readers import Counted, RawRecord, detect
 from pipeline.registry import choose
 
 LINES = [
@@ -35,7 +35,7 @@ def write(path: Path, lines: list[str] = LINES) -> Path:
 
 
 def records(items: list[Any]) -> list[tuple[int, str, str | None]]:
-    return [(item.locator, item.text, item.target_text) for item in items if isinstance(item, Record)]
+    return [(item.locator, item.text, item.target_text) for item in items if isinstance(item, RawRecord)]
 
 
 def test_pairs_and_what_is_counted(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_pairs_and_what_is_counted(tmp_path: Path) -> None:
     reasons = Counter(item.reason for item in items if isinstance(item, Counted))
     assert reasons == {"blank_line": 1, "fields": 2}
     assert len(items) == len(LINES)
-    assert {item.kind for item in items if isinstance(item, Record)} == {"tsv"}
+    assert {item.kind for item in items if isinstance(item, RawRecord)} == {"tsv"}
 
 
 def test_ranges_hold_every_line_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import zstandard
 
 from pipeline.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, FLAG_TRUNCATED_SOURCE
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Record, detect
+from pipeline.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]
@@ -49,7 +49,7 @@ def test_every_packing_gives_the_same_records(write, name, pack):
     items = read(path)
     assert texts(items) == PAGES
     assert set(counted(items)) <= {"records_share_gzip_member"}
-    assert len({(item.kind, item.locator) for item in items if isinstance(item, Record)}) == 5
+    assert len({(item.kind, item.locator) for item in items if isinstance(item, RawRecord)}) == 5
 
 
 def test_locator_and_length_find_the_record_again(write):
@@ -275,7 +275,7 @@ def test_arc(write, pack):
     items = read(path)
     assert texts(items) == PAGES[:3]
     assert counted(items).keys() <= {"type_filedesc", "records_share_gzip_member"}
-    first = next(item for item in items if isinstance(item, Record))
+    first = next(item for item in items if isinstance(item, RawRecord))
     assert (first.url, first.date) == ("http://example.org/a b?0", 1209588506)
 
 
@@ -289,13 +289,13 @@ def test_arc_goes_on_behind_a_wrong_length(write):
 def test_ranges_hold_every_record_once(write, name, pack):
     path = write(pack([record(http(page(n)), kind="response" if n % 5 else "request") for n in range(40)]), name)
     size = path.stat().st_size
-    whole = [(item.locator, item.text) for item in read(path) if isinstance(item, Record)]
+    whole = [(item.locator, item.text) for item in read(path) if isinstance(item, RawRecord)]
     assert len(whole) == 32
     draw = random.Random(5)
     for pieces in range(1, 51):
         bounds = [0, *sorted(draw.randrange(size) for _ in range(pieces)), size]
         found = [item for start, end in pairwise(bounds) for item in read(path, start, end)]
-        assert [(item.locator, item.text) for item in found if isinstance(item, Record)] == whole
+        assert [(item.locator, item.text) for item in found if isinstance(item, RawRecord)] == whole
 
 
 def test_ranges_of_members_that_cut_records_hold_every_record_once(write):

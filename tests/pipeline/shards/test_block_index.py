@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.shards import CorruptBlock, ManifestError, open_shards
+from pipeline.shards import DamagedBlock, ManifestError, open_shards
 from tests.shard_sets import change_manifest, toy_set
 
 NAMES = ["shard", "block", "offset", "length", "rows", "xxh3"]
@@ -194,7 +194,7 @@ def test_arbitrary_damage_ends_in_one_message(folder: Path) -> None:
         for _ in range(draw.choice((1, 2, 8))):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
         put_index(folder, bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]))
-        with contextlib.suppress(ManifestError, CorruptBlock):
+        with contextlib.suppress(ManifestError, DamagedBlock):
             shards = open_shards(folder)
             found = [uid for block in range(4) for uid in shards.read_block(block).fixed["uid"].tolist()]
             assert found == list(range(1, 14))

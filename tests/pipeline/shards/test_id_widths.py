@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.shards import CorruptBlock, open_shards
+from pipeline.shards import DamagedBlock, open_shards
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import change_manifest
@@ -44,7 +44,7 @@ def test_an_id_too_large_is_refused_wherever_it_stands(tmp_path: Path, size: int
     folder = tmp_path / "encode"
     assert open_shards(folder).read_block(0).columns["token_ids"].values.max() == size - 1
     change_manifest(folder, lambda plain: plain["tokenizer"].update(vocab_size=size - 1))
-    with pytest.raises(CorruptBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"):
+    with pytest.raises(DamagedBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"):
         open_shards(folder).read_block(0)
 
 

@@ -16,7 +16,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pipeline.errors import ConfigurationError, StorageError
-from pipeline.shards import CorruptBlock, ManifestError, ShardSet, StoreOptions, open_shards
+from pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
 from pipeline.shards.block_cache import BlockCache
 from pipeline.shards.remote import _once_a_node
 from pipeline.shards.store import RemoteStore, as_url
@@ -107,7 +107,7 @@ def test_faults_that_stay_are_told(server: ShardServer) -> None:
     ):
         shards.read_block(0)
     server.faults = ["flip"] * 2
-    with pytest.raises(CorruptBlock, match="xxh3-128") as caught:
+    with pytest.raises(DamagedBlock, match="xxh3-128") as caught:
         shards.read_block(1)
     assert caught.value.shard == f"{server.url}/shard-00000-of-00002.arrow"
     server.faults = ["long"]
@@ -132,7 +132,7 @@ def test_an_object_that_has_become_shorter_is_a_corrupt_block(local: ShardSet, s
     at = int(local.index.offset[-1])
     path.write_bytes(path.read_bytes()[: at + (9 if end == "inside the block" else -100)])
     server.faults = ["", ""] if end == "inside the block" else ["416", "416"]
-    with pytest.raises(CorruptBlock, match=f"bytes at {at}"):
+    with pytest.raises(DamagedBlock, match=f"bytes at {at}"):
         shards.read_block(len(shards.index) - 1)
 
 
@@ -140,7 +140,7 @@ def test_a_set_that_was_made_anew_meanwhile_is_noticed(local: ShardSet, server: 
     shards = open_shards(server.url)
     before = uids(shards)
     toy_set(local.path.parent, [17, 20], row_length=9)
-    with pytest.raises(CorruptBlock):
+    with pytest.raises(DamagedBlock):
         uids(shards)
     assert uids(open_shards(server.url)) == before, "the same rows in other blocks"
     fresh = open_shards(server.url)
@@ -332,7 +332,7 @@ def test_bad_entries_of_a_cache_that_cannot_be_written_do_no_harm(
 def test_a_wrong_transfer_is_not_kept(local: ShardSet, server: ShardServer, tmp_path: Path) -> None:
     shards = open_shards(server.url, options=StoreOptions(cache_dir=tmp_path))
     server.faults = ["flip", "flip"]
-    with pytest.raises(CorruptBlock):
+    with pytest.raises(DamagedBlock):
         shards.read_block(0)
     assert not list(tmp_path.glob(f"clozeline/{shards.digest[:16]}/*/*"))
     assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()

@@ -14,7 +14,7 @@ import xxhash
 
 from pipeline.errors import StorageError
 from pipeline.rows import Ragged, Rows
-from pipeline.shards import CorruptBlock, ManifestError, fixed_columns, open_shards
+from pipeline.shards import DamagedBlock, ManifestError, fixed_columns, open_shards
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, arrow_schema, to_batch
 from tests.shard_sets import IDS, TOKENIZER, fixed, rows, toy_set, write_set
@@ -45,7 +45,7 @@ def test_no_flipped_bit_is_silent(tmp_path: Path, container: str, codec: str) ->
         broken = bytearray(whole)
         broken[byte] ^= 1 << draw.randrange(8)
         path.write_bytes(broken)
-        with pytest.raises((CorruptBlock, ManifestError)):
+        with pytest.raises((DamagedBlock, ManifestError)):
             read_all(tmp_path)
         path.write_bytes(whole)
     assert len(read_all(tmp_path)) == 5
@@ -70,7 +70,7 @@ def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path: Path
 def test_a_truncated_shard(tmp_path: Path) -> None:
     shards = toy_set(tmp_path, [40])
     os.truncate(shards.shard_path(0), 2000)
-    with pytest.raises(CorruptBlock, match=r"block 9: expected .* the file is truncated"):
+    with pytest.raises(DamagedBlock, match=r"block 9: expected .* the file is truncated"):
         shards.read_block(9)
     with pytest.raises(ManifestError, match=r"expected .* bytes, got 2000"):
         open_shards(tmp_path)
@@ -93,7 +93,7 @@ def test_a_shard_cut_anywhere(tmp_path: Path, container: str, codec: str) -> Non
             if end <= size:
                 assert shards.read_block(block).fixed["uid"].tolist() == list(range(4 * block + 1, 4 * block + 5))
             else:
-                with pytest.raises(CorruptBlock, match="the file is truncated"):
+                with pytest.raises(DamagedBlock, match="the file is truncated"):
                     shards.read_block(block)
         path.write_bytes(whole)
 
@@ -103,7 +103,7 @@ def test_a_missing_shard(tmp_path: Path) -> None:
     shards.shard_path(1).unlink()
     with pytest.raises(ManifestError, match=r"shard-00001-of-00002\.arrow.*no such file"):
         open_shards(tmp_path)
-    with pytest.raises(CorruptBlock, match="No such file"):
+    with pytest.raises(DamagedBlock, match="No such file"):
         shards.read_block(1)
 
 
@@ -142,7 +142,7 @@ def test_ids_lie_below_the_vocabulary(tmp_path: Path, size: int, good: int) -> N
         if value == good:
             assert shards.read_block(0).columns["input_ids"][0].tolist() == [5, value]
         else:
-            with pytest.raises(CorruptBlock, match=f"vocabulary's {size} in input_ids, got {value}"):
+            with pytest.raises(DamagedBlock, match=f"vocabulary's {size} in input_ids, got {value}"):
                 shards.read_block(0)
 
 
@@ -215,7 +215,7 @@ def test_an_index_that_lies_about_rows(tmp_path: Path, monkeypatch: pytest.Monke
     object.__setattr__(
         shards, "index", type(entry)(entry.shard, entry.block, entry.offset, entry.length, entry.rows - 1, entry.xxh3)
     )
-    with pytest.raises(CorruptBlock, match="3 rows without nulls"):
+    with pytest.raises(DamagedBlock, match="3 rows without nulls"):
         shards.read_block(0)
     raw = shards.shard_path(0).read_bytes()
     start = int(entry.offset[0])

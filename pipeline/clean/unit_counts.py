@@ -11,7 +11,7 @@ from pipeline.errors import IntegrityError
 from pipeline.execution.unit_record import Counts, add_counts
 from pipeline.readers import Counted
 
-__all__ = ["Ledger", "characters_of"]
+__all__ = ["UnitCounts", "characters_of"]
 
 
 def characters_of(document: Document) -> int:
@@ -20,7 +20,7 @@ def characters_of(document: Document) -> int:
 
 
 @dataclass
-class Ledger:
+class UnitCounts:
     """Counts and rejections of a unit. Characters are counted from the text that a reader or extractor gave."""
 
     seed: int
