@@ -7,7 +7,6 @@ import re
 import statistics
 import sys
 import tomllib
-from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -116,7 +115,7 @@ def test_stages_are_verbs_with_a_command() -> None:
 
 
 def test_tests_mirror_the_source() -> None:
-    """Each folder of tests stands beside a folder of the source; file names are unique, as pytest wants them."""
+    """Each folder of tests mirrors a folder of the source."""
     tests = files("tests")
     strangers = {
         relative(path.parent)
@@ -124,5 +123,3 @@ def test_tests_mirror_the_source() -> None:
         if path.parent != ROOT / "tests" and not (ROOT / path.parent.relative_to(ROOT / "tests")).is_dir()
     }
     assert not strangers
-    twice = [name for name, count in Counter(p.name for p in tests if p.name != "conftest.py").items() if count > 1]
-    assert not twice

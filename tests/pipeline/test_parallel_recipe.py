@@ -16,8 +16,8 @@ from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.layout import vocabulary_of
 from pipeline.splits import is_heldout
 from pipeline.tokenizers import load_tokenizer
+from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import sentence, text
-from tests.pipeline.toy_stage import tree
 from tools.validate_shards import validate
 
 PAIRS = 300

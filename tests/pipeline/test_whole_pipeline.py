@@ -10,8 +10,8 @@ import pytest
 from pipeline.__main__ import main, stage_main
 from pipeline.documents.files import read_documents
 from pipeline.recipe import STAGES
+from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import text, write_corpus, write_recipe
-from tests.pipeline.toy_stage import tree
 
 
 def run(recipe: Path, source: Path, output: Path, *more: str) -> int:

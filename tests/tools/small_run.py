@@ -14,7 +14,7 @@ from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents
 from pipeline.execution.runner import stage_of
 from pipeline.execution.stage import UnitRunner
-from pipeline.execution.unit_record import Record
+from pipeline.execution.unit_record import UnitRecord
 from pipeline.recipe import Recipe
 from tests.pipeline.miniature import text
 
@@ -85,7 +85,7 @@ def build(output: Path) -> Path:
         for work in stage.passes():
             for number in range(work.units):
                 UnitRunner(stage, work, "test")(number)
-                record = Record.load(stage.folder, work.name, number)
+                record = UnitRecord.load(stage.folder, work.name, number)
                 assert record is not None
                 assert record.status == "ok", record.error + record.trace
     return output

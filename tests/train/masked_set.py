@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import yaml
-from synthetic import plain_config
 
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec
 from tests.shard_sets import IDS, fixed, objective, write_set
+from tests.train.synthetic import plain_config
 
 WORDS = 40
 FIRST_WORD = 10

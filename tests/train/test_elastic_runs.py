@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from masked_set import write_masked_sets
-from synthetic import plain_config
 
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.train.masked_set import write_masked_sets
+from tests.train.synthetic import plain_config
 from train.config import TrainConfig
 from train.distributed import World
 from train.logs.journal import read_lines

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from synthetic import (
+
+from tests.distributed import RankPool
+from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
     RandomBatch,
@@ -17,8 +19,6 @@ from synthetic import (
     tiny,
     train_steps,
 )
-
-from tests.distributed import RankPool
 from train.agreement import take_turn
 from train.checkpoint.zero_partitions import memory
 from train.config import TrainConfig

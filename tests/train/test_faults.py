@@ -8,11 +8,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import faulty
 import pytest
-from masked_set import write_config, write_masked_sets
 
 from tests.distributed import Finished, run_ranks
+from tests.train import faulty
+from tests.train.masked_set import write_config, write_masked_sets
 from train.checkpoint.format import Index, check_files
 from train.errors import CheckpointError
 from train.logs.journal import read_lines

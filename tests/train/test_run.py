@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from masked_set import write_config, write_masked_sets
 
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
 from train.checkpoint.format import Index
 from train.config import TrainConfig
 from train.distributed import World
@@ -167,7 +167,7 @@ def test_heldout_figures_do_not_depend_on_world_size(
     assert found[0]["loss"] == pytest.approx(found[1]["loss"], abs=2e-6)
     assert found[0]["labels"] == found[1]["labels"]
     assert found[0]["unigram_entropy"] == found[1]["unigram_entropy"]
-    from masked_set import masked_rows
+    from tests.train.masked_set import masked_rows
 
     labels = masked_rows(20_000, 45).columns["label_ids"].values.tolist()
     shares = [labels.count(token) / len(labels) for token in set(labels)]

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 OBJECTIVES, GROUPINGS = "tests/pipeline/objectives/test_", "tests/pipeline/groupings/test_"
-COLLATE, KERNELS = "tests/train/test_collate.py", "tests/pipeline/test_kernels.py"
+COLLATE, KERNELS = "tests/train/stream/test_collate.py", "tests/pipeline/kernels/test_sampling.py"
 PAIRS, WORDS = GROUPINGS + "sentence_pair.py", OBJECTIVES + "whole_word_masking.py"
 MASKED, INFILLING = OBJECTIVES + "masked_lm.py", OBJECTIVES + "text_infilling.py"
 FAILED = 1

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from masked_set import masked_rows, write_masked_sets
-from synthetic import plain_config
 
 from pipeline.config import load_config
 from pipeline.shards import open_shards
 from tests.distributed import RankPool
 from tests.shard_sets import write_set
+from tests.train.masked_set import masked_rows, write_masked_sets
+from tests.train.synthetic import plain_config
 from train.config import TrainConfig
 from train.datasets import open_datasets
 from train.distributed import World
@@ -222,7 +222,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
 
 
 def _columns() -> Any:
-    from masked_set import COLUMNS
+    from tests.train.masked_set import COLUMNS
 
     return COLUMNS
 

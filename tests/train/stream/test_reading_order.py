@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, toy_set
-from tests.train.slow_order import SlowPhase, SlowSet, SlowStream, row_at
+from tests.train.stream.slow_order import SlowPhase, SlowSet, SlowStream, row_at
 from tools.lib.feed import Feed
 from train.stream.phases import DataPhase
 from train.stream.stream import Stream

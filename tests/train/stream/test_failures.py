@@ -19,7 +19,7 @@ import torch
 from pipeline.errors import ConfigurationError
 from pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, toy_set
-from tests.train.streams import open_stream as open_toy
+from tests.train.stream.streams import open_stream as open_toy
 from train.errors import StreamError
 from train.stream.stream import Stream
 

@@ -14,7 +14,7 @@ import pytest
 from pipeline.shards import DamagedBlock, ManifestError, StoreOptions, open_shards
 from tests.shard_server import ShardServer
 from tests.shard_sets import damage, rows, toy_set, write_set
-from tests.train.streams import open_stream, rows_of
+from tests.train.stream.streams import open_stream, rows_of
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.runner import StageRun, stage_key
 from pipeline.files import publish, publish_json
 from pipeline.recipe import ExecutorConfig, Recipe
-from tests.pipeline.toy_stage import ToyStage, tree
+from tests.pipeline.execution.toy_stage import ToyStage, tree
 
 
 def execute(output: Path, tasks: int = 1, verify: bool = False, workers: int | None = None, **stage):
@@ -137,7 +137,7 @@ class Endless:
 
 
 def test_killed_driver_leaves_no_worker(tmp_path):
-    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.test_stage", str(tmp_path)])
+    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.execution.test_runner", str(tmp_path)])
     deadline = time.monotonic() + 60
     while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.shards import ShardSet
 from tests.shard_sets import rows, toy_set, write_set
-from tests.train.streams import open_stream as open_toy
-from tests.train.streams import rows_of
+from tests.train.stream.streams import open_stream as open_toy
+from tests.train.stream.streams import rows_of
 from train.stream.phases import DataPhase
 from train.stream.row_buffer import RowBuffer
 from train.stream.source import rows_at_once

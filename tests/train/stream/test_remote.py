@@ -9,15 +9,15 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-import faulty
 import numpy as np
 import pytest
-from masked_set import write_config, write_masked_sets
 
 from pipeline.shards import open_shards
 from tests.distributed import Ranks, run_ranks
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set
+from tests.train import faulty
+from tests.train.masked_set import write_config, write_masked_sets
 from train.logs.journal import read_lines
 from train.stopping import INTERRUPTED_MESSAGE
 from train.stream.stream import Stream

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline.shards import ShardSet, open_shards
 from tests.distributed import RankPool
 from tests.shard_sets import rows, write_set
-from tests.train.streams import contents
+from tests.train.stream.streams import contents
 from train.distributed import World
 from train.stream.stream import Stream
 

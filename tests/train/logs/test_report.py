@@ -3,8 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from synthetic import tiny
-
+from tests.train.synthetic import tiny
 from train.checkpoint.state import TrainState
 from train.config import LogConfig
 from train.logs.journal import Journal

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.shards import ShardSet
 from tests.shard_sets import toy_set
-from tests.train.streams import open_stream as open_toy
+from tests.train.stream.streams import open_stream as open_toy
 
 LANES = 4
 WAIT_S = 20.0

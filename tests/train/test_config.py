@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from masked_set import write_config
-from synthetic import plain_config, tiny
 
 from pipeline.config import load_config, to_plain, validate
 from pipeline.errors import ConfigurationError
+from tests.train.masked_set import write_config
+from tests.train.synthetic import plain_config, tiny
 from train.config import TrainConfig, check_world, frozen
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 from tests.distributed import RankPool
+from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 from train.checkpoint import checkpoints as checkpoint
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.format import Index, Reader

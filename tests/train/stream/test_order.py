@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from tests.train.slow_order import SlowSet, row_at
+from tests.train.stream.slow_order import SlowSet, row_at
 from train.stream.order import BlockOrder, LogicalBlocks, Piece
 
 Cell = tuple[int, int] | None

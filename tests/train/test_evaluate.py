@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from masked_set import masked_rows, write_config, write_masked_sets
 
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError, IntegrityError
 from pipeline.shards import open_shards
 from tests.distributed import RankPool
+from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from train import loop
 from train.checkpoint.format import Index
 from train.config import TrainConfig

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from synthetic import tiny
 
+from tests.train.synthetic import tiny
 from train.cost_estimate import estimate_memory
 
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from masked_set import write_config, write_masked_sets
 
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from pipeline.shards import ShardSet, open_shards
 from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
 from train import agreement
 from train.config import TrainConfig
 from train.distributed import World

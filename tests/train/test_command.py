@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from masked_set import write_config, write_masked_sets
 
 from pipeline.shards import open_shards
 from tests.distributed import ROOT, free_port
+from tests.train.masked_set import write_config, write_masked_sets
 from train.command import main
 from train.distributed import World
 from train.logs.journal import read_lines

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, rows, toy_set, write_set
-from tests.train.streams import contents, open_stream
+from tests.train.stream.streams import contents, open_stream
 from train.errors import StateMismatch
 from train.stream.collate import Collate
 from train.stream.phases import DataPhase

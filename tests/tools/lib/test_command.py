@@ -14,7 +14,7 @@ from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
 from tools.lib.command import Arguments
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOOLS = sorted(
     path.stem for path in (ROOT / "tools").glob("*.py") if "return run_tool(parser" in path.read_text(encoding="utf-8")
 )

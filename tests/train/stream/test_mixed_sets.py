@@ -13,8 +13,8 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
-from tests.train.streams import open_stream as open_toy
-from tests.train.streams import rows_of
+from tests.train.stream.streams import open_stream as open_toy
+from tests.train.stream.streams import rows_of
 from train.stream.phases import DataPhase, data_digest
 
 LANES = 8
