@@ -15,7 +15,7 @@ __all__ = ["find", "names"]
 def names(package: str) -> list[str]:
     """Entries of a registry folder, sorted: `names("model.heads")` gives `["lm", "masked_lm"]` and later ones."""
     path = importlib.import_module(package).__path__
-    return sorted(module.name for module in pkgutil.iter_modules(path))
+    return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
 
 
 def find(package: str, name: str) -> Any:
