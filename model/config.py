@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from model.registry import names
+from model.registry import find, names
 
 __all__ = ["STRICT", "BiasConfig", "DropoutConfig", "InitConfig", "ModelConfig", "PositionConfig"]
 
@@ -85,7 +85,7 @@ class ModelConfig:
     """One Transformer (arXiv 1706.03762), assembled from parts."""
 
     family: str
-    """A file of model/families: encoder, decoder or encoder_decoder."""
+    """A file of model/families, for example encoder, decoder or encoder_decoder."""
     dim: Width
     """Width of the residual stream."""
     layers: Depth
@@ -152,7 +152,7 @@ class ModelConfig:
             return f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
         if not self.heads:
             return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
-        if self.decoder_layers is not None and self.family != "encoder_decoder":
+        if self.decoder_layers is not None and self.architecture != "encoder_decoder":
             return f"decoder_layers: only an encoder_decoder has them; remove the key or change family '{self.family}'"
         return ""
 
@@ -174,6 +174,12 @@ class ModelConfig:
         if self.tied and "lm" in self.heads and self.embedding_width != self.dim:
             return f"emb_dim: a tied lm head needs emb_dim = dim {self.dim}, got {self.emb_dim}; set tied: false"
         return ""
+
+    @property
+    def architecture(self) -> str:
+        """The family's architecture: encoder, decoder or encoder_decoder."""
+        architecture: str = find("model.families", self.family).architecture
+        return architecture
 
     @property
     def head_width(self) -> int:

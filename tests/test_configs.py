@@ -75,6 +75,6 @@ def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
         entry.objective.type
         for entry in recipe.corrupt
         if set(training.model.heads) <= set(entry.objective.type.heads)
-        and training.model.family in entry.objective.type.architectures
+        and training.model.architecture in entry.objective.type.architectures
     ]
     assert served

@@ -145,10 +145,10 @@ def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | No
         )
     if not len(shards):
         raise ConfigurationError(f"{key}: {shards.path} holds no rows: give the pipeline more documents")
-    if objective.architecture != model.family:
+    if objective.architecture != model.architecture:
         raise ConfigurationError(
-            f"model.family: {model.family} cannot be trained on {shards.path}, whose objective {objective.name} is "
-            f"for the architecture {objective.architecture}"
+            f"model.family: {model.family} ({model.architecture}) cannot be trained on {shards.path}, whose objective "
+            f"{objective.name} is for the architecture {objective.architecture}"
         )
     if missing := sorted(set(model.heads) - set(objective.heads)):
         raise ConfigurationError(

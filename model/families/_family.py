@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from torch import Tensor, nn
 
 from model.config import ModelConfig
 
-__all__ = ["Family"]
+__all__ = ["Architecture", "Family"]
+
+Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
+"""Shapes of batches, as shards declare them: one bidirectional row, one causal row, or a row and its target."""
 
 
 class Family(nn.Module, ABC):
     """What a family has: the token table, and hidden states for the heads."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
+    architecture: ClassVar[Architecture]
+    """Data that it can be trained on. Several families may share one; its name decides nothing."""
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch."""
     tokens: nn.Embedding

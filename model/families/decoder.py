@@ -23,6 +23,7 @@ class Decoder(Family):
     see each other in both directions (prefix LM, arXiv 1910.10683).
     """
 
+    architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids"})
 
     def __init__(self, config: ModelConfig, rows: int) -> None:

@@ -26,6 +26,7 @@ class Encoder(Family):
     With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197).
     """
 
+    architecture: ClassVar = "encoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
 
     def __init__(self, config: ModelConfig, rows: int) -> None:

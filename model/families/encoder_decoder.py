@@ -19,6 +19,7 @@ __all__ = ["EncoderDecoder"]
 class EncoderDecoder(Family):
     """Both stacks share the token table; places, norms and biases are each stack's own."""
 
+    architecture: ClassVar = "encoder_decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids"})
 
     def __init__(self, config: ModelConfig, rows: int) -> None:

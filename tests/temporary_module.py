@@ -1,0 +1,28 @@
+"""A registry with one more file: what a new algorithm costs is one file, and tests add it for a moment."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def temporary_module(package: str, name: str, source: str, folder: Path) -> Iterator[None]:
+    """Add `name` with this source to a registry package; the file is written below `folder`."""
+    parent = importlib.import_module(package)
+    place = folder / package
+    place.mkdir(exist_ok=True, parents=True)
+    (place / f"{name}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    before = list(parent.__path__)
+    parent.__path__ = [*before, str(place)]
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        parent.__path__ = before
+        sys.modules.pop(f"{package}.{name}", None)
+        vars(parent).pop(name, None)
