@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.train.stream.test_filler_rows import LANES, example_set
 
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
@@ -18,6 +17,7 @@ from tests.distributed import RankPool
 from tests.model.small_models import FAMILIES
 from tests.shard_sets import TOKENIZER, toy_set
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.stream.test_filler_rows import LANES, example_set
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import wide_ids
