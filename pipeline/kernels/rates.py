@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-__all__ = ["MILLION", "MeanLength", "Rate", "count", "kept_shares", "parts_per_million", "shares", "spans",
-           "task_weights", "thousandths"]  # fmt: skip
+__all__ = ["MILLION", "MeanLength", "Rate", "count", "kept_shares", "largest_remainders", "parts_per_million", "shares",
+           "spans", "task_weights", "thousandths"]  # fmt: skip
 
 Int64: TypeAlias = NDArray[np.int64]
 MILLION: Final = 1_000_000
@@ -29,7 +29,7 @@ def _scaled(value: float, scale: int, unit: str) -> int:
 
 
 def parts_per_million(rate: float) -> int:
-    """A rate as written in the configuration, in parts per million: 0.15 is 150000.
+    """Return a configured rate in parts per million: 0.15 is 150000.
 
     Raises:
         ValueError: more than six decimals.
@@ -38,46 +38,76 @@ def parts_per_million(rate: float) -> int:
 
 
 def thousandths(mean: float) -> int:
-    """A mean length as written in the configuration, in thousandths: 3.0 is 3000."""
+    """Return a configured mean length in thousandths: 3.0 is 3000."""
     return _scaled(mean, 1000, "thousandths: write at most three decimals")
 
 
+def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple[int, ...]:
+    """Return whole numbers in proportion to the weights that add up to `total`.
+
+    Each weight gets the floor of its exact share. What is left goes, one each, to the largest remainders; of equal
+    remainders the earlier weight is served first. A float means the decimal that it prints as (0.1 is one tenth), and
+    all arithmetic is on fractions, so neither the Python version nor the machine matters.
+
+    Args:
+        weights: relative shares, finite and above 0.
+        total: sum of the result, at least 0.
+
+    Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3, 10/3, 5/3, 5/3.
+
+    Raises:
+        ValueError: there is no weight, or one is not a finite number above 0.
+    """
+    exact = [weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights]
+    if not exact or min(exact) <= 0:
+        raise ValueError(f"expected weights above 0, got {list(weights)}")
+    whole = sum(exact)
+    counts, remainders = zip(*(divmod(weight * total, whole) for weight in exact), strict=True)
+    by_remainder = sorted(range(len(exact)), key=lambda index: remainders[index], reverse=True)
+    rounded_up = set(by_remainder[: total - sum(counts)])
+    return tuple(int(count) + (index in rounded_up) for index, count in enumerate(counts))
+
+
+def _decimal_fraction(weight: float) -> Fraction:
+    """Return the decimal that a number prints as; numpy's numbers print their type as well."""
+    return Fraction(repr(weight if isinstance(weight, int) else float(weight)))
+
+
 def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
-    """Weights as parts per million whose sum is one million, by largest remainders (of equal ones the first).
+    """Return weights as parts per million whose sum is one million, by `largest_remainders`.
 
     Example: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667).
 
     Raises:
-        ValueError: there is no weight, or one is not positive.
+        ValueError: there is no weight, or one is not a finite number above 0.
     """
-    exact = [weight if isinstance(weight, Fraction) else Fraction(repr(weight)) for weight in weights]
-    if not exact or min(exact) <= 0:
-        raise ValueError(f"expected positive weights, got {list(weights)}")
-    parts = [weight * MILLION / sum(exact) for weight in exact]
-    rest = MILLION - sum(int(part) for part in parts)
-    first = sorted(range(len(parts)), key=lambda index: (int(parts[index]) - parts[index], index))[:rest]
-    return tuple(int(part) + (index in first) for index, part in enumerate(parts))
+    return largest_remainders(weights, MILLION)
 
 
 def task_weights(
     examples: Sequence[int], cap: int, temperature: float, weights: Sequence[float] = ()
 ) -> tuple[Fraction, ...]:
-    """Rates of tasks up to a factor: the weights, or min(examples, cap) ** (1 / temperature) (arXiv 1910.10683 §3.5.2).
+    """Return rates of tasks up to a factor: the weights, or min(examples, cap) ** (1 / temperature).
+
+    The law is that of T5 (arXiv 1910.10683 §3.5.2). Powers are computed to 50 digits and rounded to 40, which makes
+    exact roots exact.
 
     Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000, 500000).
     """
     if weights:
-        return tuple(Fraction(repr(weight)) for weight in weights)
+        return tuple(_decimal_fraction(weight) for weight in weights)
     with localcontext() as context:
         context.prec = 50
         power = 1 / Decimal(repr(temperature))
-        return tuple(Fraction(Decimal(min(number, cap)) ** power) for number in examples)
+        rates = [Decimal(min(number, cap)) ** power for number in examples]
+        context.prec = 40
+        return tuple(Fraction(+rate) for rate in rates)
 
 
 def kept_shares(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:
-    """Share of each task's examples to keep, in parts per million, so that what is kept has the tasks' rates.
+    """Return the share of each task's examples to keep, in parts per million, so that the kept ones have its rate.
 
-    The task with the highest rate for its number keeps all of its own.
+    The task with the highest rate per example keeps all of them; every task keeps at least one in a million.
 
     Example: `kept_shares([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
     """
@@ -102,13 +132,13 @@ MeanLength = Annotated[float, Field(ge=1, le=10_000), AfterValidator(_exact_mean
 """A mean length in tokens or words, 1..10000, with at most three decimals."""
 
 
-def count(n: Int64, ppm: int, most: Any = None) -> Int64:
-    """How many of n: rounded half up, at least one, at most `most` (default n), 0 where n is 0 or the rate is 0.
+def count(n: Int64, ppm: int, limit: Any = None) -> Int64:
+    """Return a rate of n as a number: rounded half up, from 1 to `limit`; 0 where n is 0 or the rate is 0.
 
     Args:
         n: sizes, any shape.
         ppm: rate in parts per million.
-        most: upper bound, a number or an array that broadcasts with n.
+        limit: upper bound, a number or an array that broadcasts with n; None: n.
 
     Example: `count(510, 150000)` is 77, `count(4, 500000)` is 2, `count(1, 150000)` is 1.
     """
@@ -116,12 +146,12 @@ def count(n: Int64, ppm: int, most: Any = None) -> Int64:
     if ppm == 0:
         return np.zeros_like(n)
     wanted = np.maximum(1, (n * ppm + MILLION // 2) // MILLION)
-    wanted = np.minimum(wanted, n if most is None else most)
+    wanted = np.minimum(wanted, n if limit is None else limit)
     return np.where(n <= 0, 0, np.maximum(wanted, 0))
 
 
 def spans(noise: Int64, mean_thousandths: int, room: Int64) -> Int64:
-    """How many spans hold `noise` tokens at a mean length: rounded half up, at least one, at most `noise` and `room`.
+    """Return how many spans hold `noise` tokens: noise / mean rounded half up, at least 1, at most `noise` and `room`.
 
     Example: `spans(85, 3000, 484)` is 28.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
 from pipeline.groupings._parts import PartDraws
-from pipeline.kernels.rates import MILLION, kept_shares, shares, task_weights
+from pipeline.kernels.rates import MILLION
 from pipeline.rows import Rows
 from pipeline.seeding import MIXTURE, kernel_base, kernel_keys, sample_uid, word_of, words
 from tests.pipeline.corruption_cases import vocabulary, within_sigmas
@@ -125,21 +124,3 @@ def test_other_groupings_store_parts_too(name: str) -> None:
 def test_wrong_parts(parts: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         group(random_documents(2, 9, seed=1), "packed", parts)
-
-
-def test_shares_sum_to_a_million() -> None:
-    assert shares([1.0] * 7) == (142_858, *([142_857] * 6))
-    assert shares([2, 2, 1, 1]) == (333_333, 333_333, 166_667, 166_667)
-    for weights in ([0.1, 0.2, 0.3], [1, 1e-9], [3.7] * 256):
-        assert sum(shares(weights)) == MILLION
-    with pytest.raises(ValueError, match="positive"):
-        shares([1.0, 0.0])
-
-
-def test_rates_of_tasks() -> None:
-    """min(examples, cap) over their sum; at temperature 2 the square roots: 10, 20, 30 of 60."""
-    assert shares(task_weights([100, 300, 10**6], 400, 1.0)) == (125_000, 375_000, 500_000)
-    assert shares(task_weights([100, 400, 10**9], 900, 2.0)) == (166_667, 333_333, 500_000)
-    assert shares(task_weights([5, 5], 10, 1.0, [3.0, 1.0])) == (750_000, 250_000)
-    assert kept_shares([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
-    assert kept_shares([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), "no task is left out as a whole"

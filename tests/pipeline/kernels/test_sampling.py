@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import combinations, pairwise, permutations
-from math import comb, floor
+from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.kernels.rates import count, parts_per_million, spans, thousandths
 from pipeline.kernels.sampling import (
     choose,
     compose,
@@ -169,39 +167,3 @@ def test_running_within_and_rows_of(lists: list[list[int]]) -> None:
     assert running(ragged.values, ragged.offsets).tolist() == [sum(one[:i]) for one in lists for i in range(len(one))]
     assert within(ragged.lengths).tolist() == [i for one in lists for i in range(len(one))]
     assert rows_of(ragged).tolist() == [row for row, one in enumerate(lists) for _ in one]
-
-
-@given(st.integers(0, 70_000), st.integers(0, 1_000_000), st.none() | st.integers(0, 70_000))
-def test_count_equals_fractions(n: int, ppm: int, most: int | None) -> None:
-    half_up = floor(Fraction(n * ppm, 1_000_000) + Fraction(1, 2))
-    wanted = 0 if n == 0 or ppm == 0 else min(n if most is None else most, max(1, half_up))
-    assert int(count(np.int64(n), ppm, most)) == wanted
-
-
-@given(st.integers(0, 20) | st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000))
-@example(2, 10_000, 9)
-def test_spans_equal_fractions(noise: int, mean: int, room: int) -> None:
-    half_up = floor(Fraction(1000 * noise, mean) + Fraction(1, 2))
-    assert int(spans(np.int64(noise), mean, room)) == min(noise, room, max(1, half_up))
-
-
-def test_ties_are_rounded_up() -> None:
-    assert spans(np.array([3, 5, 7]), 2000, np.int64(99)).tolist() == [2, 3, 4]
-    assert count(np.array([1, 3, 5]), 500_000).tolist() == [1, 2, 3]
-
-
-def test_counts_where_floats_go_wrong() -> None:
-    """Half-even float rounding gives 76 of 510 and 4 of 30 at 0.15."""
-    assert count(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]
-
-
-@pytest.mark.parametrize(("written", "ppm"), [(0.15, 150_000), (0.166667, 166_667), (1.0, 1_000_000), (1e-6, 1)])
-def test_rates_are_read_as_decimals(written: float, ppm: int) -> None:
-    assert parts_per_million(written) == ppm
-
-
-def test_more_decimals_than_counted_are_refused() -> None:
-    with pytest.raises(ValueError, match="six decimals"):
-        parts_per_million(0.1234567)
-    with pytest.raises(ValueError, match="three decimals"):
-        thousandths(3.0001)

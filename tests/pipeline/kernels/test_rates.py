@@ -1,0 +1,119 @@
+"""Rates against exact fractions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipeline.kernels.rates import (
+    MILLION,
+    count,
+    kept_shares,
+    largest_remainders,
+    parts_per_million,
+    shares,
+    spans,
+    task_weights,
+    thousandths,
+)
+
+one_decimal = st.lists(st.integers(1, 99).map(lambda tenths: tenths / 10), min_size=1, max_size=12)
+
+
+@given(weights=one_decimal, total=st.integers(0, 5000))
+@example(weights=[0.1, 0.2, 0.7], total=10)
+@example(weights=[0.7, 0.1, 0.2], total=5)
+def test_largest_remainders_equal_fractions(weights: list[float], total: int) -> None:
+    tenths = [round(10 * weight) for weight in weights]
+    exact = [Fraction(total * weight, sum(tenths)) for weight in tenths]
+    counts = [floor(share) for share in exact]
+    for _ in range(total - sum(counts)):
+        behind = [share - count for share, count in zip(exact, counts, strict=True)]
+        counts[behind.index(max(behind))] += 1
+    assert largest_remainders(weights, total) == tuple(counts)
+
+
+@given(weights=one_decimal, total=st.integers(0, 5000), data=st.data())
+def test_the_order_of_the_weights_matters_to_ties_alone(weights: list[float], total: int, data: st.DataObject) -> None:
+    moved = data.draw(st.permutations(weights))
+    first = Counter(zip(weights, largest_remainders(weights, total), strict=True))
+    second = Counter(zip(moved, largest_remainders(moved, total), strict=True))
+    assert sorted(number for _, number in first.elements()) == sorted(number for _, number in second.elements())
+    remainders = Counter(
+        Fraction(repr(weight)) * total / sum(map(Fraction, map(repr, weights))) % 1 for weight in weights
+    )
+    if max(remainders.values()) == 1:
+        assert first == second
+
+
+def test_a_float_means_the_decimal_that_it_prints_as() -> None:
+    """In floats 0.3 / 0.4 is less than 3/4, and the tie at 7.5 and 2.5 would go to the second."""
+    assert largest_remainders([0.3, 0.1], 10) == largest_remainders([3, 1], 10) == (8, 2)
+    assert largest_remainders([np.float64(0.5), np.int64(1), 0.5], 3) == (1, 1, 1)
+    assert largest_remainders([1e308, 1e308], 5) == (3, 2)
+
+
+@pytest.mark.parametrize("weights", [[], [1.0, 0.0], [1.0, -1.0], [float("inf")], [float("nan"), 1.0]])
+def test_weights_must_be_finite_and_above_0(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"above 0|Invalid literal"):
+        largest_remainders(weights, 10)
+
+
+def test_shares_sum_to_a_million() -> None:
+    assert shares([1.0] * 7) == (142_858, *([142_857] * 6))
+    assert shares([2, 2, 1, 1]) == (333_333, 333_333, 166_667, 166_667)
+    for weights in ([0.1, 0.2, 0.3], [1, 1e-9], [3.7] * 256):
+        assert sum(shares(weights)) == MILLION
+    with pytest.raises(ValueError, match="above 0"):
+        shares([1.0, 0.0])
+
+
+def test_rates_of_tasks() -> None:
+    """min(examples, cap) over their sum; at temperature 2 the square roots: 10, 20, 30 of 60."""
+    assert shares(task_weights([100, 300, 10**6], 400, 1.0)) == (125_000, 375_000, 500_000)
+    assert shares(task_weights([100, 400, 10**9], 900, 2.0)) == (166_667, 333_333, 500_000)
+    assert shares(task_weights([5, 5], 10, 1.0, [3.0, 1.0])) == (750_000, 250_000)
+    assert kept_shares([Fraction(1), Fraction(1)], [100, 400]) == (MILLION, 250_000)
+    assert kept_shares([Fraction(1), Fraction(1)], [1, 10**9]) == (MILLION, 1), "no task is left out as a whole"
+
+
+@given(st.integers(0, 70_000), st.integers(0, 1_000_000), st.none() | st.integers(0, 70_000))
+def test_count_equals_fractions(n: int, ppm: int, most: int | None) -> None:
+    half_up = floor(Fraction(n * ppm, 1_000_000) + Fraction(1, 2))
+    wanted = 0 if n == 0 or ppm == 0 else min(n if most is None else most, max(1, half_up))
+    assert int(count(np.int64(n), ppm, most)) == wanted
+
+
+@given(st.integers(0, 20) | st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000))
+@example(2, 10_000, 9)
+def test_spans_equal_fractions(noise: int, mean: int, room: int) -> None:
+    half_up = floor(Fraction(1000 * noise, mean) + Fraction(1, 2))
+    assert int(spans(np.int64(noise), mean, room)) == min(noise, room, max(1, half_up))
+
+
+def test_ties_are_rounded_up() -> None:
+    assert spans(np.array([3, 5, 7]), 2000, np.int64(99)).tolist() == [2, 3, 4]
+    assert count(np.array([1, 3, 5]), 500_000).tolist() == [1, 2, 3]
+
+
+def test_counts_where_floats_go_wrong() -> None:
+    """Half-even float rounding gives 76 of 510 and 4 of 30 at 0.15."""
+    assert count(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]
+
+
+@pytest.mark.parametrize(("written", "ppm"), [(0.15, 150_000), (0.166667, 166_667), (1.0, 1_000_000), (1e-6, 1)])
+def test_rates_are_read_as_decimals(written: float, ppm: int) -> None:
+    assert parts_per_million(written) == ppm
+
+
+def test_more_decimals_than_counted_are_refused() -> None:
+    with pytest.raises(ValueError, match="six decimals"):
+        parts_per_million(0.1234567)
+    with pytest.raises(ValueError, match="three decimals"):
+        thousandths(3.0001)
