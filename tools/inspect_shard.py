@@ -1,7 +1,7 @@
 """Show a row of a shard set: `python tools/inspect_shard.py SHARD_OR_MANIFEST [--sample N] [--html FILE]`.
 
-Decoded pieces with what was masked, replaced, kept, taken away, reordered or rotated; sentinels and their spans side
-by side; where the row comes from; sizes of the set. Works for token, sample and example sets in both containers.
+It prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated; sentinels beside their
+spans; the source of the row; and the sizes of the set. Token, sample and example sets, in both containers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from tools.lib.command import Arguments, Terminal, natural, positive, run_tool, some_path
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
+from tools.viewer.passages import Passages
 from tools.viewer.pieces import Pieces
-from tools.viewer.row_parts import RowReader
+from tools.viewer.row_parts import row_parts
 from tools.viewer.terminal import print_view
 from tools.viewer.view import Passage, Sheet, View
 from tools.viewer.web_page import view_page
@@ -28,33 +29,33 @@ from tools.viewer.web_page import view_page
 __all__ = ["main", "view_of"]
 
 
-def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, most: int = 1024) -> View:
-    """The view of one row.
+def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024) -> View:
+    """Return the view of one row.
 
     Args:
         path: manifest, its folder, or one shard beside it.
         sample: number of the row in the set, or in the shard that `path` names.
         tokenizer: folder of the tokenizer; default: the one found above the manifest.
-        most: tokens of a passage that are shown.
+        limit: tokens of a passage that are shown.
 
     Raises:
-        ClozelineError: there is no such set, row or tokenizer, or the block is corrupt.
+        ClozelineError: there is no such set, row or tokenizer, or the block is damaged.
     """
     shards, first, rows = _open(path)
     if not 0 <= sample < rows:
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
     block, place = shards.locate(first + sample)
     row = shards.read_block(block).row(place)
-    reader = RowReader(Pieces(_tokenizer(shards, tokenizer)), most)
+    show = Passages(Pieces(_tokenizer(shards, tokenizer)), limit)
     objective = shards.manifest.objective
-    restored = [] if objective is None else _restored(objective, row, reader)
+    restored = [] if objective is None else _restored(objective, row, show)
     sheets = [origin_sheet(shards, block, place, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
     title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
-    return View(title, (*reader.parts(row), *restored, *sheets))
+    return View(title, (*row_parts(show, row), *restored, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:
-    """The set, the first row meant and the number of rows meant."""
+    """Return the set, the number of the first row that `path` names, and the number of rows."""
     if path.suffix not in (".arrow", ".tar"):
         shards = open_shards(path)
         return shards, 0, len(shards)
@@ -82,19 +83,19 @@ def _tokenizer(shards: ShardSet, folder: Path | None) -> Tokenizer:
     return found
 
 
-def _restored(facts: ObjectiveFacts, row: Row, reader: RowReader) -> list[Passage | Sheet]:
-    """What the objective itself gives back, or why it cannot."""
+def _restored(facts: ObjectiveFacts, row: Row, show: Passages) -> list[Passage | Sheet]:
+    """Return the original that the objective gives back, or why it cannot."""
     try:
-        objective = build_objective({"name": facts.name, **facts.options}, reader.pieces.vocabulary, facts.label)
+        objective = build_objective({"name": facts.name, **facts.options}, show.pieces.vocabulary, facts.label)
         if not objective.invertible:
             return []
-        return [reader.passage("restored by the objective", objective.uncorrupt(row))]
+        return [show.passage("restored by the objective", objective.uncorrupt(row))]
     except (ClozelineError, ValueError, IndexError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument(
         "path", type=some_path, metavar="SHARD_OR_MANIFEST", help="manifest.json, its folder, or one shard"
@@ -102,12 +103,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--sample", type=natural, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)"
     )
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="write the same as a page")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a web page, too")
     parser.add_argument(
         "--tokenizer", type=some_path, metavar="DIR", help="tokenizer folder; default: found above the set"
     )
     parser.add_argument(
-        "--tokens", type=positive, default=1024, metavar="N", help="most tokens of a passage (%(default)s)"
+        "--tokens", type=positive, default=1024, metavar="N", help="tokens of a passage that are shown (%(default)s)"
     )
 
     def action(options: argparse.Namespace) -> int:

@@ -225,7 +225,7 @@ def test_a_single_shard_counts_its_own_rows(shard_sets):
 
 
 def test_long_rows_are_cut(shard_sets):
-    shown = text(part(view_of(shard_sets / "encode", 0, most=10), "token_ids").tokens)
+    shown = text(part(view_of(shard_sets / "encode", 0, limit=10), "token_ids").tokens)
     assert "more tokens" in shown
     assert len(shown) < 120
 
@@ -268,8 +268,8 @@ def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets)
     from pipeline.objectives import build_objective
     from pipeline.rows import Row
     from tools.inspect_shard import _restored
+    from tools.viewer.passages import Passages
     from tools.viewer.pieces import Pieces
-    from tools.viewer.row_parts import RowReader
 
     manifest, _ = example_sets(shard_sets)["bart"]
     facts = open_shards(manifest).manifest.objective
@@ -277,9 +277,9 @@ def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets)
     target = row["target_ids"].copy()
     target[0] += 1
     wrong = Row(row.fixed, {**row.columns, "target_ids": target})
-    reader = RowReader(Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")), 100)
-    objective = build_objective({"name": facts.name, **facts.options}, reader.pieces.vocabulary, facts.label)
-    (sheet,) = _restored(facts, wrong, reader)
+    show = Passages(Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")), 100)
+    objective = build_objective({"name": facts.name, **facts.options}, show.pieces.vocabulary, facts.label)
+    (sheet,) = _restored(facts, wrong, show)
     assert isinstance(sheet, Sheet)
     with pytest.raises(ValueError) as error:
         objective.uncorrupt(wrong)

@@ -1,14 +1,13 @@
-"""Rows of two texts: windows with their partners, aligned texts, texts to compare; and what single numbers say."""
+"""Rows of two texts: windows with their partners, aligned texts, texts to compare; and sheets of single numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from pipeline.rows import Row
+from tools.viewer.passages import Passages
 from tools.viewer.view import Passage, Sheet
-
-if TYPE_CHECKING:
-    from tools.viewer.row_parts import RowReader
 
 __all__ = ["number_sheets", "two_texts"]
 
@@ -18,27 +17,27 @@ _TEXTS: Final = {
     ("input_ids", "input_ids_b"): ("one text", "the text it belongs to"),
     ("token_ids", "target_ids"): ("text", "other side"),
 }
-"""Columns that hold two texts, and what to call them."""
+"""Pairs of columns that hold two texts, and their titles."""
 
 _LABELS: Final = {0: "0: the second segment follows the first", 1: "1: it does not (from elsewhere, or swapped)"}
 
 
-def two_texts(reader: RowReader, row: Row, markers: dict[int, str]) -> list[Passage | Sheet] | None:
-    """Both texts of a row that has two; None where it has one, or an input and a target.
+def two_texts(show: Passages, row: Row, markers: Mapping[int, str]) -> list[Passage | Sheet]:
+    """Return both texts of a row that has two; nothing for one text, or an input and a target.
 
     Args:
-        reader: shows tokens.
+        show: makes passages of ids.
         row: the row.
         markers: boundaries in the first text.
     """
     for (first, second), (title, other) in _TEXTS.items():
         if {first, second} <= row.columns.keys() and len(row[second]):
-            return [reader.passage(title, row[first], None, markers), reader.passage(other, row[second])]
-    return None
+            return [show.passage(title, row[first], None, markers), show.passage(other, row[second])]
+    return []
 
 
 def number_sheets(row: Row) -> list[Passage | Sheet]:
-    """A list of what the single numbers of a row say; nothing where it has none."""
+    """Return a list of what the single numbers of a row say; nothing where the row has none."""
     facts: list[tuple[str, str]] = []
     if "sentence_label" in row.columns and len(row["sentence_label"]):
         facts.append(("sentence label", _LABELS[int(row["sentence_label"][0])]))

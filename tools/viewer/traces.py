@@ -1,31 +1,31 @@
-"""Following the tokens of an example back to the original, through the noise that its columns record."""
+"""Tokens of an example traced back to the original, through the noise that its columns record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Trace", "has_noise", "sentinel_spans", "trace_noise"]
+__all__ = ["Trace", "has_noise", "trace_noise"]
 
-Ints = NDArray[np.int64]
+Ints: TypeAlias = NDArray[np.int64]
 _NOISE: Final = ("sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts")
 
 
 @dataclass
 class Trace:
-    """Where each content token of the input stood in the original.
+    """Positions in the original of the input's content tokens.
 
     Args:
-        origin: place in the original of each input token; -1 - i for the token that stands for span i.
-        spans: places in the original of each span that was taken away, in the order of the input.
+        origin: position in the original of each input token; -1 - i for the token that replaces span i.
+        spans: positions in the original of each removed span, in the order of the input.
         order: original numbers of the sentences in the order of the input; empty where they were not reordered.
         sentence: number of the original sentence of each original token; empty where unknown.
         rotation: original tokens that were moved from the front to the end.
-        shuffled: places in the original of the tokens that a shuffle moved.
+        shuffled: positions in the original of the tokens that a shuffle moved.
     """
 
     origin: Ints
@@ -37,15 +37,15 @@ class Trace:
 
 
 def has_noise(columns: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the columns record noise that leads from a target back to its input."""
+    """Return whether the columns record noise by which an input follows from its target."""
     return any(name.endswith(_NOISE) for name in columns)
 
 
 def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
     """Replay the noise columns of a row, in their order, over an original of `length` tokens.
 
-    Known noise, also behind the name of a composition's step: `sentence_order` with `sentence_starts`, `token_order`,
-    `rotation`, `kept_positions`, `span_starts` with `span_lengths`.
+    Known noise: `sentence_order` with `sentence_starts`, `token_order`, `rotation`, `kept_positions`, `span_starts`
+    with `span_lengths`. A composition puts the name of the step in front: `text_infilling_span_starts`.
 
     original a b c d, rotation 1, span at 1 of length 2: origin [1, -1, 0], spans [[2, 3]]
     """
@@ -78,22 +78,9 @@ def _reorder(trace: Trace, order: Ints, starts: Ints) -> None:
 
 def _cut(trace: Trace, starts: Ints, lengths: Ints) -> None:
     kept: list[Ints] = []
-    place = 0
+    end = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        kept += [trace.origin[place:start], np.array([-1 - len(trace.spans)])]
+        kept += [trace.origin[end:start], np.array([-1 - len(trace.spans)])]
         trace.spans.append(trace.origin[start : start + length])
-        place = start + length
-    trace.origin = np.concatenate([*kept, trace.origin[place:]])
-
-
-def sentinel_spans(target: NDArray[Any], sentinels: tuple[int, ...]) -> dict[int, Ints]:
-    """Places in a target of the tokens behind each sentinel, by the sentinel's rank; empty where it has none."""
-    rank = {token: number for number, token in enumerate(sentinels)}
-    found: dict[int, list[int]] = {}
-    current: list[int] | None = None
-    for place, token in enumerate(target.tolist()):
-        if token in rank:
-            current = found.setdefault(rank[token], [])
-        elif current is not None:
-            current.append(place)
-    return {number: np.array(places, dtype=np.int64) for number, places in found.items()}
+        end = start + length
+    trace.origin = np.concatenate([*kept, trace.origin[end:]])

@@ -12,8 +12,9 @@ from pipeline.objectives import build_objective
 from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
+from tools.viewer.passages import Passages
 from tools.viewer.pieces import Pieces
-from tools.viewer.row_parts import RowReader
+from tools.viewer.row_parts import row_parts
 from tools.viewer.view import Passage, Sheet
 
 WORDS = vocabulary(1000)
@@ -32,7 +33,7 @@ class Numbers:
         return str(token)
 
 
-READER = RowReader(Pieces(Numbers()), 100)  # type: ignore[arg-type]
+SHOW = Passages(Pieces(Numbers()), 100)  # type: ignore[arg-type]
 
 
 def shown(parts: Sequence[Passage | Sheet], title: str) -> str:
@@ -60,7 +61,7 @@ def examples(name: str, **options: Any) -> Rows:
 @pytest.mark.parametrize("name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"])
 def test_segments_are_parted_and_the_label_is_explained(name: str) -> None:
     for row in examples(name):
-        parts = READER.parts(row)
+        parts = row_parts(SHOW, row)
         second = int(row["segment_starts"][1])
         original = unmasked(row)
         wanted = f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
@@ -74,21 +75,21 @@ def test_segments_are_parted_and_the_label_is_explained(name: str) -> None:
 def test_windows_and_aligned_texts_of_sample_sets() -> None:
     rows = window([ONE, TWO], WORDS, partner=OTHER)
     row = Rows(rows.fixed, {name: rows.columns[name] for name in ("ids", "sentence_starts", "partner_ids")}).row(0)
-    parts = READER.parts(row)
+    parts = row_parts(SHOW, row)
     assert shown(parts, "window") == f"|{spaced(ONE)} |{spaced(TWO)}"
     assert shown(parts, "partner") == spaced(OTHER)
     rows = window([ONE, TWO], WORDS, target=OTHER)
     names = ("ids", "sentence_starts", "target_ids", "target_language")
-    parts = READER.parts(Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0))
+    parts = row_parts(SHOW, Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0))
     assert (shown(parts, "text"), shown(parts, "other side")) == (f"|{spaced(ONE)} |{spaced(TWO)}", spaced(OTHER))
     assert said(parts) == {"language code of the other side": "1"}
 
 
 def test_compared_texts_and_tasks() -> None:
-    parts = READER.parts(examples("sentence_comparison").row(0))
+    parts = row_parts(SHOW, examples("sentence_comparison").row(0))
     assert shown(parts, "one text") == spaced([1, *ONE, 2])
     assert shown(parts, "the text it belongs to") == spaced([1, *TWO, 2])
-    parts = READER.parts(examples("text_to_text").row(0))
+    parts = row_parts(SHOW, examples("text_to_text").row(0))
     assert shown(parts, "input") == spaced([*ONE, *TWO, 5])
     assert shown(parts, "target") == spaced([*OTHER, 5])
     assert said(parts) == {"task": "number 0 of the configuration"}

@@ -7,8 +7,9 @@ import pytest
 
 from pipeline.rows import Row
 from pipeline.tokenizers import load_tokenizer
+from tools.viewer.passages import Passages
 from tools.viewer.pieces import Pieces
-from tools.viewer.row_parts import RowReader
+from tools.viewer.row_parts import row_parts
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def pieces(shard_sets):
 
 def parts_of(pieces, **columns):
     row = Row({}, {name: np.array(values) for name, values in columns.items()})
-    return {part.title.split(" (")[0]: part for part in RowReader(pieces, 1000).parts(row)}
+    return {part.title.split(" (")[0]: part for part in row_parts(Passages(pieces, 1000), row)}
 
 
 def test_a_fragment_is_shown_as_labels_at_its_place(pieces):
@@ -48,4 +49,4 @@ def test_shuffled_tokens_say_where_they_were(pieces):
     parts = parts_of(pieces, input_ids=[bos, c, b, a, eos], target_ids=[a, b, c, eos], token_order=[2, 1, 0])
     roles = [token.role for token in parts["input"].tokens]
     assert roles == ["special", "moved", "plain", "moved", "special"]
-    assert "place 2 in the original" in parts["input"].tokens[1].note
+    assert "position 2 in the original" in parts["input"].tokens[1].note

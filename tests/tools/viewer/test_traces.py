@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.shards import open_shards
 from tests.tools.small_run import example_sets
-from tools.viewer.traces import sentinel_spans, trace_noise
+from tools.viewer.traces import trace_noise
 
 
 @pytest.mark.parametrize("label", ["bart", "document_rotation", "text_infilling"])
@@ -36,8 +36,3 @@ def test_noise_by_hand():
     shuffled = trace_noise({"token_order": np.array([2, 1, 0])}, 3)
     assert (shuffled.origin.tolist(), shuffled.shuffled) == ([2, 1, 0], {0, 2})
     assert trace_noise({"kept_positions": np.array([0, 2])}, 3).origin.tolist() == [0, 2]
-
-
-def test_spans_behind_sentinels():
-    spans = sentinel_spans(np.array([90, 5, 6, 91, 92, 7]), (90, 91, 92))
-    assert {number: places.tolist() for number, places in spans.items()} == {0: [1, 2], 1: [], 2: [5]}
