@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.tools.viewer.shown_rows import part, rows_and_views, text
 
+
 def test_the_prefix_is_marked_and_explained(shard_sets):
     for row, view in rows_and_views(shard_sets, "unilm"):
         facts = dict(part(view, "attention").rows)

@@ -7,6 +7,7 @@ import pytest
 from tests.tools.viewer.shown_rows import part, rows_and_views, text
 from tools.viewer.view import Sheet
 
+
 @pytest.mark.parametrize("label", ["permuted_lm", "xlnet"])
 def test_tokens_come_in_the_order_of_prediction(shard_sets, label):
     for row, view in rows_and_views(shard_sets, label):
