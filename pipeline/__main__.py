@@ -10,6 +10,7 @@ from rich.console import Console
 
 from pipeline.command import Parser, guarded, print_keys
 from pipeline.errors import StorageError
+from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.progress import Progress
 from pipeline.execution.report import write_run_report
 from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key, stage_of
@@ -69,11 +70,11 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do; writes nothing."""
     console = Console()
-    plan = recipe.plan()
+    plan = load_plan(recipe)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     upstream: str | None = plan.digest
     for name in recipe.stages:
-        run = None if upstream is None else _planned(recipe, name, upstream)
+        run = None if upstream is None else _planned(recipe, name, plan, upstream)
         missing = None if run is None else run.missing()
         if only in (None, name):
             console.print(f"{name}: {_to_do(run, missing)}", highlight=False)
@@ -81,9 +82,9 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     return 0
 
 
-def _planned(recipe: Recipe, name: str, upstream: str) -> StageRun | None:
+def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun | None:
     """The run of a stage, or None where its passes follow from files that an earlier stage has yet to write."""
-    stage = stage_of(recipe, name)
+    stage = stage_of(recipe, name, plan)
     try:
         return StageRun(stage, stage_key(stage, upstream), verify=False)
     except StorageError:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -20,9 +19,6 @@ from pydantic_core import CoreSchema, core_schema
 from pipeline.config import STRICT, load_config, validate
 from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
-
-if TYPE_CHECKING:
-    from pipeline.execution.plan import Plan
 
 __all__ = ["STAGES", "ExecutorConfig", "InputEntry", "Recipe", "load_recipe"]
 
@@ -189,16 +185,6 @@ class Recipe:
             if name in _HOLDS_DOCUMENTS:
                 return self.folder(name)
         raise ConfigurationError(f"'{before}' needs documents, but the recipe has no earlier stage that writes them")
-
-    @cached_property
-    def _plan(self) -> Plan:
-        from pipeline.execution.plan import load_plan
-
-        return load_plan(self)
-
-    def plan(self) -> Plan:
-        """Units and shards of the run, frozen by the first start (`clean/plan.json`)."""
-        return self._plan
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:

@@ -77,7 +77,7 @@ class CleanStage(Stage):
 
     def version(self) -> int:
         """Sum of the versions of everything that decides a document's text, or whether it is kept."""
-        readers = [find("pipeline.readers", name) for name in {unit.reader for unit in self.recipe.plan().units}]
+        readers = [find("pipeline.readers", name) for name in {unit.reader for unit in self.plan.units}]
         steps = [source for _, source in sorted(self._sources().items())]
         chosen = [step for source in steps for step in (source.extractor, source.language, *source.filters) if step]
         versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]
@@ -86,7 +86,7 @@ class CleanStage(Stage):
     def passes(self) -> Sequence[Pass]:
         """Reading to writing in one go."""
         work = CleanUnits(
-            planned=self.recipe.plan().units,
+            planned=self.plan.units,
             sources=self._sources(),
             corpus=self.recipe.corpus,
             seed=self.recipe.seed,
@@ -97,7 +97,7 @@ class CleanStage(Stage):
         return [work]
 
     def _sources(self) -> dict[str, SourceSteps]:
-        labels = {unit.source_group for unit in self.recipe.plan().units}
+        labels = {unit.source_group for unit in self.plan.units}
         return {label: self._steps(label) for label in sorted(labels)}
 
     def _steps(self, label: str) -> SourceSteps:

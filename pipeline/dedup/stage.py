@@ -91,7 +91,7 @@ class DedupStage(Stage):
 
     def passes(self) -> Sequence[Pass]:
         """Those of exact and near as configured, then the one that applies both."""
-        plan = self.recipe.plan()
+        plan = self.plan
         parts = Parts(self.recipe.documents_folder("dedup"), self.folder, len(plan.units), plan.shards)
         exact, near = self.config.exact, self.config.near
         found: list[Pass] = []

@@ -52,7 +52,7 @@ class EncodeStage(Stage):
 
     def passes(self) -> Sequence[Pass]:
         """Parts, then one unit for what all shards share, then shards, then the manifest."""
-        recipe, plan = self.recipe, self.recipe.plan()
+        recipe, plan = self.recipe, self.plan
         units, shards = len(plan.units), plan.shards
         documents = recipe.documents_folder("encode")
         tokenizer = recipe.folder("train_tokenizer") / "tokenizer"

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
+from pipeline.files import publish_json
+from pipeline.readers import detect
 from pipeline.recipe import InputEntry, Recipe
 
 __all__ = ["Plan", "PlannedUnit", "freeze_plan", "load_plan", "source_files"]
@@ -141,8 +143,6 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
 
 
 def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
-    from pipeline.readers import detect
-
     options = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source")}
     if known is not None and known["options"] == options:
         return known
@@ -174,8 +174,8 @@ def _read(recipe: Recipe) -> Plan | None:
         raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start anew") from error
 
 
-def freeze_plan(recipe: Recipe) -> None:
-    """Write the recipe's plan as `clean/plan.json`, unless it stands there already.
+def freeze_plan(recipe: Recipe) -> Plan:
+    """Make the plan and write it as `clean/plan.json`, unless the file holds it already.
 
     The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
     plan, and every stage is done again.
@@ -183,13 +183,12 @@ def freeze_plan(recipe: Recipe) -> None:
     Raises:
         ConfigurationError: there is no input, or the inputs (names, sizes) are not those of the first start.
     """
-    from pipeline.files import publish_json
-
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-    plan, saved = recipe.plan(), _read(recipe)
+    plan, saved = load_plan(recipe), _read(recipe)
     if saved is None or saved.digest != plan.digest:
         publish_json(_path(recipe), plan.as_json())
+    return plan
 
 
 def _refuse_others(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> None:

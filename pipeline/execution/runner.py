@@ -12,7 +12,7 @@ from typing import Final
 from pipeline.config import config_digest, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, PartialFailureError
 from pipeline.execution.executors import run_units
-from pipeline.execution.plan import freeze_plan
+from pipeline.execution.plan import Plan, freeze_plan, load_plan
 from pipeline.execution.progress import Progress
 from pipeline.execution.report import write_stage_report
 from pipeline.execution.stage import Pass, Stage, UnitRunner
@@ -46,10 +46,12 @@ class StageSummary:
     skipped: bool
 
 
-def stage_of(recipe: Recipe, name: str) -> Stage:
-    """The stage object of a recipe's key."""
+def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage:
+    """Return the stage of a recipe's key; it loads the plan itself where none is given."""
     module = importlib.import_module(f"pipeline.{name}.stage")
     stage: Stage = getattr(module, f"{camel(name)}Stage")(recipe)
+    if plan is not None:
+        stage.plan = plan
     return stage
 
 
@@ -79,12 +81,12 @@ def run_recipe(
 def _run_stages(
     recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], verify: bool
 ) -> None:
-    if only in (None, "clean") and "clean" in recipe.stages:
-        freeze_plan(recipe)
-    upstream = recipe.plan().digest
+    cleans = only in (None, "clean") and "clean" in recipe.stages
+    plan = freeze_plan(recipe) if cleans else load_plan(recipe)
+    upstream = plan.digest
     held: tuple[str, int] | None = None
     for name in recipe.stages:
-        stage = stage_of(recipe, name)
+        stage = stage_of(recipe, name, plan)
         run = StageRun(stage, stage_key(stage, upstream), verify)
         if only in (None, name):
             _save_config(stage)

@@ -6,10 +6,12 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 from pipeline.errors import ClozelineError
+from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.unit_record import TEMPORARY, Counts, Output, UnitRecord
 from pipeline.recipe import Recipe
 
@@ -35,6 +37,11 @@ class Stage(ABC):
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.folder = recipe.folder(self.name)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Units and shards of the run; a run sets the plan that all its stages share."""
+        return load_plan(self.recipe)
 
     @abstractmethod
     def version(self) -> int:

@@ -76,7 +76,7 @@ class TrainTokenizerStage(Stage):
         chosen = self.config.chosen()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
         folder = self.recipe.documents_folder("train_tokenizer") / "documents"
-        parts = tuple(folder / f"{unit:06d}.arrow" for unit in range(len(self.recipe.plan().units)))
+        parts = tuple(folder / f"{unit:06d}.arrow" for unit in range(len(self.plan.units)))
         return [TrainTokenizer("main", 1, chosen, budget, parts, self.recipe.heldout.fraction, self.recipe.seed)]
 
     def check(self, counts: Counts) -> None:
