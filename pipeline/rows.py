@@ -40,12 +40,12 @@ _LONG: Final = 192
 class Feature:
     """A list column that an objective or a grouping declares and a manifest records.
 
-    `dtype` "ids" means uint16 for vocabularies up to 65,536 entries, else uint32. `rank` 0 is a scalar, stored as a
-    list of one value; rank 1 a sequence.
+    `dtype` "ids" means uint16 for vocabularies up to 65,536 entries, else uint32; weights are float32, all other values
+    unsigned integers. `rank` 0 is a scalar, stored as a list of one value; rank 1 a sequence.
     """
 
     name: str
-    dtype: Literal["ids", "uint8", "uint16", "uint32"]
+    dtype: Literal["ids", "uint8", "uint16", "uint32", "float32"]
     rank: Literal[0, 1]
     description: str
 

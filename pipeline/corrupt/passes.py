@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +218,11 @@ class CorruptManifests(Pass):
 
 def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, Any]:
     """The manifest's key `objective`."""
-    frame = {"padding_side": objective.frame.padding_side, "decoder_start": objective.frame.decoder_start}
     return {
         "name": objective.name,
         "label": objective.label,
         "options": to_plain(entry.objective.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": frame,
+        "frame": asdict(objective.frame),
     }

@@ -13,6 +13,7 @@ from pipeline.rows import Ragged, segments
 
 __all__ = [
     "IdSet",
+    "behind_head",
     "framed",
     "insert_at",
     "scalars",
@@ -135,6 +136,16 @@ def trimmed(lists: Ragged) -> Ragged:
     if first == 0 and last == len(lists.values):
         return lists
     return Ragged(lists.values[first:last], lists.offsets - first)
+
+
+def behind_head(starts: Ragged, head: int) -> Ragged:
+    """Return starts inside rows that got `head` tokens in front; the head belongs to what started at 0.
+
+    Example: starts [0, 3] behind a head of 1 token are [0, 4].
+    """
+    values = starts.values + starts.values.dtype.type(head)
+    values[starts.offsets[:-1]] = 0
+    return Ragged(values, starts.offsets)
 
 
 def starts_in_rows(starts: Int64, offsets: Int64) -> Ragged:

@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.kernels.ragged import IdSet, framed
+from pipeline.kernels.ragged import IdSet, behind_head, framed
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, roles
 from pipeline.objectives import Draws, Objective, Skip
@@ -150,10 +150,7 @@ class SingleRow(Objective, ABC):
         """
         if self.options.cross_documents:
             return {}
-        starts = samples.columns["document_starts"]
-        values = starts.values + np.uint16(head)
-        values[starts.offsets[:-1]] = 0
-        return {"document_starts": Ragged(values, starts.offsets)}
+        return {"document_starts": behind_head(samples.columns["document_starts"], head)}
 
 
 class MaskedRow(SingleRow):

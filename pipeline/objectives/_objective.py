@@ -48,15 +48,17 @@ class Skip(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What batching must know of a row's frame.
+    """What batches must know of the rows; manifests record it.
 
     Args:
         padding_side: where pads go.
         decoder_start: id that opens the decoder's input, None without a decoder input of its own.
+        predict_from: place from which the model predicts the label at place i: i itself, or i - 1, the previous one.
     """
 
     padding_side: Literal["left", "right"] = "right"
     decoder_start: int | None = None
+    predict_from: Literal["same", "previous"] = "same"
 
 
 @dataclass(frozen=True, slots=True)

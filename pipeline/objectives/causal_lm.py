@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,34 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.groupings import Least
-from pipeline.kernels.ragged import framed
+from pipeline.kernels.ragged import behind_head, framed, scalars
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["CausalLM"]
 
+_LEFT_TO_RIGHT: Final = 1
+_ROW: Final = Feature("input_ids", "ids", 1, "the row")
+_FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
+    "decoder": (_ROW,),
+    "encoder": (_ROW, Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i")),
+    "encoder_decoder": (
+        Feature("input_ids", "ids", 1, "</s> alone: nothing is given"),
+        Feature("target_ids", "ids", 1, "the row"),
+    ),
+}
+_STARTS: Final = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
+
 
 class CausalLM(Objective):
     """Causal LM of GPT (Radford et al. 2018; GPT-3: arXiv 2005.14165).
 
-    Packed rows stand as they are, separators inside; a document is framed `x </s>`, with `<s>` first where asked for.
+    Packed rows stay as they are, separators inside; a document is framed `x </s>`, with `<s>` first where asked for.
     Labels are the next tokens and are not stored. As an encoder-decoder, the input is `</s>` alone and the row is the
-    target. Nothing is drawn. Features: `input_ids` [L] (and `target_ids`, `document_starts`).
+    target. An encoder reads the row framed as masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1),
+    so that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids`
+    [L] (and `target_ids`, `attention`, `document_starts`).
 
     Example (document):
         input   The kitten is chasing </s>
@@ -34,14 +48,14 @@ class CausalLM(Objective):
 
     name: ClassVar[str] = "causal_lm"
     VERSION: ClassVar[int] = 1
-    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
         """Parameters of causal LM."""
 
-        architecture: Literal["decoder", "encoder_decoder"] = "decoder"
+        architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
         """Which model reads the rows."""
         max_length: Annotated[int, Field(ge=2)] = 1024
         """Tokens in a full row, frame included."""
@@ -50,7 +64,7 @@ class CausalLM(Objective):
         separator: Literal["none", "sep", "eos"] = "eos"
         """Special token between the documents of packed rows."""
         add_bos: bool = False
-        """Put `<s>` in front of a document row."""
+        """Put `<s>` in front of a document row; an encoder's rows begin with [CLS] already."""
         cross_documents: bool = True
         """Whether attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
@@ -59,50 +73,58 @@ class CausalLM(Objective):
         def __post_init__(self) -> None:
             """Check what concerns several options."""
             if self.add_bos and self.grouping == "packed":
-                raise ValueError("add_bos concerns document rows; packed rows stand as they are")
-            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "decoder"):
-                raise ValueError("cross_documents: false concerns packed rows of a decoder")
+                raise ValueError("add_bos concerns document rows; packed rows stay as they are")
+            if self.add_bos and self.architecture == "encoder":
+                raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
+            if not self.cross_documents and (self.grouping != "packed" or self.architecture == "encoder_decoder"):
+                raise ValueError("cross_documents: false concerns packed rows of a decoder or an encoder")
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        packed, decoder = options.grouping == "packed", options.architecture == "decoder"
-        self._eos = self.id_of("eos")
-        self._head = self.id_of("bos") if options.add_bos else None
-        self._tail = None if packed else self._eos
+        self._head, self._tail = self._frame_ids()
         frame_tokens = (self._head is not None) + (self._tail is not None)
         self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens, options.separator)
-        self.least = Least(tokens=2 if packed and decoder else 1)
-        self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
-        if decoder:
-            features: tuple[Feature, ...] = (Feature("input_ids", "ids", 1, "the row"),)
-        else:
-            source = Feature("input_ids", "ids", 1, "</s> alone: nothing is given")
-            features = (source, Feature("target_ids", "ids", 1, "the row"))
-        if not options.cross_documents:
-            starts = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
-            features = (*features, starts)
-        self.features = features
+        self.least = Least(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
+        if options.architecture == "encoder_decoder":
+            self._eos = self.id_of("eos")
+            self.frame = Frame("right", self.id_of(options.decoder_start))
+        elif options.architecture == "encoder":
+            self.frame = Frame(predict_from="previous")
+        # The class names the heads of all architectures, an objective those of its own.
+        self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        features = _FEATURES[options.architecture]
+        self.features = features if options.cross_documents else (*features, _STARTS)
+
+    def _frame_ids(self) -> tuple[int | None, int | None]:
+        """Return the special ids before and after a row's content."""
+        options = self.options
+        if options.architecture == "encoder":
+            return self.id_of("cls"), self.id_of("sep")
+        eos = self.id_of("eos")
+        return self.id_of("bos") if options.add_bos else None, None if options.grouping == "packed" else eos
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """The rows, framed where they are documents."""
+        """Frame the rows where they are documents or an encoder reads them."""
         ids = samples.columns["ids"]
         rows = ids if self._head is None and self._tail is None else framed(ids, self._head, self._tail)
         if self.options.architecture == "encoder_decoder":
             sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
             return {"input_ids": sources, "target_ids": rows}
         columns = {"input_ids": rows}
+        if self.options.architecture == "encoder":
+            columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
         if not self.options.cross_documents:
-            columns["document_starts"] = samples.columns["document_starts"]
+            columns["document_starts"] = behind_head(samples.columns["document_starts"], int(self._head is not None))
         return columns
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """The row as it stands in the example."""
+        """Return the row as the example holds it."""
         head = [] if self._head is None else [self._head]
         tail = [] if self._tail is None else [self._tail]
         return np.concatenate((head, ids, tail)).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """The row itself."""
-        return example["input_ids" if self.options.architecture == "decoder" else "target_ids"]
+        """Return the row itself."""
+        return example["target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"]

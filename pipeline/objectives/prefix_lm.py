@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.groupings import Least
-from pipeline.kernels.ragged import framed, scalars, segments
+from pipeline.kernels.ragged import behind_head, framed, scalars, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Draws, Frame, Objective
@@ -141,10 +141,7 @@ class PrefixLM(Objective):
             return {"input_ids": inputs, "target_ids": targets}
         columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
         if not self.options.cross_documents:
-            starts = samples.columns["document_starts"]
-            values = starts.values + np.uint16(head)
-            values[starts.offsets[:-1]] = 0
-            columns["document_starts"] = Ragged(values, starts.offsets)
+            columns["document_starts"] = behind_head(samples.columns["document_starts"], head)
         return columns
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """Columns of a shard set, and the way from rows in memory to one Arrow record batch.
 
-Fixed columns hold one number (or 16 bytes) a row; every other column is a list of unsigned integers, scalars too.
+Fixed columns hold one number (or 16 bytes) a row. Every other column holds a list a row, scalars too: of unsigned
+integers, or of float32 weights.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 
 __all__ = ["ColumnSpec", "Dtype", "arrow_schema", "cut", "feature_columns", "fixed_columns", "holds_ids", "to_batch"]
 
-Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "binary16"]
+Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "binary16"]
 
 _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32 bits
 
@@ -141,6 +142,8 @@ def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
     """The values as `dtype`; a value outside its range is an error, never a wrapped number."""
     if values.dtype == dtype:
         return values
+    if dtype == "float32":
+        raise IntegrityError(f"column {name}: expected float32, got {values.dtype}")
     if len(values):
         most = int(np.iinfo(dtype).max)
         low, high = int(values.min()), int(values.max())

@@ -15,8 +15,10 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -38,7 +40,7 @@ __all__ = [
     "BLOCK_LIMIT",
     "FORMAT",
     "SIZE_LIMIT",
-    "Frame",
+    "FrameFacts",
     "Manifest",
     "ObjectiveFacts",
     "TokenizerFacts",
@@ -61,11 +63,22 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Frame(_Strict):
-    """How rows are padded, and the id that a decoder starts with."""
+class FrameFacts(_Strict):
+    """How rows are padded, the id that a decoder starts with, and from which place a label is predicted.
+
+    `predict_from` is written only where it is `previous`: manifests without it keep their text and digest.
+    """
 
     padding_side: Literal["right", "left"] = "right"
     decoder_start: int | None = None
+    predict_from: Literal["same", "previous"] = "same"
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        facts: dict[str, Any] = plain(self)
+        if self.predict_from == "same":
+            del facts["predict_from"]
+        return facts
 
 
 class ObjectiveFacts(_Strict):
@@ -76,7 +89,7 @@ class ObjectiveFacts(_Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     architecture: Literal["encoder", "decoder", "encoder_decoder"]
     heads: tuple[str, ...]
-    frame: Frame
+    frame: FrameFacts
 
 
 class GroupingFacts(_Strict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -17,7 +18,7 @@ from pipeline.objectives import NamedObjective, Objective, side_by_side
 from pipeline.rows import ExampleBatch, SampleBatch
 from pipeline.shards import Manifest, ShardSet, feature_columns
 from pipeline.shards.layout import vocabulary_of
-from pipeline.shards.manifest import ColumnFacts, Frame, ObjectiveFacts
+from pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts
 from pipeline.shards.store import as_url
 
 __all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
@@ -63,10 +64,7 @@ class Corruption:
             options=dict(self.options),
             architecture=objective.architecture,  # type: ignore[arg-type]
             heads=objective.heads,
-            frame=Frame(
-                padding_side=objective.frame.padding_side,
-                decoder_start=objective.frame.decoder_start,
-            ),
+            frame=FrameFacts(**asdict(objective.frame)),
         )
         columns = tuple(
             ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)

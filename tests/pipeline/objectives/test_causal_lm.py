@@ -43,7 +43,37 @@ def test_document_starts_are_those_of_the_row() -> None:
     assert (examples.columns["document_starts"].values == rows.columns["document_starts"].values).all()
 
 
-@pytest.mark.parametrize("options", [{"add_bos": True}, {"cross_documents": False, "grouping": "document"}])
+@pytest.mark.parametrize("grouping", ["packed", "document"])
+def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str) -> None:
+    causal = wide("causal_lm", WORDS, architecture="encoder", grouping=grouping, separator="sep")
+    masked = wide("masked_lm", WORDS, grouping=grouping)
+    assert causal.grouping == masked.grouping
+    rows = samples([50, 9, 1], WORDS)
+    examples = corrupt(causal, rows)
+    assert [example["input_ids"].tolist() for example in examples] == [
+        masked.framed(row["ids"]).tolist() for row in rows
+    ]
+    assert [example["attention"].tolist() for example in examples] == [[1], [1], [1]]
+    assert (causal.heads, causal.frame.predict_from) == (("masked_lm",), "previous")
+    assert [feature.name for feature in causal.features] == ["input_ids", "attention"]
+
+
+def test_the_document_starts_of_an_encoder_count_its_head() -> None:
+    rows = samples([50, 9], WORDS)
+    found = corrupt(wide("causal_lm", WORDS, architecture="encoder", cross_documents=False), rows)
+    starts = rows.columns["document_starts"]
+    assert [found.columns["document_starts"][row].tolist() for row in range(2)] == [
+        [0, *(starts[row][1:] + 1).tolist()] for row in range(2)
+    ]
+    assert len(starts[0]) > 1
+
+
+@pytest.mark.parametrize("options", [
+    {"add_bos": True},
+    {"add_bos": True, "grouping": "document", "architecture": "encoder"},
+    {"cross_documents": False, "grouping": "document"},
+    {"cross_documents": False, "architecture": "encoder_decoder"},
+])  # fmt: skip
 def test_wrong_options(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match="concerns"):
+    with pytest.raises(ConfigurationError, match=r"concerns|is not for an encoder"):
         build_objective({"name": "causal_lm", **options}, WORDS)

@@ -201,6 +201,19 @@ def test_code_config_and_paths_do_not_move_the_digest(tmp_path: Path) -> None:
     assert open_shards(tmp_path).digest == digest
 
 
+def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path: Path) -> None:
+    """Manifests from before `predict_from` keep their text and their digest."""
+    plain = objective("encoder")
+    same = {**plain, "frame": {**plain["frame"], "predict_from": "same"}}
+    previous = {**plain, "frame": {**plain["frame"], "predict_from": "previous"}}
+    sets = [toy_set(tmp_path / str(n), [3], objective=facts) for n, facts in enumerate((plain, same, previous))]
+    texts = [(tmp_path / str(n) / "manifest.json").read_text() for n in range(3)]
+    assert texts[0] == texts[1]
+    assert "predict_from" not in texts[0]
+    assert sets[0].digest == sets[1].digest != sets[2].digest
+    assert [one.manifest.objective.frame.predict_from for one in sets] == ["same", "same", "previous"]
+
+
 @pytest.mark.parametrize(
     "options",
     [

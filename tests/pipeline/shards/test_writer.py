@@ -44,6 +44,22 @@ def test_rows_come_back(tmp_path: Path, container: str, codec: str) -> None:
     assert found.columns["input_ids"].values.dtype == np.uint16
 
 
+@pytest.mark.parametrize(("container", "codec"), FORMS)
+def test_weights_come_back_to_the_last_bit(tmp_path: Path, container: str, codec: str) -> None:
+    weights = np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32)
+    content = rows(range(1, 8))
+    column = Ragged(weights, np.arange(8))
+    weight = feature_columns([Feature("label_weight", "float32", 0, "weight")], 1000)
+    shards = write_set(
+        tmp_path, [Rows(content.fixed, {**content.columns, "label_weight": column})],
+        columns=[IDS, *weight], container=container, codec=codec,
+    )  # fmt: skip
+    found = [shards.read_block(block).columns["label_weight"].values for block in range(2)]
+    assert np.concatenate(found).tobytes() == weights.tobytes()
+    assert {part.dtype for part in found} == {np.dtype(np.float32)}
+    assert shards.columns[-1].arrow_type == "list<float32>"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8), st.integers(1, 7), st.sampled_from(FORMS))
 def test_portions_do_not_matter(
@@ -161,6 +177,13 @@ def test_rows_that_do_not_fit_their_columns(tmp_path: Path, change: dict[str, An
     bad = Rows(**{"fixed": good.fixed, "columns": good.columns, **change})
     with pytest.raises(IntegrityError, match=message):
         write_shard(tmp_path / "x", bad, COLUMNS, block_rows=4)
+
+
+def test_weights_are_never_rounded_when_written(tmp_path: Path) -> None:
+    weight = feature_columns([Feature("label_weight", "float32", 0, "weight")], 1000)
+    bad = Rows(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
+    with pytest.raises(IntegrityError, match="expected float32, got float64"):
+        write_shard(tmp_path / "x", bad, [*fixed_columns(), *weight], block_rows=4)
 
 
 def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:
