@@ -15,10 +15,10 @@ from pipeline import registry
 from pipeline.config import validate
 from pipeline.corrupt.stage import CorruptConfig
 from pipeline.objectives import build_objective
+from pipeline.preview.shown_example import lines_of
+from pipeline.preview.words import Text, Words, sample_rows_of
 from tools.gallery.cases import EVERY_WORD, cases_of, texts_for
 from tools.gallery.page import gallery
-from tools.gallery.showing import lines_of
-from tools.gallery.words import Text, Words, sample_rows_of
 from tools.make_gallery import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.objectives import Objective
-from tools.gallery.words import Text
+from pipeline.preview.words import Text
 
 __all__ = ["EVERY_WORD", "Case", "cases_of", "texts_for"]
 

@@ -16,10 +16,10 @@ from pipeline import registry
 from pipeline.config import describe
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Objective, Skip, build_objective
+from pipeline.preview.shown_example import lines_of
+from pipeline.preview.words import Words, sample_rows_of
 from pipeline.registry import Chosen
 from tools.gallery.cases import EVERY_WORD, Case, cases_of, texts_for
-from tools.gallery.showing import lines_of
-from tools.gallery.words import Words, sample_rows_of
 
 __all__ = ["as_yaml", "gallery"]
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import Objective, build_objective
+from pipeline.preview.words import Text, Words, sample_rows_of
 from pipeline.rows import Ragged, Row, Rows
 from pipeline.tokenizers import save_tokenizer
 from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.tokenizers.byte_bpe import ByteBpe
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import fixed_columns
-from tools.gallery.words import Text, Words, sample_rows_of
 
 VARIANTS, SEEDS = 1 << 16, 8
 KITTEN = "The kitten is chasing the ball ."

@@ -1,4 +1,4 @@
-"""An example as lines of words. What is shown follows from the features that it has, not from its objective's name."""
+"""An example as lines of words, chosen by the features that it has, never by its objective's name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from pipeline.objectives import Objective
+from pipeline.preview.words import TextCodec
 from pipeline.rows import Row
-from tools.gallery.words import Words
 
 __all__ = ["lines_of"]
 
@@ -20,10 +20,10 @@ _NO_LOSS = "__"
 _SOURCES = {"ids": "text", "partner_ids": "partner", "target_ids": "other side"}
 
 
-def lines_of(objective: Objective, words: Words, sample: Row, example: Row) -> list[str]:
-    """Before and after: the sample's texts, then inputs and targets, then what else is stored.
+def lines_of(objective: Objective, words: TextCodec, sample: Row, example: Row) -> list[str]:
+    """Return the sample's texts, then inputs and targets, then the other features.
 
-    Words of input and labels stand below each other; `__` marks a place without loss.
+    Labels are below their words of the input; `__` marks a position without loss.
     """
     starts = set(sample["sentence_starts"][1:].tolist())
     before = [
@@ -41,8 +41,8 @@ def lines_of(objective: Objective, words: Words, sample: Row, example: Row) -> l
     return _laid_out([*before, *_even(aligned), *others])
 
 
-def _under(objective: Objective, words: Words, example: Row, shown: set[str]) -> list[Line]:
-    """What the model predicts, below the places of the input where it does; names of features used go to `shown`."""
+def _under(objective: Objective, words: TextCodec, example: Row, shown: set[str]) -> list[Line]:
+    """Return what the model predicts, below the input; add the names of the features used to `shown`."""
     columns, length = example.columns, len(example["input_ids"])
     if "target_start" in columns:
         shown |= {"target_ids"}
@@ -67,21 +67,21 @@ def _under(objective: Objective, words: Words, example: Row, shown: set[str]) ->
 
 
 def _marked(shown: Sequence[str], starts: set[int]) -> Iterator[str]:
-    """Words with a stroke in front of each sentence but the first."""
-    for place, word in enumerate(shown):
-        yield f"{' ' if place else ''}{'| ' if place in starts else ''}{word}"
+    """Yield words with a stroke in front of each sentence but the first."""
+    for position, word in enumerate(shown):
+        yield f"{' ' if position else ''}{'| ' if position in starts else ''}{word}"
 
 
-def _placed(length: int, places: Sequence[int], labels: Sequence[str]) -> list[str]:
-    """Labels at their places, `__` elsewhere."""
+def _placed(length: int, positions: Sequence[int], labels: Sequence[str]) -> list[str]:
+    """Return labels at their positions, `__` elsewhere."""
     cells = [_NO_LOSS] * length
-    for place, label in zip(places, labels, strict=False):
-        cells[place] = label
+    for position, label in zip(positions, labels, strict=False):
+        cells[position] = label
     return cells
 
 
 def _even(lines: Sequence[Line]) -> list[Line]:
-    """Cells of all lines as wide as the widest below them."""
+    """Pad the cells of a column to the widest of them."""
     widths = [max(map(cell_len, column)) for column in zip(*(cells for _, cells in lines), strict=True)]
     return [
         (title, [" ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))])
@@ -89,13 +89,13 @@ def _even(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _values(dtype: str, words: Words, values: NDArray[Any]) -> str:
+def _values(dtype: str, words: TextCodec, values: NDArray[Any]) -> str:
     if dtype == "ids":
         return " ".join(words.words(values.tolist()))
     return " ".join(map(str, values.tolist())) if len(values) else "(none)"
 
 
 def _laid_out(lines: Sequence[Line]) -> list[str]:
-    """Titles in a column of their own."""
+    """Return the lines with their titles in one column."""
     width = max(len(title) for title, _ in lines) + 2
     return [(title.ljust(width) + "".join(cells)).rstrip() for title, cells in lines]
