@@ -1,6 +1,9 @@
 """Reading configurations: strict YAML, dotted overrides, validation by pydantic dataclasses.
 
 Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key given twice is an error.
+
+A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
+uses the former name is refused with the present one; what an earlier version saved is read within `former_names()`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,12 +27,25 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.errors import ConfigurationError
 
-__all__ = ["STRICT", "config_digest", "describe", "load_config", "save_yaml", "to_plain", "validate"]
+__all__ = [
+    "STRICT",
+    "config_digest",
+    "describe",
+    "former_names",
+    "load_config",
+    "renamed_keys",
+    "save_yaml",
+    "to_plain",
+    "validate",
+]
 
 T = TypeVar("T")
 
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
 """Pydantic configuration of every options class: unknown keys are errors, docstrings are descriptions."""
+
+
+_FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -116,7 +134,7 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
         prefix: of the keys in messages, for example `clean.`.
     """
     try:
-        text = json.dumps(data)
+        text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
     except TypeError as error:
         raise ConfigurationError(f"{where}: {error}") from error
     try:
@@ -128,11 +146,56 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
         raise ConfigurationError("\n".join(dict.fromkeys(lines))) from error
 
 
+@contextmanager
+def former_names() -> Iterator[None]:
+    """Accept former names of keys in all that is validated inside: for files that an earlier version wrote."""
+    token = _FORMER_NAMES.set(True)
+    try:
+        yield
+    finally:
+        _FORMER_NAMES.reset(token)
+
+
+def renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (former key, present key), both dotted, for every renamed key below a config class."""
+    for inner in _config_classes(schema):
+        for former, present in _renamed(inner).items():
+            yield f"{prefix}{former}", f"{prefix}{present}"
+        for name, kind in _fields(inner).items():
+            yield from renamed_keys(kind, f"{prefix}{name}.")
+
+
+def _renamed(kind: Any) -> dict[str, str]:
+    """Return `RENAMED` of a class together with those of its bases."""
+    return {old: new for base in kind.__mro__ for old, new in vars(base).get("RENAMED", {}).items()}
+
+
+def _with_present_names(schema: Any, data: Any) -> Any:
+    if isinstance(data, list):
+        return [_with_present_names(schema, item) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    found = dict(data)
+    for inner in _config_classes(schema):
+        renamed, fields = _renamed(inner), _fields(inner)
+        found = dict(_present(renamed, key, value) for key, value in found.items())
+        found |= {key: _with_present_names(fields[key], value) for key, value in found.items() if key in fields}
+    return found
+
+
+def _present(renamed: Mapping[str, str], key: str, value: Any) -> tuple[str, Any]:
+    """Return an entry under its present name; `{"mode=mask": "mode=skip"}` renames a word that is a value."""
+    name, equals, word = renamed.get(f"{key}={value}", renamed.get(key, key)).partition("=")
+    return name, word if equals else value
+
+
 def _explain(schema: Any, error: Any, prefix: str) -> str:
     location = [str(part) for part in error["loc"]]
     key = prefix + ".".join(location)
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         plain = ".".join(part for part in location if not part.isdigit())
+        if plain in (renamed := dict(renamed_keys(schema))):
+            return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
         near = difflib.get_close_matches(plain, [name for name, *_ in describe(schema)], n=1)
         hint = f"; did you mean '{prefix}{near[0]}'?" if near else "; --help lists the keys"
         return f"unknown key '{key}'{hint}"
@@ -147,9 +210,10 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
 def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Every key below a config class: (dotted key, type, default, docstring)."""
     for inner in _config_classes(schema):
-        hints = get_type_hints(inner, include_extras=True)
-        for name, field in inner.__pydantic_fields__.items():
-            kind, name = hints[name], field.alias or name
+        kinds = _fields(inner)
+        for field_name, field in inner.__pydantic_fields__.items():
+            name = field.alias or field_name
+            kind = kinds[name]
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
             nested = list(describe(kind, f"{prefix}{name}."))
             yield (
@@ -195,6 +259,12 @@ def _config_classes(kind: Any) -> list[Any]:
         if callable(schema := getattr(note, "schema", None)):
             return _config_classes(schema())
     return [found for part in get_args(kind) for found in _config_classes(part)]
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the annotated type of each key of a config class."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.alias or name: hints[name] for name, field in kind.__pydantic_fields__.items()}
 
 
 def to_plain(config: Any) -> Any:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, config_digest, describe, load_config, to_plain
+from pipeline.config import STRICT, config_digest, describe, former_names, load_config, to_plain, validate
 from pipeline.errors import ConfigurationError
+from pipeline.registry import Chosen, OneOf
+from tests.temporary_module import temporary_module
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -105,3 +108,63 @@ def test_resolved_config_validates_to_itself(steps, rate, languages):
 def test_digest_ignores_key_order():
     assert config_digest({"a": 1, "b": [2]}) == config_digest({"b": [2], "a": 1})
     assert config_digest({"a": 1}) != config_digest({"a": 2})
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Renamed:
+    RENAMED: ClassVar = {"width": "ffn_dim", "mode=mask": "mode=skip"}
+
+    ffn_dim: int = 1
+    mode: str = "raise"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RenamedInside(Renamed):
+    RENAMED: ClassVar = {"rows": "max_rows"}
+
+    max_rows: int = 1
+    layer: Renamed = Renamed()
+    layers: list[Renamed] | None = None
+    filter: Annotated[Chosen, OneOf("pipeline.filters")] | None = None
+
+
+FILTER = """
+    from typing import ClassVar
+    from pydantic.dataclasses import dataclass
+    from pipeline.config import STRICT
+
+    class Shortest:
+        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        class Options:
+            RENAMED: ClassVar = {"least": "minimum"}
+            minimum: int = 1
+"""
+
+
+def test_a_renamed_key_is_refused_with_its_present_name(tmp_path):
+    with temporary_module("pipeline.filters", "shortest", FILTER, tmp_path):
+        data: dict[str, Any] = {"rows": 5, "width": 1, "layer": {"width": 2}, "layers": [{}, {"width": 3}]}
+        with pytest.raises(ConfigurationError) as caught:
+            validate(RenamedInside, data | {"filter": {"name": "shortest", "least": 4}}, "c.yaml")
+    lines = set(str(caught.value).split("\n"))
+    assert {
+        "c.yaml: key 'rows' is called 'max_rows' now",
+        "c.yaml: key 'width' is called 'ffn_dim' now",
+        "c.yaml: key 'layer.width' is called 'layer.ffn_dim' now",
+        "c.yaml: key 'layers.1.width' is called 'layers.ffn_dim' now",
+    } <= lines
+    assert any("shortest: key 'least' is called 'minimum' now" in line for line in lines)
+
+
+def test_what_an_earlier_version_saved_is_read_under_present_names(tmp_path):
+    saved = {"rows": 5, "width": 1, "mode": "mask", "layer": {"width": 2}, "layers": [{}, {"width": 3, "mode": "a"}]}
+    with temporary_module("pipeline.filters", "shortest", FILTER, tmp_path), former_names():
+        found = validate(RenamedInside, saved | {"filter": {"name": "shortest", "least": 4}}, "")
+        assert found.filter.options.minimum == 4
+    present = {"max_rows": 5, "ffn_dim": 1, "mode": "skip", "layer": {"ffn_dim": 2, "mode": "raise"}}
+    layers = [{"ffn_dim": 1, "mode": "raise"}, {"ffn_dim": 3, "mode": "a"}]
+    assert to_plain(validate(RenamedInside, {**present, "layers": layers}, "")) == {
+        **to_plain(found), "filter": None
+    }  # fmt: skip
+    with pytest.raises(ConfigurationError, match="'ffn_dim' now"):
+        validate(RenamedInside, {"width": 1}, "")

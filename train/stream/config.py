@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, PlainSerializer
 from pydantic.dataclasses import dataclass
@@ -55,6 +55,12 @@ class PhaseConfig:
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DataConfig:
     """What is read, and in which portions."""
+
+    RENAMED: ClassVar = {
+        "on_corrupt": "on_damaged",
+        "on_corrupt=mask": "on_damaged=skip",
+        "max_corrupt_fraction": "max_damaged_fraction",
+    }
 
     shards: Annotated[Path | list[Path] | None, _AS_GIVEN] = None
     """manifest.json of the training set, or its folder; several are mixed; this or `phases`"""
