@@ -85,7 +85,7 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shards = write_shards(folder, rows=1024)
-        model = {"dim": 256, "layers": 4, "attention_heads": 4, "ffn": 1024, "position": {"maximum": LENGTH}}
+        model = {"dim": 256, "layers": 4, "attention_heads": 4, "ffn_dim": 1024, "position": {"maximum": LENGTH}}
         model |= {"family": "encoder", "heads": {"masked_lm": 1.0}}
         config = write_training(folder / "train.yaml", model=model)
         loaded = load_config(TrainConfig, config, [f"data.shards={shards}", f"output={folder}"])

@@ -84,7 +84,7 @@ def write_shards(folder: Path, rows: int = 2048) -> Path:
 
 def write_training(path: Path, **changes: Any) -> Path:
     """A BERT-like encoder of 1.3 million parameters."""
-    model: dict[str, Any] = {"family": "encoder", "dim": 128, "layers": 4, "attention_heads": 4, "ffn": 512}
+    model: dict[str, Any] = {"family": "encoder", "dim": 128, "layers": 4, "attention_heads": 4, "ffn_dim": 512}
     model |= {
         "heads": {"masked_lm": 1.0},
         "dropout": {"hidden": 0.1, "attention": 0.1},

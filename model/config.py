@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -84,6 +84,8 @@ class InitConfig:
 class ModelConfig:
     """One Transformer (arXiv 1706.03762), assembled from parts."""
 
+    RENAMED: ClassVar = {"ffn": "ffn_dim", "act": "activation", "types": "type_vocab_size"}
+
     family: str
     """A file of model/families, for example encoder, decoder or encoder_decoder."""
     dim: Width
@@ -98,7 +100,7 @@ class ModelConfig:
     """Key and value heads, a divisor of attention_heads (arXiv 2305.13245); null = attention_heads."""
     head_dim: Width | None = None
     """Width of one head; null = dim / attention_heads."""
-    ffn: Width
+    ffn_dim: Width
     """Inner width of the feed-forward block."""
     emb_dim: Width | None = None
     """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
@@ -106,7 +108,7 @@ class ModelConfig:
     """The output projection of the heads is the token embedding."""
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
     """Embedding rows are padded to a multiple of this; a row of padding never wins and has no loss."""
-    types: Annotated[int, Field(ge=0, le=4096)] = 0
+    type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
     """Segment-type (or language) embeddings; 0 = none."""
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm (arXiv 1607.06450) or RMSNorm (arXiv 1910.07467)."""
@@ -118,10 +120,10 @@ class ModelConfig:
     """A norm behind the last layer of each stack."""
     emb_norm: bool = False
     """A norm behind the embeddings of each stack."""
-    act: Activation = "gelu"
+    activation: Activation = "gelu"
     """gelu is the exact one (erf), gelu_tanh its approximation."""
     gated: bool = False
-    """Feed-forward = down(act(gate(x)) * up(x)) instead of down(act(up(x))) (arXiv 2002.05202)."""
+    """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv 2002.05202)."""
     bias: BiasConfig = BiasConfig()
     """Which projections have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None

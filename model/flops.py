@@ -17,13 +17,13 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
         source: tokens of the encoder's row, read by cross-attention; 0 = the layer has none.
 
     Example (one head of width 2, feed-forward 3, two tokens that see both):
-        >>> c = ModelConfig(family="encoder", dim=2, layers=1, attention_heads=1, ffn=3, heads={"masked_lm": 1.0})
+        >>> c = ModelConfig(family="encoder", dim=2, layers=1, attention_heads=1, ffn_dim=3, heads={"masked_lm": 1.0})
         >>> layer_flops(c, 2, 2.0)  # 2 x (2 x 4 x 4 projections + 2 x 2 x 6 feed-forward + 4 x 2 x 2 attention)
         144.0
     """
     wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
     projections = 2 * config.dim * (2 * wide + 2 * narrow)
-    feed_forward = 2 * (3 if config.gated else 2) * config.dim * config.ffn
+    feed_forward = 2 * (3 if config.gated else 2) * config.dim * config.ffn_dim
     own = tokens * (projections + feed_forward + 4 * wide * visible)
     cross = 4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source if source else 0
     return own + cross

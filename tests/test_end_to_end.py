@@ -13,7 +13,7 @@ from tests.distributed import start_ranks, wait_ranks
 
 STEPS = 20
 SMALL = (
-    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn=64"),
+    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn_dim=64"),
     *("data.global_batch=16", "data.micro_batch=8", "schedule.warmup=2", f"schedule.steps={STEPS}"),
     *("checkpoint.every=null", "evaluate.every=null", "log.tensorboard=false", "zero.stage=2"),
 )

@@ -6,18 +6,20 @@ how it is spread over processes, and what it writes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from model.config import ModelConfig
-from pipeline.config import STRICT, to_plain
+from pipeline.config import STRICT, former_names, renamed_keys, to_plain, validate
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from train.stream.config import DataConfig
+from train.stream.online_corruption import OnlineEntries
 
 __all__ = [
     "CheckpointConfig",
@@ -28,6 +30,7 @@ __all__ = [
     "check_world",
     "flatten",
     "frozen",
+    "present_frozen",
 ]
 
 Positive = Annotated[int, Field(ge=1)]
@@ -50,10 +53,12 @@ class ZeroConfig:
 class EvaluateConfig:
     """When the held-out sets are read."""
 
+    RENAMED: ClassVar = {"rows": "max_rows"}
+
     every: Positive | None = None
     """steps between evaluations; the end of the run always has one; null: only the end"""
-    rows: Natural | None = None
-    """most rows that are read of each held-out set, rounded up to whole batches of data.global_batch, the same ones
+    max_rows: Natural | None = None
+    """rows that are read of each held-out set at most, rounded up to whole batches of data.global_batch, the same ones
     every time; null: all; 0: no evaluation"""
 
 
@@ -206,6 +211,17 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     """The keys that a continuation must share with its checkpoint, dotted, with their values."""
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # what counts is not how it is spelt
     return {key: value for key, value in plain.items() if not any(f"{key}.".startswith(f"{free}.") for free in _FREE)}
+
+
+def present_frozen(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options."""
+    renamed = dict(renamed_keys(TrainConfig))
+    found = {renamed.get(key, key): value for key, value in saved.items()}
+    if found.get("data.corrupt"):
+        with former_names():
+            entries = validate(OnlineEntries, found["data.corrupt"], "data.corrupt of the checkpoint")
+        found["data.corrupt"] = TypeAdapter(OnlineEntries).dump_python(entries, mode="json", by_alias=True)
+    return found
 
 
 def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:

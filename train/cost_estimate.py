@@ -130,7 +130,7 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
     """
     parameters, trained = model.num_parameters(), {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
-    rows = [batch * passes(len(shards), batch, config.evaluate.rows) for shards in datasets.heldout.values()]
+    rows = [batch * passes(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()]
     flops = [
         _of_a_row(shards, config, model, datasets.corruptions.get(shards.path))[1]
         for shards in datasets.heldout.values()

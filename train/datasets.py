@@ -115,7 +115,7 @@ def open_stream(
 
 def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
     given = config.data.heldout
-    if config.evaluate.rows == 0:
+    if config.evaluate.max_rows == 0:
         return {}
     if isinstance(given, dict):
         return given

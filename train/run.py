@@ -16,8 +16,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import Manifest
 from train.checkpoint.checkpoints import Checkpoints, load
+from train.checkpoint.format import Index
 from train.checkpoint.state import TrainState, changed_keys, read_state
-from train.config import TrainConfig, check_world, frozen
+from train.config import TrainConfig, check_world, frozen, present_frozen
 from train.cost_estimate import make_plan, operations_per_second
 from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, device_of, start
@@ -93,7 +94,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     found = None if config.resume == "never" else checkpoints.find()
     if found is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {checkpoints.directory} holds no valid checkpoint")
-    saved = None if found is None else read_state(found[1])
+    saved = None if found is None else _saved_state(found[1])
     config = config.with_horizon(_horizon(config, saved))
     state = _begin(config, datasets.description, world)
     if saved is not None:
@@ -148,7 +149,7 @@ def _streams(
         HeldoutSet(
             name,
             parts.enter_context(opened(shards)),
-            passes(len(shards), config.data.global_batch, config.evaluate.rows),
+            passes(len(shards), config.data.global_batch, config.evaluate.max_rows),
             shards.manifest.tokenizer.vocab_size,
         )
         for name, shards in datasets.heldout.items()
@@ -200,6 +201,11 @@ def _begin(config: TrainConfig, dataset: str, world: World) -> TrainState:
             if mine != theirs:
                 raise ConfigurationError(f"ranks disagree: rank {world.rank} has {mine}, rank {rank} has {theirs}")
     return state
+
+
+def _saved_state(index: Index) -> TrainState:
+    state = read_state(index)
+    return replace(state, frozen=present_frozen(state.frozen))
 
 
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:

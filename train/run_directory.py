@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import Final, TextIO
 
-from pipeline.config import save_yaml, to_plain
+from pipeline.config import former_names, load_config, save_yaml, to_plain
 from pipeline.errors import ConfigurationError
 from train.config import TrainConfig
 
-__all__ = ["claim", "save_config"]
+__all__ = ["claim", "read_config", "save_config"]
 
 _TRACES: Final = frozenset(
     {
@@ -66,6 +66,16 @@ def _contents(output: Path) -> list[str]:
     metrics = output / "metrics.jsonl"
     trained = any((output / "checkpoints").glob("step-*")) or (metrics.exists() and metrics.stat().st_size > 0)
     return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
+
+
+def read_config(output: Path) -> TrainConfig:
+    """Read config.yaml of a run directory, also one that an earlier version wrote.
+
+    Raises:
+        ConfigurationError: the file is missing or damaged.
+    """
+    with former_names():
+        return load_config(TrainConfig, output / "config.yaml")
 
 
 def save_config(config: TrainConfig) -> None:

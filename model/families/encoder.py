@@ -48,10 +48,11 @@ class Encoder(Family):
         pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         if "attention" not in tensors:
             return pairs
-        if 0 < self.config.types < _MODE_TYPES:
+        if 0 < self.config.type_vocab_size < _MODE_TYPES:
             raise BatchError(
                 f"batch: rows of several modes of attention have segment types up to {_MODE_TYPES - 1}, the model has "
-                f"a table of {self.config.types}; expected model.types {_MODE_TYPES} or more, or 0 for none"
+                f"a table of {self.config.type_vocab_size}; expected model.type_vocab_size {_MODE_TYPES} or more, or 0 "
+                "for none"
             )
         ids = tensors["input_ids"]
         mode, prefix = (tensors[name].to(ids.device) for name in ("attention", "prefix_length"))

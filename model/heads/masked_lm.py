@@ -30,7 +30,7 @@ class MaskedLM(Head):
         self.projection = VocabularyProjection(
             width, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
         )
-        self.act = ACTIVATIONS[config.act]
+        self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Summed cross entropy at the labelled places."""

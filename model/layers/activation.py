@@ -17,4 +17,4 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "relu": F.relu,
     "silu": F.silu,
 }
-"""Names of `ModelConfig.act`."""
+"""Names of `ModelConfig.activation`."""

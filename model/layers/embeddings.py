@@ -19,7 +19,7 @@ class Embeddings(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         width = config.embedding_width
-        self.types = nn.Embedding(config.types, width) if config.types else None
+        self.types = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.norm = build_norm(config, width) if config.emb_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.embedding)
         self.project = nn.Linear(width, config.dim) if width != config.dim else nn.Identity()

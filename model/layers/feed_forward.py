@@ -15,10 +15,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.gate = nn.Linear(config.dim, config.ffn, bias=config.bias.ffn) if config.gated else None
-        self.up = nn.Linear(config.dim, config.ffn, bias=config.bias.ffn)
-        self.down = nn.Linear(config.ffn, config.dim, bias=config.bias.ffn)
-        self.act = ACTIVATIONS[config.act]
+        self.gate = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn) if config.gated else None
+        self.up = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn)
+        self.down = nn.Linear(config.ffn_dim, config.dim, bias=config.bias.ffn)
+        self.act = ACTIVATIONS[config.activation]
         self.dropout = nn.Dropout(config.dropout.activation)
 
     def forward(self, x: Tensor) -> Tensor:

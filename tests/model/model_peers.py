@@ -115,8 +115,8 @@ def bert(size, **changes):
         )
     )  # fmt: skip
     ours = ModelConfig(**{
-        "family": "encoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn": size.ffn,
-        "types": 2, "eps": 1e-12, "norm_place": "post", "final_norm": False, "emb_norm": True,
+        "family": "encoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.ffn,
+        "type_vocab_size": 2, "eps": 1e-12, "norm_place": "post", "final_norm": False, "emb_norm": True,
         "position": PositionConfig(maximum=PLACES), "heads": {"masked_lm": 1.0},
     } | changes)  # fmt: skip
     return pair(ours, theirs, BERT)
@@ -130,8 +130,8 @@ def gpt2(size, **changes):
         )
     )  # fmt: skip
     ours = ModelConfig(**{
-        "family": "decoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn": size.ffn,
-        "act": "gelu_tanh", "position": PositionConfig(maximum=PLACES), "heads": {"lm": 1.0},
+        "family": "decoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.ffn,
+        "activation": "gelu_tanh", "position": PositionConfig(maximum=PLACES), "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
     return pair(ours, theirs, GPT2)
 
@@ -146,8 +146,8 @@ def llama(size, tied=False, **changes):
         )
     )  # fmt: skip
     ours = ModelConfig(**{
-        "family": "decoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn": size.ffn,
-        "kv_heads": size.kv_heads, "head_dim": size.head_dim, "norm": "rms", "act": "silu", "gated": True,
+        "family": "decoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.ffn,
+        "kv_heads": size.kv_heads, "head_dim": size.head_dim, "norm": "rms", "activation": "silu", "gated": True,
         "bias": NO_BIAS, "position": PositionConfig(kind="rope", theta=500.0), "tied": tied, "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
     return pair(ours, theirs, LLAMA)
@@ -167,9 +167,9 @@ def t5(size, gated=False, **changes):
         theirs.lm_head.weight = torch.nn.Parameter(torch.empty_like(theirs.shared.weight))
     ours = ModelConfig(**{
         "family": "encoder_decoder", "dim": size.dim, "layers": size.layers, "decoder_layers": size.decoder_layers,
-        "attention_heads": size.heads, "head_dim": size.head_dim, "ffn": size.ffn, "norm": "rms", "eps": 1e-6,
-        "act": "gelu_tanh" if gated else "relu", "gated": gated, "bias": NO_BIAS, "qk_scale": 1.0, "tied": not gated,
-        "out_scale": not gated, "position": PositionConfig(kind="t5", buckets=8, max_distance=9),
+        "attention_heads": size.heads, "head_dim": size.head_dim, "ffn_dim": size.ffn, "norm": "rms", "eps": 1e-6,
+        "activation": "gelu_tanh" if gated else "relu", "gated": gated, "bias": NO_BIAS, "qk_scale": 1.0,
+        "tied": not gated, "out_scale": not gated, "position": PositionConfig(kind="t5", buckets=8, max_distance=9),
         "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
     return pair(ours, theirs, T5_GATED if gated else T5_PLAIN)
@@ -190,7 +190,7 @@ def bart(size, **changes):
     )  # fmt: skip
     ours = ModelConfig(**{
         "family": "encoder_decoder", "dim": size.dim, "layers": size.layers, "decoder_layers": size.decoder_layers,
-        "attention_heads": size.heads, "ffn": size.ffn, "norm_place": "post", "final_norm": False, "emb_norm": True,
+        "attention_heads": size.heads, "ffn_dim": size.ffn, "norm_place": "post", "final_norm": False, "emb_norm": True,
         "position": PositionConfig(maximum=PLACES, offset=2), "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
     return pair(ours, theirs, BART)

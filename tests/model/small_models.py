@@ -11,14 +11,27 @@ FAMILIES = ("encoder", "decoder", "encoder_decoder")
 
 def small_config(family, /, **changes):
     """A BERT, Llama or T5 of a few thousand parameters; every part of the core occurs in one of them."""
-    keys = {"family": family, "dim": 24, "layers": 2, "attention_heads": 4, "ffn": 40}
+    keys = {"family": family, "dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
     if family == "encoder":
-        keys |= {"norm_place": "post", "final_norm": False, "emb_norm": True, "types": 2, "heads": {"masked_lm": 1.0}}
+        keys |= {
+            "norm_place": "post",
+            "final_norm": False,
+            "emb_norm": True,
+            "type_vocab_size": 2,
+            "heads": {"masked_lm": 1.0},
+        }
     elif family == "decoder":
-        keys |= {"norm": "rms", "act": "silu", "gated": True, "kv_heads": 2, "heads": {"lm": 1.0}}
+        keys |= {"norm": "rms", "activation": "silu", "gated": True, "kv_heads": 2, "heads": {"lm": 1.0}}
         keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "position": PositionConfig(kind="rope")}
     else:
-        keys |= {"norm": "rms", "act": "relu", "head_dim": 5, "qk_scale": 1.0, "out_scale": True, "heads": {"lm": 1.0}}
+        keys |= {
+            "norm": "rms",
+            "activation": "relu",
+            "head_dim": 5,
+            "qk_scale": 1.0,
+            "out_scale": True,
+            "heads": {"lm": 1.0},
+        }
         keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "decoder_layers": 3}
         keys |= {"position": PositionConfig(kind="t5", buckets=8, max_distance=12), "init": InitConfig(scheme="t5")}
     return ModelConfig(**(keys | changes))

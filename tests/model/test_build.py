@@ -67,7 +67,7 @@ def test_the_seed_decides_the_weights(family):
 
 def deviations(family, **changes):
     torch.manual_seed(0)
-    sizes = {"dim": 256, "ffn": 512, "attention_heads": 4, "kv_heads": None, "layers": 2}
+    sizes = {"dim": 256, "ffn_dim": 512, "attention_heads": 4, "kv_heads": None, "layers": 2}
     network = build_model(small_config(family, **(sizes | changes)), 400, {})
     return {name: parameter.std().item() for name, parameter in network.named_parameters()}, network
 

@@ -75,7 +75,7 @@ def modes_for(lengths, modes, prefixes):
 @pytest.mark.parametrize(("mode", "prefix"), [(0, 0), (1, 0), (2, 0), (3, 4)])
 def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
     position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    network = built("encoder", position=position, types=0, layers=1)
+    network = built("encoder", position=position, type_vocab_size=0, layers=1)
     tensors = modes_for([9, 11], [mode, 0], [prefix, 0])
     before = states(network, tensors)
     assert before.isfinite().all()
@@ -91,7 +91,7 @@ def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
 @pytest.mark.parametrize("kind", ["learned", "t5"])
 def test_a_batch_of_several_modes_equals_each_row_alone(kind):
     position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    network = built("encoder", position=position, types=6)
+    network = built("encoder", position=position, type_vocab_size=6)
     tensors = modes_for([11, 8, 5, 9, 1], [0, 1, 2, 3, 3], [0, 0, 0, 4, 1])
     tensors["type_ids"] = torch.tensor([0, 2, 3, 4, 5])[:, None].expand(5, 11)
     together = states(network, tensors)
@@ -104,7 +104,7 @@ def test_a_batch_of_several_modes_equals_each_row_alone(kind):
 
 
 def test_modes_of_attention_keep_documents_apart():
-    network = built("encoder", types=0)
+    network = built("encoder", type_vocab_size=0)
     tensors = modes_for([11, 11], [2, 3], [0, 9]) | {"document_ids": torch.tensor([[0] * 5 + [1] * 6] * 2)}
     before = states(network, tensors)
     for place in range(11):
@@ -115,8 +115,8 @@ def test_modes_of_attention_keep_documents_apart():
 
 
 def test_a_table_of_segment_types_too_small_for_the_modes_is_refused():
-    with pytest.raises(BatchError, match=r"model.types 6 or more"):
-        states(built("encoder", types=2), modes_for([3], [1], [0]))
+    with pytest.raises(BatchError, match=r"model.type_vocab_size 6 or more"):
+        states(built("encoder", type_vocab_size=2), modes_for([3], [1], [0]))
 
 
 @pytest.mark.parametrize("kind", ["learned", "t5"])

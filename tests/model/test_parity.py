@@ -70,17 +70,17 @@ def test_loss_and_gradients_equal(peer):
 
 WRONG = {
     "bert eps": ("bert", {"eps": 1e-5}),
-    "bert tanh": ("bert", {"act": "gelu_tanh"}),
+    "bert tanh": ("bert", {"activation": "gelu_tanh"}),
     "bert pre-norm": ("bert", {"norm_place": "pre"}),
-    "gpt2 erf": ("gpt2", {"act": "gelu"}),
+    "gpt2 erf": ("gpt2", {"activation": "gelu"}),
     "gpt2 scale": ("gpt2", {"qk_scale": 0.4}),
     "llama theta": ("llama", {"position": PositionConfig(kind="rope", theta=400.0)}),
     "t5 scores": ("t5", {"qk_scale": None}),
     "t5 output": ("t5", {"out_scale": False}),
     "t5 distance": ("t5", {"position": PositionConfig(kind="t5", buckets=8, max_distance=12)}),
-    "t5 v1.1 activation": ("t5_v1_1", {"act": "gelu"}),
+    "t5 v1.1 activation": ("t5_v1_1", {"activation": "gelu"}),
     "bart scale": ("bart", {"emb_scale": True}),
-    "bart activation": ("bart", {"act": "gelu_tanh"}),
+    "bart activation": ("bart", {"activation": "gelu_tanh"}),
 }
 
 

@@ -32,7 +32,7 @@ def plain_config(**changes: Any) -> dict[str, Any]:
             "dim": 20,
             "layers": 2,
             "attention_heads": 2,
-            "ffn": 39,
+            "ffn_dim": 39,
             "heads": {"masked_lm": 1.0},
             "position": {"maximum": 16},
             "dropout": {"hidden": 0.1, "attention": 0.1, "embedding": 0.1},

@@ -104,7 +104,7 @@ def test_world_sizes_in_turn(one_rank: RankPool, two_ranks: RankPool, tmp_path: 
     turns: list[Rows] = []
     for number, steps in enumerate((*STOPS, STEPS)):
         ranks = (two_ranks, one_rank)[number % 2]
-        by_rank = ranks.run(start, config, [f"output={tmp_path / 'turns'}", f"steps={steps}", "evaluate.rows=8"])
+        by_rank = ranks.run(start, config, [f"output={tmp_path / 'turns'}", f"steps={steps}", "evaluate.max_rows=8"])
         turns += [[row for share in shares for row in share] for shares in zip(*by_rank, strict=True)]
     assert len(straight) == STEPS
     if plain["data"].get("length_buckets"):

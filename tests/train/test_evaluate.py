@@ -163,7 +163,7 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     found = []
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
         config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={})
-        assert ranks.run(start, config, ["evaluate.every=1", "evaluate.rows=9"])[0][0] == 0
+        assert ranks.run(start, config, ["evaluate.every=1", "evaluate.max_rows=9"])[0][0] == 0
         found += [record["heldout"]["heldout"] for record in read_lines(tmp_path / name / "metrics.jsonl")]
     assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
     entropy = -float((shares * np.log(shares)).sum())
@@ -186,7 +186,7 @@ def test_a_part_of_a_pass_loads_what_it_needs(shards: Path, steps: int) -> None:
 def test_no_rows_are_no_evaluation(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     """The set is not even opened."""
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=2, data__heldout="/nowhere")
-    assert one_rank.run(start, config, ["evaluate.rows=0", "evaluate.every=1"]) == [(0, "")]
+    assert one_rank.run(start, config, ["evaluate.max_rows=0", "evaluate.every=1"]) == [(0, "")]
     assert not any("heldout" in record for record in read_lines(tmp_path / "run" / "metrics.jsonl"))
 
 
@@ -209,9 +209,9 @@ def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: py
         text = capsys.readouterr().out
         return text, float(text.split("arithmetic ")[1].split()[0])
 
-    without, trained = told("evaluate.rows=0")
+    without, trained = told("evaluate.max_rows=0")
     assert "held-out   none" in without
-    text, both = told("evaluate.rows=9", "evaluate.every=2")
+    text, both = told("evaluate.max_rows=9", "evaluate.every=2")
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
     assert "48 rows in each of 1 evaluations" in told()[0]

@@ -19,7 +19,7 @@ from train.run import run
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
 STEPS = 16
 SMALL = [
-    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn=64", "model.dropout={}"),
+    *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn_dim=64", "model.dropout={}"),
     *("data.global_batch=16", "data.micro_batch=8", "data.lanes=8", "optimizer.learning_rate=0.01"),
     *("schedule.warmup=2", f"steps={STEPS}", "evaluate.every=null", "checkpoint.every=null", "log.tensorboard=false"),
 ]

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from pipeline.config import load_config, validate
+from pipeline.config import former_names, load_config, validate
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.shards import ShardSet
 from tools.lib.command import Arguments, natural, positive, some_path
@@ -229,7 +229,8 @@ def _of_run(run: Path) -> Feed:
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml")
     config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
-    data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
+    with former_names():
+        data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
     steps: int = validate(int, config.get("steps"), str(path), "steps")
     taken = _recorded(run / "metrics.jsonl", _steps_taken)
     other = _recorded(run / "events.jsonl", _steps_on_other_data)

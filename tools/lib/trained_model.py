@@ -8,12 +8,11 @@ from pathlib import Path
 import torch
 
 from model.build import Model, build_model
-from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from train.checkpoint.format import Index, Reader
-from train.config import TrainConfig
+from train.run_directory import read_config
 
 __all__ = ["TrainedModel", "load_trained"]
 
@@ -38,7 +37,7 @@ def load_trained(run: Path) -> TrainedModel:
     latest = run / "checkpoints" / "latest"
     if not latest.is_file():
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints/latest; train first, or wait")
-    config = load_config(TrainConfig, run / "config.yaml", ())
+    config = read_config(run)
     shards = open_shards(config.data.first_set)
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids)

@@ -131,13 +131,13 @@ def test_phases_and_effective_weights_are_told(one_rank: RankPool, tmp_path: Pat
     ]
     config = write_config(tmp_path / "c.yaml", tmp_path, tmp_path / "run", data__shards=None, data__phases=phases)
     for steps in (1, 2, 4):
-        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.rows=0"]) == [(0, "")]
+        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.max_rows=0"]) == [(0, "")]
     first = {"phase": 0, "shares": {labels[0]: 1.0}, "global_batch": 16, "until_samples": 32}
     shares = dict(zip(labels, (1365 / 4096, 2731 / 4096), strict=True))
     second = {"phase": 1, "shares": shares, "global_batch": 8, "until_samples": None}
     assert events(tmp_path / "run", "data") == [{"step": step, "phases": [first, second]} for step in (0, 1, 2)]
     assert events(tmp_path / "run", "phase") == []
-    assert one_rank.run(start, config, [f"output={tmp_path / 'whole'}", "evaluate.rows=0"]) == [(0, "")]
+    assert one_rank.run(start, config, [f"output={tmp_path / 'whole'}", "evaluate.max_rows=0"]) == [(0, "")]
     assert events(tmp_path / "whole", "phase") == [{"step": 3, **second}]
 
 

@@ -68,7 +68,7 @@ def test_runs_are_the_same_to_the_last_bit(one_rank: RankPool, tmp_path: Path) -
     config = write_config(tmp_path / "a.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "int64")
     ((*expected,),) = one_rank.run(losses, config, [])
     output = f"output={tmp_path / 'narrow'}"
-    one_rank.run(losses, config, [output, "data.token_dtype=uint16", "steps=4", "evaluate.rows=0"])
+    one_rank.run(losses, config, [output, "data.token_dtype=uint16", "steps=4", "evaluate.max_rows=0"])
     assert one_rank.run(losses, config, [output, "data.token_dtype=int32"]) == [expected]
 
 

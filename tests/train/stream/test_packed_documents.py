@@ -55,7 +55,7 @@ def batches(shards: ShardSet) -> Iterator[tuple[list[Row], Batch]]:
 def network_of(family: str, kind: str) -> Model:
     torch.manual_seed(0)
     position = PositionConfig(kind=kind, maximum=24, buckets=8, max_distance=9)  # type: ignore[arg-type]
-    model = build_model(small_config(family, position=position, types=0), WORDS.size, WORDS.specials)
+    model = build_model(small_config(family, position=position, type_vocab_size=0), WORDS.size, WORDS.specials)
     return model.eval()
 
 
