@@ -233,8 +233,8 @@ class Batches:
             batches = next(self._portion)
         return batches
 
-    def stop(self, *, keep_rounds: bool = False) -> None:
-        """Forget what was built, and unless the position stays also what was loaded."""
+    def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
+        """Drop the built batches, and the loaded rows too unless `keep_rounds`; `wait` for the thread that builds."""
         self._portion, self._build = iter(()), None
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
@@ -245,7 +245,7 @@ class Batches:
             for rounds in self._rounds:
                 rounds.close()
             self._rounds = []
-            if ahead is not None:
+            if wait and ahead is not None:
                 ahead.join()
 
     def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:

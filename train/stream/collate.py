@@ -5,7 +5,7 @@ Everything is vectorised over the micro-batch; rows are padded to its longest ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.errors import ConfigurationError
-from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 from train.stream.padding import (
     document_bounds,
-    equal_lengths,
     flatten,
     one_a_row,
     pad_rows,
@@ -43,12 +41,16 @@ _DECISIVE = {
 }
 """Columns that a model may not overlook, for it would learn another objective: their meaning, and who reads them."""
 _PAIRS = (("attention", "prefix_length"), ("label_positions", "label_ids"), ("label_ids", "label_positions"))
+_FULL_AT_ONCE = 32
 _TYPES_OF_MODE = np.array([0, 2, 3, 4])
 _PREFIX_MODE = 3
 
 
 class Batch(NamedTuple):
-    """One micro-batch; tensors that are alike in all batches (positions, lengths, weights of 1) are shared: read only.
+    """One micro-batch, which belongs to the caller: writing into its tensors changes no other batch.
+
+    Only the rows of `position_ids` may share memory with each other: position ids of equally long rows are one expanded
+    row.
 
     Args:
         tensors: model inputs by name, `row_weight` among them.
@@ -102,6 +104,7 @@ class Collate:
         self._restart = "document_starts" in have and not cross_documents
         if not self._restart:
             self.columns = tuple(name for name in self.columns if name != "document_starts")
+        self._spare: dict[tuple[int, ...], Iterator[tuple[Tensor, Tensor, Tensor]]] = {}
         self._bare = architecture == "encoder" and self.columns == ("input_ids",)
         if "input_ids" not in have or "pad" not in special_ids:
             raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
@@ -132,7 +135,7 @@ class Collate:
         for manifest in manifests[1:]:
             other = Collate.from_manifest(manifest)
             for name, value in vars(first).items():
-                if vars(other)[name] != value:
+                if name != "_spare" and vars(other)[name] != value:
                     raise ConfigurationError(
                         f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
                         f"batches differ in {name.lstrip('_')}: {value} and {vars(other)[name]}"
@@ -169,15 +172,14 @@ class Collate:
         kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened batch and `max_seqlen`.
         """
         column = columns["input_ids"]
-        if isinstance(column, Ragged):
-            ids, lengths = pad_rows(column, self._pad, self.token_dtype)
-            tensors = {**_of_full_rows(*ids.shape), "lengths": torch.from_numpy(np.maximum(lengths, 1))}
+        ids, lengths = pad_rows(column, self._pad, self.token_dtype)
+        tensors = {"input_ids": torch.from_numpy(ids)}
+        if row_weight is None and ids is column:
+            tensors["position_ids"], tensors["lengths"], tensors["row_weight"] = self._of_full_rows(ids.shape)
         else:
-            ids, lengths = column, equal_lengths(*column.shape)
-            tensors = _of_full_rows(*ids.shape).copy()
-        tensors["input_ids"] = torch.from_numpy(ids)
-        if row_weight is not None:
-            tensors["row_weight"] = torch.from_numpy(row_weight)
+            weight = np.ones(len(ids), np.float32) if row_weight is None else row_weight
+            tensors["position_ids"], tensors["row_weight"] = _positions(*ids.shape), torch.from_numpy(weight)
+            tensors["lengths"] = torch.from_numpy(np.maximum(lengths, 1))
         if self._bare:
             return tensors
         starts = None
@@ -200,6 +202,15 @@ class Collate:
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
         tensors.update(self._labels(columns, ids, lengths, starts))
         return tensors
+
+    def _of_full_rows(self, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+        """Position ids, lengths and weights of one batch of equally long rows without filler."""
+        spare = self._spare.get(shape)
+        found = None if spare is None else next(spare, None)
+        if found is None:
+            self._spare = {shape: (spare := _full_rows(*shape))}
+            found = next(spare)
+        return found
 
     def _labels(
         self, columns: Mapping[str, Column], ids: Int64, lengths: Int64, starts: NDArray[np.int64] | None
@@ -267,25 +278,24 @@ class Collate:
 
 
 @lru_cache(maxsize=64)
+def _predicting(rows: int, width: int) -> Int64:
+    """Flat places of all tokens but each row's last, which predict the next token in full rows: to be copied."""
+    return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
+
+
 def _positions(rows: int, width: int) -> Tensor:
-    """Position ids 0 .. width-1 for every row, one row in memory: read only."""
+    """Position ids 0 .. width-1 for every row, one row in memory."""
     return torch.arange(width).expand(rows, width)
 
 
-@lru_cache(maxsize=64)
-def _shifted(rows: int, width: int) -> Tensor:
-    """Flat places of all tokens but each row's last: what predicts the next token in full rows."""
-    return torch.arange(rows * width).view(rows, width)[:, :-1].reshape(-1)
+def _full_rows(rows: int, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Position ids, lengths and weights of 1 for several batches of equally long rows, each with memory of its own.
 
-
-@lru_cache(maxsize=64)
-def _of_full_rows(rows: int, width: int) -> dict[str, Tensor]:
-    """What all batches of equally long rows without filler have in common: read only."""
-    return {
-        "position_ids": _positions(rows, width),
-        "lengths": torch.full((rows,), width),
-        "row_weight": torch.ones(rows),
-    }
+    One tensor operation serves them all: made one by one, they would cost a small batch a tenth of its time.
+    """
+    positions = torch.arange(width).repeat(_FULL_AT_ONCE, 1)[:, None].expand(-1, rows, -1)
+    lengths = torch.full((_FULL_AT_ONCE, rows), width)
+    return zip(positions.unbind(), lengths.unbind(), torch.ones(_FULL_AT_ONCE, rows).unbind(), strict=True)
 
 
 def _stored_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
@@ -301,7 +311,7 @@ def _next_tokens(
     rows, width = ids.shape
     if prefix is None and starts is None and int(lengths.min()) == width:
         return {
-            "label_index": _shifted(rows, width),
+            "label_index": torch.from_numpy(_predicting(rows, width).copy()),
             "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
         }
     place = np.arange(width)

@@ -119,8 +119,7 @@ class Prefetcher:
 
     def _begun(self, turn: Round) -> _Pending:
         """The round, with its loads under way (or done, where there are no threads)."""
-        if self._closed:
-            raise CancelledError
+        self._refuse_closed()
         if turn.start not in self._pending:
             item = _Pending(turn, self._arena(turn.length), [])
             loads = list(self.source.order.loads(turn, *self.source.lanes))
@@ -133,7 +132,13 @@ class Prefetcher:
                     else:
                         item.loads.append(self._workers.submit(self._run, *task))
             self._pending[turn.start] = item
+            self._refuse_closed()  # another thread may have closed it without seeing these loads
         return self._pending[turn.start]
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            self.clear()
+            raise CancelledError
 
     def _run(self, load: Load, order: NDArray[np.int64], arena: RowBuffer) -> None:
         stats = self.source.stats

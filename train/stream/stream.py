@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -135,6 +136,9 @@ class Stream:
         self._batches = Batches(self.timeline, self.sources, self._assembly, self._workers, prefetch_blocks)
         self._process = os.getpid()
         self._closed = False
+        # Threads hold neither the stream nor its batches, so a stream that is dropped unclosed ends them too.
+        self._release = weakref.finalize(self, _release, self._process, self._batches, self._workers)
+        self._release.atexit = False
 
     @property
     def samples(self) -> int:
@@ -258,6 +262,7 @@ class Stream:
 
     def close(self) -> None:
         """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
+        self._release.detach()
         if not self._closed and self._process == os.getpid():
             self._batches.stop()
             if self._workers is not None:
@@ -311,6 +316,14 @@ def _own_lanes(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
         )
     own = lanes // world_size
     return rank * own, (rank + 1) * own
+
+
+def _release(process: int, batches: Batches, workers: Workers | None) -> None:
+    """End the threads of a stream without waiting; the collector may call this in any thread."""
+    if process == os.getpid():
+        batches.stop(wait=False)
+        if workers is not None:
+            workers.release()
 
 
 def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:

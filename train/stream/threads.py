@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from train.errors import StreamError
 
 __all__ = ["BackgroundBuilder", "Workers"]
 
 T = TypeVar("T")
+_Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 _CLOSING_S: Final = 0.8
 
 
@@ -29,8 +30,10 @@ class Workers:
     """
 
     def __init__(self, count: int, name: str) -> None:
-        self._tasks: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
-        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=_work, args=(self._tasks,), name=f"{name}-{n}", daemon=True) for n in range(count)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -40,24 +43,29 @@ class Workers:
         self._tasks.put((future, function, arguments))
         return future
 
-    def close(self) -> None:
-        """Let the threads end after what they have begun; waits less than a second for them."""
+    def release(self) -> None:
+        """Let the threads end after the tasks they have begun, without waiting; also safe in a finalizer."""
         for _ in self._threads:
             self._tasks.put(None)
+
+    def close(self) -> None:
+        """Let the threads end as `release` does, and wait less than a second for them."""
+        self.release()
         deadline = time.monotonic() + _CLOSING_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            future, function, arguments = task
-            if not future.set_running_or_notify_cancel():
-                continue
+
+def _work(tasks: SimpleQueue[_Task | None]) -> None:
+    """Run tasks until None comes."""
+    while (task := tasks.get()) is not None:
+        future, function, arguments = task
+        if future.set_running_or_notify_cancel():
             try:
                 future.set_result(function(*arguments))
-            except BaseException as error:  # whoever waits for the result gets it
+            except BaseException as error:  # the caller that waits for the result gets it
                 future.set_exception(error)
-            del task, future, function, arguments  # an idle thread must not keep a round alive
+        del task, future, function, arguments  # an idle thread must not keep a round alive
 
 
 class BackgroundBuilder(Generic[T]):
@@ -71,7 +79,10 @@ class BackgroundBuilder(Generic[T]):
     def __init__(self, build: Callable[[], T], depth: int) -> None:
         self._build = build
         self._ready: SimpleQueue[T | BaseException] = SimpleQueue()
-        self._room = threading.Semaphore(depth)
+        # Queues, not a semaphore: a finalizer may call `stop` inside the very thread that waits for room.
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(depth):
+            self._room.put(None)
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="clozeline-build", daemon=True)
         self.wait_seconds = 0.0
@@ -87,15 +98,15 @@ class BackgroundBuilder(Generic[T]):
             begun = time.perf_counter()
             found = self._ready.get()
             self.wait_seconds += time.perf_counter() - begun
-        self._room.release()
+        self._room.put(None)
         if isinstance(found, BaseException):
             raise found
         return found
 
     def stop(self) -> None:
-        """Build nothing more; who waits in `get`, in another thread, is told."""
+        """Build nothing more, without waiting for the thread; a `get` that waits in another thread raises."""
         self._stop = True
-        self._room.release()
+        self._room.put(None)
         self._ready.put(StreamError("the stream was closed while a batch was waited for"))
 
     def join(self) -> bool:
@@ -106,7 +117,7 @@ class BackgroundBuilder(Generic[T]):
 
     def _run(self) -> None:
         while True:
-            self._room.acquire()
+            self._room.get()
             if self._stop:
                 return
             try:

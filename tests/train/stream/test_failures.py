@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,18 @@ def test_pinned_memory_is_not_used_again_before_its_copy_is_done(tmp_path: Path)
             moved = [stream.next_step()[0].tensors["input_ids"].to("cuda", non_blocking=True) for _ in range(10)]
             for found in moved:
                 assert (found.cpu() == plain.next_step()[0].tensors["input_ids"]).all()
+
+
+def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
+    """Nobody closes these streams: threads that held them would stay, with all rows they have loaded."""
+    shards = toy_set(tmp_path, [100])
+    before = threading.active_count()
+    for _ in range(50):
+        stream = open_stream(shards, io_threads=2)
+        stream.next_step()
+        del stream
+    gc.collect()
+    deadline = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before

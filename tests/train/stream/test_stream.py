@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from tests.shard_sets import ids_of, rows, toy_set, write_set
+from tests.shard_sets import ids_of, objective, rows, toy_set, write_set
 from tests.train.stream.streams import contents, open_stream
 from train.errors import StateMismatch
 from train.stream.collate import Collate
@@ -238,6 +239,30 @@ def test_finite_pass_leaves_the_position(shards: ShardSet) -> None:
         assert steps(stream, 3) == steps(other, 3)
 
 
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+@pytest.mark.parametrize("make", [toy_set, ragged_set])
+def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: Any) -> None:
+    """What is written into a batch reaches neither the others of its step nor later ones, of this stream or another."""
+    sizes = [[40, 24]] if make is toy_set else []
+    shards = make(tmp_path, *sizes, objective=objective(architecture))
+    with open_stream(shards) as clean:
+        expected = [
+            ({name: tensor.clone() for name, tensor in batch.tensors.items()}, batch.origin.copy())
+            for _ in range(30)
+            for batch in clean.next_step()
+        ]
+    with open_stream(shards) as spoilt:
+        for number in range(30):
+            for (tensors, origin), batch in zip(expected[4 * number :], spoilt.next_step(), strict=False):
+                assert batch.row_weight is batch.tensors["row_weight"]
+                assert (batch.origin == origin).all()
+                batch.origin[:] = -7
+                for name, tensor in tensors.items():
+                    assert torch.equal(batch.tensors[name], tensor), name
+                    for row in batch.tensors[name]:
+                        row.fill_(-7)
+
+
 def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
     with open_stream(shards, global_batch=12, micro_batch=4) as stream:
         for _ in range(12):
@@ -300,7 +325,7 @@ def test_statistics(shards: ShardSet) -> None:
         ({"io_threads": -1}, "io_threads: expected 0 or more, got -1"),
         ({"prefetch_blocks": -1}, "prefetch_blocks: expected 0 or more, got -1"),
         ({"token_dtype": "int8"}, "token_dtype: expected uint16 or int32 or int64, got 'int8'"),
-        ({"on_damaged": "skip"}, "on_damaged: expected raise or mask, got 'skip'"),
+        ({"on_damaged": "mask"}, "on_damaged: expected raise or skip, got 'mask'"),
     ],
 )
 def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) -> None:
