@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.files import publish
-from pipeline.objectives import build_objective
 from pipeline.rows import Row
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from tools.lib.command import Arguments, Terminal, natural, positive, run_tool, some_path
+from tools.lib.stored_objective import stored_objective
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
 from tools.viewer.passages import Passages
 from tools.viewer.pieces import Pieces
@@ -86,7 +86,7 @@ def _tokenizer(shards: ShardSet, folder: Path | None) -> Tokenizer:
 def _restored(facts: ObjectiveFacts, row: Row, show: Passages) -> list[Passage | Sheet]:
     """Return the original that the objective gives back, or why it cannot."""
     try:
-        objective = build_objective({"name": facts.name, **facts.options}, show.pieces.vocabulary, facts.label)
+        objective = stored_objective(facts, show.pieces.vocabulary)
         if not objective.invertible:
             return []
         return [show.passage("restored by the objective", objective.uncorrupt(row))]

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.objectives import Objective, build_objective
+from pipeline.objectives import Objective
 from pipeline.rows import Ragged, Rows, Sample
 from pipeline.shards import ShardSet, feature_columns, fixed_columns
 from pipeline.vocabulary import Vocabulary
+from tools.lib.stored_objective import stored_objective
 from tools.validation.place import Place
 
 __all__ = ["Restoring", "check_origin"]
@@ -60,7 +61,7 @@ class Restoring:
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
         assert facts is not None  # every example set names its own
-        self.objective = build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
+        self.objective = stored_objective(facts, vocabulary)
         self.samples = samples
         self.restored = 0
         self.tokens = 0

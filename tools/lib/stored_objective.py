@@ -1,0 +1,20 @@
+"""The objective that made an example set, built again from its manifest."""
+
+from __future__ import annotations
+
+from pipeline.config import former_names
+from pipeline.objectives import Objective, build_objective
+from pipeline.shards.manifest import ObjectiveFacts
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["stored_objective"]
+
+
+def stored_objective(facts: ObjectiveFacts, vocabulary: Vocabulary) -> Objective:
+    """Return the objective of a manifest; options that had other names in earlier versions are accepted.
+
+    Raises:
+        ConfigurationError: this version has no such objective, or the vocabulary lacks a special token.
+    """
+    with former_names():
+        return build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
