@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
+from pipeline.kernels.rates import largest_remainders
 
 __all__ = ["PERIOD", "Mixture", "Phase", "PhasePlan", "Timeline"]
 
@@ -47,7 +48,7 @@ class Mixture:
         if not weights or min(weights) <= 0 or not isfinite(sum(weights)):
             raise ConfigurationError(f"weights: expected finite numbers above 0, got {list(weights)}")
         self.period = 1 if len(weights) == 1 else period
-        self.counts = _largest_remainders(weights, self.period)
+        self.counts = np.array(largest_remainders(weights, self.period), np.int64)
         if not self.counts.all():
             raise ConfigurationError(
                 f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a place among "
@@ -195,15 +196,6 @@ def _checked_stop(plans: Sequence[PhasePlan], sizes: Sequence[int], number: int,
                 f"nearest: {until // size * size} or {(until // size + 1) * size}"
             )
     return until // lanes
-
-
-def _largest_remainders(weights: Sequence[float], total: int) -> Int64:
-    """Whole numbers in proportion to the weights that add up to `total`; ties by index."""
-    exact = np.asarray(weights, np.float64) / sum(weights) * total
-    counts = np.floor(exact).astype(np.int64)
-    behind = np.argsort(-(exact - counts), kind="stable")
-    counts[behind[: total - int(counts.sum())]] += 1
-    return counts
 
 
 def _interleaved(counts: Int64) -> Int64:

@@ -152,3 +152,10 @@ def test_a_phase_ends_on_a_batch_of_the_next_also_where_that_says_nothing() -> N
 def test_what_cannot_be_mixed(plans: list[PhasePlan], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Timeline(plans, 4, 4)
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.6, 0.7, 1.5]), min_size=2, max_size=6))
+def test_decimal_weights_are_counted_exactly(decimals: list[float]) -> None:
+    """Tenths as whole numbers give the same counts: no binary fraction decides a tie."""
+    tenths = [round(10 * weight) for weight in decimals]
+    assert Mixture(decimals).counts.tolist() == Mixture(tenths).counts.tolist()
