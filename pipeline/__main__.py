@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 
 from pipeline.command import Parser, guarded, print_keys
+from pipeline.config import config_file
 from pipeline.errors import StorageError
 from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.progress import Progress
@@ -37,7 +37,7 @@ def _command(program: str, description: str, stage: str | None, arguments: Seque
 def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
     parser = Parser(prog=program, description=description, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the recipe, a YAML file")
+    parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
     parser.add_argument("--verify", action="store_true", help="re-hash published outputs before skipping them")
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
@@ -52,7 +52,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
 
 
 def _run(options: argparse.Namespace, stage: str | None) -> int:
-    recipe = load_recipe(options.config, options.overrides)
+    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
     recipe.check_needs()
     if options.dry_run:
         return _dry_run(recipe, stage)

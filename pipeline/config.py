@@ -30,6 +30,7 @@ from pipeline.errors import ConfigurationError
 __all__ = [
     "STRICT",
     "config_digest",
+    "config_file",
     "describe",
     "former_names",
     "load_config",
@@ -46,6 +47,26 @@ STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitr
 
 
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
+_RECIPES: Final = Path(__file__).parents[1] / "configs" / "recipes"
+
+
+def config_file(given: str, kind: str) -> Path:
+    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
+
+    Args:
+        given: value of `--config`.
+        kind: file of a recipe that the command reads, `pipeline.yaml` or `train.yaml`.
+
+    Raises:
+        ConfigurationError: there is no such recipe, or it has no such file.
+    """
+    name = given.removeprefix("recipe:")
+    if name == given:
+        return Path(given)
+    known = sorted(path.parent.name for path in _RECIPES.glob(f"*/{kind}"))
+    if name not in known:
+        raise ConfigurationError(f"--config {given}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
+    return _RECIPES / name / kind
 
 
 class _StrictLoader(yaml.SafeLoader):

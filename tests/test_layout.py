@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("pipeline", "model", "train", "tools")
+PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
 REGISTRIES = (
     *(f"pipeline/{kind}" for kind in ("readers", "extractors", "languages", "filters", "sentences", "tokenizers")),
     *("pipeline/groupings", "pipeline/objectives", "model/families", "model/heads"),

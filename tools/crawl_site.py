@@ -24,11 +24,11 @@ STOPPED: Final = 75
 
 
 def crawl_to_file(settings: CrawlSettings, output: Path, report: Callable[[str], None]) -> Tally | None:
-    """Run or continue a crawl into `output`; None where the finished file is there already.
+    """Run or continue a crawl into `output`; return None if the finished file exists already.
 
     Raises:
-        ConfigurationError: `output` is no `.warc.gz`, or holds a crawl with other settings.
-        StorageError: the site does not answer, or the disk does not take it.
+        ConfigurationError: `output` does not end in `.warc.gz`, or holds a crawl with other settings.
+        StorageError: the site does not answer, or the disk is full.
     """
     if not output.name.endswith(".warc.gz"):
         raise ConfigurationError(f"--output: expected a name ending in .warc.gz, got {output}")
@@ -44,7 +44,7 @@ def crawl_to_file(settings: CrawlSettings, output: Path, report: Callable[[str],
             report(f"cut {archive.cut} bytes of an unfinished exchange")
         tally = Crawl(settings, archive, report=report).run()
         if not tally.pages:
-            raise StorageError(f"no page could be kept: {tally.line()}; remove {archive.partial} to begin anew")
+            raise StorageError(f"no page could be kept: {tally.line()}; remove {archive.partial} to begin again")
         archive.publish()
     return tally
 
@@ -53,7 +53,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[CrawlSettings, Path]:
     defaults = CrawlSettings(start=())
     parser = Arguments(__doc__)
     parser.add_argument("start", nargs="+", metavar="URL", help="http or https addresses to start from")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE.warc.gz")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.warc.gz", help="file to write")
     parser.add_argument("--pages", type=positive, default=defaults.pages, help="pages to keep (default %(default)s)")
     parser.add_argument("--requests", type=positive, help="requests in all (default five times the pages)")
     parser.add_argument("--delay", type=float, default=defaults.delay, help="seconds between requests (%(default)s)")
@@ -82,7 +82,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[CrawlSettings, Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code (0 done, 64 wrong use, 74 site or disk, 75 stopped, to be continued)."""
+    """Run the command; return its exit code (0 done, 64 wrong use, 74 site or disk, 75 stopped, can be continued)."""
     try:
         settings, output = _parse(arguments)
         tally = crawl_to_file(settings, output, report=lambda line: print(line, file=sys.stderr, flush=True))

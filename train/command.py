@@ -8,13 +8,12 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import torch
 
 from model.errors import ModelError
-from pipeline.config import describe, load_config
+from pipeline.config import config_file, describe, load_config
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from pipeline.registry import find, names
 from train.config import TrainConfig
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         if given.config is None:
             parser.error("--config is missing")
-        config = load_config(TrainConfig, Path(given.config), given.overrides)
+        config = load_config(TrainConfig, config_file(given.config, "train.yaml"), given.overrides)
         return dry_run(config) if given.dry_run else run(config)
     except KeyboardInterrupt:
         return _interrupted(local, INTERRUPTED)
@@ -88,7 +87,9 @@ def _interrupted(local: str, code: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="train/main.py", description="Train a model on example shards.", add_help=False)
-    parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below")
+    parser.add_argument(
+        "--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for one of ours"
+    )
     parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run will cost, stop")
     parser.add_argument("-h", "--help", action="store_true", help="show this text")
     # DeepSpeed's launcher passes it; the environment says the same.

@@ -1,1 +1,1 @@
-"""The parts of the crawler: addresses and links, robots.txt, one HTTP exchange, the WARC it is kept in."""
+"""Parts of the crawler: addresses and links, robots.txt, one HTTP exchange, the WARC that keeps it."""

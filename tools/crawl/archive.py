@@ -1,8 +1,8 @@
-"""The crawl on disk: a WARC 1.1 file, one gzip member a record, that is also the crawl's whole state.
+"""A crawl on disk: a WARC 1.1 file, one gzip member per record, that is also the crawl's whole state.
 
-While the crawl runs the file is `NAME.partial`; it gets its name when the crawl is complete. Each exchange is a
-request record followed by its response record. An address that gave no answer worth keeping has a `metadata` record
-that says why, so that a continued crawl does not ask again.
+While the crawl runs, the file is `NAME.partial`; it gets its name when the crawl is complete. An exchange is a request
+record followed by its response record. An address without an answer to keep has a `metadata` record with the reason,
+so that a continued crawl does not ask again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Archive", "archive_settings"]
 
 _FIELDS: Final = "application/warc-fields"
 _RENAMED: Final = {"transfer-encoding": "X-Crawl-Transfer-Encoding"}
-"""The stored body has no chunks any more, so the header that speaks of them must not be believed by a reader."""
+"""New names of headers: the stored body has no chunks any more, so a reader must not find a header that says so."""
 
 
 class Archive:
@@ -37,11 +37,11 @@ class Archive:
 
     Args:
         path: final name, ending in `.warc.gz`.
-        settings: what the crawl was asked for; kept in the warcinfo record. A file begun with others is refused.
+        settings: settings of the crawl, kept in the warcinfo record. A file begun with other settings is refused.
 
     Raises:
         ConfigurationError: the file was begun with other settings, or another crawl writes it now.
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
@@ -75,13 +75,13 @@ class Archive:
         return len(self._places)
 
     def read(self, url: str) -> Exchange | str:
-        """What is known of an address: its exchange, or the reason why there is none."""
+        """Return the exchange of an address, or the reason why there is none."""
         offset, length = self._places[url]
         self._file.seek(offset)
         return _outcome(_record(self._file.read(length), self.partial, offset))
 
     def append(self, exchange: Exchange) -> None:
-        """Keep one exchange: two records with the same date, the request first, so that a response is complete."""
+        """Keep one exchange as two records of one date; the request comes first, so a response means both are there."""
         date = self._writer.curr_warc_date()
         common = {"WARC-Date": date, "WARC-IP-Address": exchange.address}
         extra = {"WARC-Truncated": "length"} if exchange.truncated else {}
@@ -113,7 +113,7 @@ class Archive:
         self._places[url] = self._write(self._fields("metadata", {"outcome": reason}, url))
 
     def publish(self) -> None:
-        """The crawl is complete: everything on the disk, then the final name."""
+        """Write everything to the disk, then give the file its final name."""
         os.fsync(self._file.fileno())
         self.partial.replace(self.path)
         folder = os.open(self.path.parent, os.O_RDONLY)
@@ -129,7 +129,7 @@ class Archive:
             raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output") from error
 
     def _begin(self, settings: dict[str, Any]) -> None:
-        """Read what an interrupted crawl left, cut its torn end, or write the first record of a new file."""
+        """Read the records of an interrupted crawl and cut its torn end, or write the first record of a new file."""
         end = 0
         for offset, data in _members(self._file):
             record = _record(data, self.partial, offset)
@@ -152,7 +152,7 @@ class Archive:
         )
 
     def _write(self, record: ArcWarcRecord) -> tuple[int, int]:
-        """Append one record; its offset and length in the file."""
+        """Append one record; return its offset and length in the file."""
         offset = self._file.seek(0, os.SEEK_END)
         try:
             self._writer.write_record(record)
@@ -163,11 +163,11 @@ class Archive:
 
 
 def archive_settings(path: Path) -> dict[str, Any]:
-    """What the crawl in a finished file was asked for."""
+    """Return the settings of the crawl in a finished file."""
     with path.open("rb") as file:
         for offset, data in _members(file):
             return _settings_of(_record(data, path, offset))
-    raise IntegrityError(f"{path}: expected a WARC written by this crawler, found no record; remove it to crawl anew")
+    raise IntegrityError(f"{path}: expected a WARC written by this crawler, found no record; remove it to crawl again")
 
 
 def _info(settings: dict[str, Any]) -> dict[str, str]:
@@ -199,7 +199,7 @@ def _check_settings(record: ArcWarcRecord, settings: dict[str, Any], path: Path)
 
 
 def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Offset and compressed bytes of each whole gzip member; stops silently at the first torn or damaged one."""
+    """Yield offset and compressed bytes of each whole gzip member; end at the first torn or damaged one."""
     offset = 0
     while True:
         file.seek(offset)
@@ -221,7 +221,7 @@ def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def _record(member: bytes, path: Path, offset: int) -> ArcWarcRecord:
     for record in ArchiveIterator(io.BytesIO(member)):
         return record
-    raise IntegrityError(f"{path}: no WARC record at byte {offset}; remove the file to crawl anew")
+    raise IntegrityError(f"{path}: no WARC record at byte {offset}; remove the file to crawl again")
 
 
 def _outcome(record: ArcWarcRecord) -> Exchange | str:

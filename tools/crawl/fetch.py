@@ -20,7 +20,7 @@ _PIECE: Final = 65536
 
 
 class FetchFailedError(Exception):
-    """No answer to keep: `reason` is one of a few words that the crawl counts by, the message says the rest."""
+    """A request without an answer to keep; `reason` is one of the few words that the crawl counts by."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class FetchFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its response. `truncated` tells that the body was cut at the size limit."""
+    """A request and its response; `truncated` says that the body was cut at the size limit."""
 
     url: str
     address: str
@@ -41,29 +41,29 @@ class Exchange:
     truncated: bool = False
 
     def header(self, name: str) -> str:
-        """First value of a response header, or the empty string."""
+        """Return the first value of a response header, or the empty string."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
     @property
     def content_type(self) -> str:
-        """Lower case media type without parameters; empty when the server sent none."""
+        """Media type in lower case, without parameters; empty when the server sent none."""
         return self.header("Content-Type").partition(";")[0].strip().lower()
 
     @property
     def text(self) -> str:
-        """The body decoded for finding links: declared charset or UTF-8, what does not decode replaced."""
+        """Body as text, for finding links: declared charset or UTF-8; bytes that do not decode are replaced."""
         declared = self.header("Content-Type").lower().partition("charset=")[2].partition(";")[0]
         body = self.body
         if self.header("Content-Encoding").lower() == "gzip":
             body = _gunzip(body, limit=8 * len(body) + (16 << 20))
         try:
             return body.decode(declared.strip(" \"'") or "utf-8", errors="replace")
-        except (LookupError, ValueError):  # an unknown charset, or a codec that is none
+        except (LookupError, ValueError):  # an unknown charset, or a codec for something other than text
             return body.decode("utf-8", errors="replace")
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:
-    """Some servers compress unasked; at most `limit` bytes come out."""
+    """Decompress what some servers compress without being asked; at most `limit` bytes come out."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
             return file.read(limit)
@@ -72,17 +72,17 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 
 
 def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple[str, ...]) -> Exchange:
-    """GET one normalised address; redirects are answers like any other.
+    """Request one normalised address; redirects are answers like any other.
 
     Args:
         url: the address.
         agent: value of the User-Agent header.
-        timeout: seconds to connect, and again for the whole exchange, however slowly it drips.
-        page_bytes: bytes of body that are read; a longer body is cut and marked.
-        types: media types whose body is read; of others only the headers.
+        timeout: seconds to connect, and again for the whole exchange.
+        page_bytes: limit of the body in bytes; a longer body is cut and marked.
+        types: media types whose body is read; of others only the headers are.
 
     Raises:
-        FetchFailedError: nothing listens, the time is up, or what comes is not a complete HTTP answer.
+        FetchFailedError: the server does not listen, the time is up, or the answer is not complete HTTP.
     """
     parts = urllib.parse.urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -114,7 +114,7 @@ def fetch(url: str, *, agent: str, timeout: float, page_bytes: int, types: tuple
 
 @contextmanager
 def _time_limit(sock: socket.socket, seconds: float, late: threading.Event) -> Iterator[None]:
-    """Cut the connection after `seconds`: a socket's own timeout begins anew with every byte."""
+    """Cut the connection after `seconds`: a socket's own timeout starts again with every byte."""
 
     def cut() -> None:
         late.set()
@@ -131,7 +131,7 @@ def _time_limit(sock: socket.socket, seconds: float, late: threading.Event) -> I
 
 
 def request_target(url: str) -> str:
-    """What stands behind GET in the request line."""
+    """Return the target of the request line: path and query."""
     parts = urllib.parse.urlsplit(url)
     return parts.path + (f"?{parts.query}" if parts.query else "")
 
@@ -154,7 +154,7 @@ def _send(
 
 
 def _read(response: http.client.HTTPResponse, limit: int) -> tuple[bytes, bool]:
-    """The body up to `limit` bytes, and whether there was more."""
+    """Return the body up to `limit` bytes, and whether there was more."""
     body = bytearray()
     while len(body) <= limit and (piece := response.read1(_PIECE)):
         body += piece

@@ -12,14 +12,14 @@ __all__ = ["find_links", "normalise_url", "site_of", "start_url"]
 
 _PORTS: Final = {"http": 80, "https": 443}
 _UNQUOTED: Final = "!#$%&'()*+,/:;=?@[]~"
-"""Signs that stay as they are in a path or query; `%` too, so what is quoted already is not quoted twice."""
+"""Signs that stay as they are in a path or query; with `%`, so that a quoted sign is not quoted twice."""
 
 
 def normalise_url(url: str, base: str = "") -> str | None:
-    """One spelling for each http(s) address, or None for anything else (mailto, javascript, broken addresses).
+    """Return the one spelling of an http(s) address, or None for anything else (mailto, javascript, broken addresses).
 
-    Relative addresses are resolved against `base`; the fragment, the default port, user names and spaces go, scheme
-    and host are lower case, other scripts are percent-encoded.
+    Relative addresses are resolved against `base`. Fragment, default port, user name and spaces are removed; scheme
+    and host become lower case; other scripts are percent-encoded.
     """
     try:
         parts = urllib.parse.urlsplit(urllib.parse.urljoin(base, url.strip()))
@@ -42,7 +42,7 @@ def normalise_url(url: str, base: str = "") -> str | None:
 
 
 def start_url(url: str) -> str:
-    """The normalised form of an address that a person typed; an error that shows it where it is none."""
+    """Return the normalised form of an address that a user typed; anything else is an error that shows it."""
     normal = normalise_url(url)
     if normal is None:
         raise ConfigurationError(
@@ -52,13 +52,13 @@ def start_url(url: str) -> str:
 
 
 def site_of(url: str) -> str:
-    """Scheme, host and port of a normalised address: a crawl stays on the sites it starts from."""
+    """Return scheme, host and port of a normalised address: a crawl stays on the sites it starts from."""
     parts = urllib.parse.urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 class _LinkParser(HTMLParser):
-    """Collects `<a href>` and `<area href>`; minds `<base href>` and the page's own wish not to be followed."""
+    """A collector of `<a href>` and `<area href>`; it respects `<base href>` and `nofollow`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -67,7 +67,7 @@ class _LinkParser(HTMLParser):
         self.nofollow = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Called by the parser for each opening tag, however broken the page."""
+        """Take one opening tag; the parser calls this for each, also on broken pages."""
         values = {name: value or "" for name, value in attrs}
         if tag == "base" and not self.base:
             self.base = values.get("href", "")
@@ -78,7 +78,7 @@ class _LinkParser(HTMLParser):
 
 
 def find_links(html: str, url: str) -> list[str]:
-    """Normalised addresses a page links to, in the order of the page, each once.
+    """Return the normalised addresses that a page links to, in the order of the page, each once.
 
     >>> find_links('<a href="b#part">b</a> <a href="/c?d=1">c</a> <a href="b">again</a>', "http://x.org/a/")
     ['http://x.org/a/b', 'http://x.org/c?d=1']

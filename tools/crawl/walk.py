@@ -21,13 +21,13 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 REDIRECT_LIMIT: Final = 10
 ROBOTS_BYTES: Final = 512 * 1024
 FAILURE_LIMIT: Final = 10
-"""So many requests in a row without an answer end the crawl: the server is gone, and asking on is not polite."""
+"""Requests in a row without an answer that end the crawl: the server is gone, and more requests are not polite."""
 LONGEST_WAIT: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrawlSettings:
-    """What a crawl is asked for. Sizes in bytes, times in seconds; `requests` bounds a site that is mostly errors."""
+    """Settings of a crawl. Sizes in bytes, times in seconds; `requests` bounds a site that is mostly errors."""
 
     start: tuple[str, ...]
     pages: int = 1000
@@ -39,14 +39,14 @@ class CrawlSettings:
     types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
 
     def recorded(self) -> dict[str, Any]:
-        """What decides which pages are in the file; a file begun with other values is another crawl."""
+        """Return what decides which pages are in the file; a file begun with other values is another crawl."""
         kept = {key: value for key, value in asdict(self).items() if key not in ("delay", "timeout")}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
 
 
 @dataclass
 class Tally:
-    """Where every address went: `pages` are kept, the rest is counted by reason."""
+    """Counts of what happened to every address: `pages` are kept, the rest is counted by reason."""
 
     pages: int = 0
     bytes: int = 0
@@ -54,15 +54,15 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def line(self) -> str:
-        """The tally for a person."""
+        """Return the counts as one line of text."""
         rest = ", ".join(f"{count} {reason}" for reason, count in sorted(self.reasons.items()))
         return f"{self.pages} pages, {self.bytes / 1e6:.2f} MB" + (f"; {rest}" if rest else "")
 
 
 class Crawl:
-    """Breadth first from the start addresses. What the archive holds is read from it instead of the network.
+    """A walk, breadth first, from the start addresses; what the archive holds is read from there, not from the network.
 
-    So a continued crawl walks the same way again, and arrives where it was without any other state.
+    So a continued crawl walks the same way again and needs no other state.
     """
 
     def __init__(
@@ -139,18 +139,19 @@ class Crawl:
             self.tally.reasons["other site"] += 1
 
     def _rules(self, site: str) -> Robots:
-        """The site's robots.txt, asked once. Server errors and silence forbid the site, other errors allow it."""
+        """Return the site's robots.txt, asked once. Server errors and silence forbid all, other errors allow all."""
         if site not in self._robots:
             self._robots[site] = robots = self._read_robots(f"{site}/robots.txt")
             self._delay = max(self._delay, robots.delay)
         return self._robots[site]
 
     def _read_robots(self, url: str) -> Robots:
+        nothing_asked = Robots.parse("", self.settings.agent)
         for _ in range(5):
             outcome = self._outcome(url, ROBOTS_BYTES)
             if isinstance(outcome, str):
                 forbidden = outcome in ("timeout", "connection", "protocol")
-                return Robots.everything_forbidden() if forbidden else Robots()
+                return Robots.everything_forbidden() if forbidden else nothing_asked
             target = normalise_url(outcome.header("Location"), url)
             if outcome.status in REDIRECTS and target is not None:
                 url = target
@@ -159,10 +160,10 @@ class Crawl:
                 return Robots.everything_forbidden()
             text = outcome.text if outcome.status == HTTPStatus.OK else ""
             return Robots.parse(text, self.settings.agent)
-        return Robots()
+        return nothing_asked
 
     def _outcome(self, url: str, limit: int) -> Exchange | str:
-        """The answer or the reason why there is none: from the archive, else from the network into the archive."""
+        """Return the answer, or the reason for none: from the archive, else from the network into the archive."""
         if url in self.archive:
             return self.archive.read(url)
         if self.tally.fetched:
@@ -178,8 +179,8 @@ class Crawl:
             return error.reason
         self._keep_unanswered()
         if exchange.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-            wished = exchange.header("Retry-After")
-            self._delay = max(self._delay, min(float(wished) if wished.isdecimal() else 1.0, LONGEST_WAIT))
+            seconds = exchange.header("Retry-After")
+            self._delay = max(self._delay, min(float(seconds) if seconds.isdecimal() else 1.0, LONGEST_WAIT))
         if exchange.status == HTTPStatus.OK and exchange.content_type not in settings.types:
             reason = f"type {exchange.content_type or 'unknown'}"
             self.archive.append_outcome(url, reason)

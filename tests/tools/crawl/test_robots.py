@@ -41,5 +41,31 @@ def test_robots_rules(agent: str, path: str, allowed: bool) -> None:
     assert Robots.parse(text, agent).allows("http://x.org" + path) is allowed
 
 
+@pytest.mark.parametrize(
+    ("text", "path", "allowed"),
+    [
+        pytest.param("User-agent: nosy\nSitemap: x\nX: y\nUser-agent: b\nDisallow: /", "/a", False, id="unknown line"),
+        pytest.param("User-agent: nos\nAllow: /\nUser-agent: *\nDisallow: /", "/a", False, id="part of the name"),
+        pytest.param("User-agent: NOSY\nAllow: /\nUser-agent: *\nDisallow: /", "/a", True, id="name in capitals"),
+        pytest.param("User-agent: *\nAllow: /index.html\nDisallow: /", "/", False, id="the folder of an index"),
+        pytest.param("User-agent: *\nAllow: /index.html\nDisallow: /", "/index.html", True, id="an index"),
+        pytest.param("User-agent: *\nAllow: /$\nDisallow: /", "/", True, id="only the first page"),
+        pytest.param("\ufeffUser-agent: *\nDisallow: /", "/a", False, id="byte order mark"),
+        pytest.param("User-agent: *\nDisallow: /a%2fb", "/a%2Fb", False, id="case of an escape"),
+    ],
+)
+def test_as_strict_as_the_rfc(text: str, path: str, allowed: bool) -> None:
+    assert Robots.parse(text, "nosy/1.0").allows("http://x.org" + path) is allowed
+
+
+def test_a_site_that_cannot_be_read_is_forbidden() -> None:
+    assert not Robots.everything_forbidden().allows("http://x.org/")
+
+
+def test_delay() -> None:
+    assert Robots.parse("User-agent: *\nCrawl-delay: 2.5", "nosy").delay == 2.5
+    assert Robots.parse("User-agent: *\nCrawl-delay: soon", "nosy").delay == 0.0
+
+
 def test_example_of_the_docstring() -> None:
     assert doctest.testmod(tools.crawl.robots).failed == 0

@@ -1,0 +1,76 @@
+"""The command `clozeline` and the package that holds the four others, in the repository."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clozeline.__main__ import commands
+from pipeline.recipe import STAGES
+
+ROOT = Path(__file__).parents[2]
+
+
+def clozeline(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "clozeline", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_every_stage_and_every_tool_is_a_command_with_a_summary() -> None:
+    groups = commands()
+    assert {name.replace("-", "_") for name in groups["one stage"]} == set(STAGES)
+    tools = {path.stem for path in (ROOT / "tools").glob("*.py")} - {"__init__"}
+    assert {name.replace("-", "_") for name in groups["tools"]} == tools
+    names = [name for group in groups.values() for name in group] + ["where"]
+    assert len(set(names)) == len(names)
+    assert all(command.summary for group in groups.values() for command in group.values())
+
+
+def test_help_lists_all(tmp_path: Path) -> None:
+    shown = clozeline("--help", cwd=tmp_path)
+    assert shown.returncode == 0
+    for group in commands().values():
+        assert all(f"\n  {name} " in shown.stdout for name in group)
+    assert clozeline(cwd=tmp_path).stdout == shown.stdout
+
+
+def test_a_name_may_have_dashes_or_underscores(tmp_path: Path) -> None:
+    for name in ("inspect-shard", "inspect_shard"):
+        assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith("usage: clozeline inspect-shard ")
+
+
+def test_wrong_use(tmp_path: Path) -> None:
+    unknown = clozeline("inspect-shards", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stderr) == (
+        64, "error: no command 'inspect-shards'; did you mean 'inspect-shard'?\n"
+    )  # fmt: skip
+    assert clozeline("where", "no/such/file", cwd=tmp_path).returncode == 64
+
+
+def test_where_names_files_of_clozeline(tmp_path: Path) -> None:
+    assert clozeline("where", "train/main.py", cwd=tmp_path).stdout == f"{ROOT / 'train' / 'main.py'}\n"
+    assert clozeline("where", cwd=tmp_path).stdout == f"{ROOT}\n"
+
+
+@pytest.mark.parametrize("words", [["where", "train/main.py"], ["clean", "--config", "recipe:nothing"]])
+def test_modules_of_the_user_do_not_hide_ours(tmp_path: Path, words: list[str]) -> None:
+    for name in ("pipeline", "model", "train", "tools"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
+    assert "the wrong module" not in clozeline(*words, cwd=tmp_path).stderr
+
+
+def test_a_module_that_is_loaded_already_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("", encoding="utf-8")
+    code = "import train, clozeline"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"ImportError: {tmp_path / 'train.py'} hides {ROOT / 'train'}" in done.stderr
+
+
+def test_importing_the_package_puts_ours_first(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
+    code = "import clozeline, train; print(train.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{ROOT / 'train' / '__init__.py'}\n"
