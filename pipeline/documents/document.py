@@ -46,7 +46,7 @@ DOCUMENT_SCHEMA: Final = pa.schema(
 
 
 def document_uid(corpus: str, source: str, kind: str, locator: int, chunk: int | None = None) -> bytes:
-    """16 bytes that name a document for ever: BLAKE2b of corpus, source path and record locator.
+    """Return the 16 bytes that identify a document for ever: BLAKE2b of corpus, source path and record locator.
 
     `kind` says what `locator` counts: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for a
     whole file. `chunk` numbers the pieces of a record that was split.
@@ -80,11 +80,11 @@ class Document:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def having(self, **changes: Any) -> Document:
-        """A copy with the given fields replaced."""
+        """Return a copy with the given fields replaced."""
         return replace(self, **changes)
 
     def as_row(self) -> dict[str, Any]:
-        """The row of `DOCUMENT_SCHEMA`; `extra` as JSON with sorted keys."""
+        """Return the row of `DOCUMENT_SCHEMA`; `extra` as JSON with sorted keys."""
         row = {name: getattr(self, name) for name in DOCUMENT_SCHEMA.names}
         row["extra"] = json.dumps(self.extra, sort_keys=True, ensure_ascii=False)
         return row

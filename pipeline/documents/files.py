@@ -63,7 +63,7 @@ class Rejection:
     def of(
         document: Document, *, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
     ) -> Rejection:
-        """The rejection of a document; a share `keep_text` of them, chosen by uid, shows the first characters."""
+        """Return the rejection of a document; a share `keep_text`, chosen by uid, keeps the first characters."""
         shown = fraction(document.uid, "rejects", seed) < keep_text
         return Rejection(
             uid=document.uid,
@@ -79,18 +79,18 @@ class Rejection:
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
-    """Write documents in their order; equal documents give equal bytes. Returns their number."""
+    """Write documents in their order and return their number; equal documents give equal bytes."""
     return _write(path, DOCUMENT_SCHEMA, (document.as_row() for document in documents), "text")
 
 
 def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
-    """Write rejections in their order. Returns their number."""
+    """Write rejections in their order and return their number."""
     names = REJECT_SCHEMA.names
     return _write(path, REJECT_SCHEMA, ({name: getattr(row, name) for name in names} for row in rows), "detail")
 
 
 def read_documents(path: Path) -> Iterator[Document]:
-    """The documents of a file, in order.
+    """Yield the documents of a file, in order.
 
     Raises:
         StorageError: the file is missing or cannot be read.
@@ -102,7 +102,7 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 
 def read_rejects(path: Path) -> Iterator[Rejection]:
-    """The rejections of a file, in order."""
+    """Return the rejections of a file, in order."""
     return (Rejection(**row) for row in _read(path, REJECT_SCHEMA))
 
 

@@ -1,7 +1,7 @@
 """Extraction in a child process that can be killed: parsers in C can hang, crash and grow.
 
 The parent sends up to 16 pages in one message and reads one answer a page. A page over its time, or one that ends
-the child, costs only itself: the child is started anew and gets the pages behind it.
+the child, costs only itself: a new child gets the pages after it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Extracted(NamedTuple):
 
 
 class Extraction:
-    """The parent's side; a context manager that leaves no process behind."""
+    """The parent's side: a context manager that ends the child process."""
 
     def __init__(self, chosen: Chosen) -> None:
         limits: ExtractorOptions = chosen.options
@@ -75,7 +75,7 @@ class Extraction:
         self.close()
 
     def extract(self, pages: Sequence[str]) -> list[Extracted]:
-        """Text or reason of each page, in order.
+        """Return the text of each page, or the reason for having none, in order.
 
         Raises:
             StorageError: the child cannot be started.
@@ -88,7 +88,7 @@ class Extraction:
         return answers
 
     def _ask(self, child: subprocess.Popen[bytes], pages: Sequence[str]) -> list[Extracted]:
-        """Answers of one batch; fewer than pages when the child had to be given up, the last one saying why."""
+        """Return the answers of one batch, up to the page at which the child had to be ended."""
         answers: list[Extracted] = []
         assert child.stdin is not None
         with suppress(BrokenPipeError):  # it died; reading tells at which page
@@ -141,7 +141,7 @@ class Extraction:
         except (EOFError, BrokenPipeError) as error:
             child.kill()
             child.wait()
-            raise StorageError("the extractor's process does not start; its message stands above") from error
+            raise StorageError("the extractor's process does not start; see its message above") from error
         return child
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Extraction:
 
 
 def shared_extraction(chosen: Chosen) -> Extraction:
-    """One child for all units of this process that extract alike; it ends with the process."""
+    """Return the child that all units of this process with equal options share; it ends with the process."""
     return _shared(json.dumps(chosen.plain(), sort_keys=True), os.getpid())
 
 
@@ -192,7 +192,7 @@ def _receive(stream: IO[bytes]) -> list[bytes]:
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:
-    """Bytes straight from the descriptor: what a buffer holds, `select` does not see."""
+    """Read `size` bytes from the descriptor itself, because `select` does not see what a buffer holds."""
     pieces: list[bytes] = []
     while size:
         piece = os.read(stream.fileno(), min(size, 1 << 20))
@@ -204,7 +204,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def serve() -> None:
-    """The child's side: read the setup, then batches, until the parent is gone."""
+    """Run the child's side: read the setup, then answer batches until the parent ends."""
     from pipeline.execution.executors import die_with
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")

@@ -40,4 +40,4 @@ class Extractor(Protocol):
     def __init__(self, options: Any) -> None: ...
 
     def extract(self, html: str) -> str:
-        """The text, empty where there is none."""
+        """Return the text, empty where the page has none."""

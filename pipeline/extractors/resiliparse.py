@@ -50,7 +50,7 @@ class Resiliparse:
         self._options = options
 
     def extract(self, html: str) -> str:
-        """The text of a page.
+        """Return the text of a page.
 
         Raises:
             Refused: `html_depth`.
@@ -64,7 +64,7 @@ class Resiliparse:
 
 
 def _depth_exceeds(html: str, limit: int) -> bool:
-    """An upper estimate of the nesting depth: unclosed formatting elements count as nested, which they are."""
+    """Return whether the nesting depth may exceed the limit; unclosed formatting elements count as nested."""
     if html.count("<") <= limit:
         return False
     steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]

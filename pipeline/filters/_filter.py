@@ -18,7 +18,7 @@ class Verdict:
     Args:
         reason: why it is rejected; empty where it is kept.
         detail: the measure and its threshold.
-        text: the text to go on with, where the filter edits; None leaves it.
+        text: the edited text; None where the filter does not edit.
         removed: characters removed by an edit, by rule.
     """
 
@@ -40,4 +40,4 @@ class Filter(Protocol):
     def __init__(self, options: Any) -> None: ...
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """The verdict on a text in stored form. Pure: the same text and language give the same verdict."""
+        """Return the verdict on a text in stored form. Pure: the same text and language give the same verdict."""

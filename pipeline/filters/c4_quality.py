@@ -71,7 +71,7 @@ class C4Quality:
         ]
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """The page's verdict, with the edited text where it is kept. Empty lines stay: they divide paragraphs."""
+        """Return the verdict on a page, with its edited text; empty lines stay, because they divide paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
         lowered = statistics.text.lower()
@@ -98,7 +98,7 @@ class C4Quality:
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
     def _line(self, line: str, phrases: list[str]) -> tuple[str, str]:
-        """The rule that drops a line, or an empty string; and the line without citations.
+        """Return the rule that drops a line, or an empty string; and the line without citations.
 
         `phrases` are those that occur in the page at all: nearly always none.
         """
@@ -122,12 +122,12 @@ class C4Quality:
         return ("policy" if said else ""), line
 
     def _said(self, line: str, phrases: list[str]) -> str:
-        """The first of the phrases that the line says."""
+        """Return the first of the phrases that the line contains."""
         lowered = line.lower()
         return next((phrase for phrase in phrases if phrase in lowered), "")
 
     def _count(self, lines: list[str], language: str) -> int:
-        """Sentences of the lines, counted no further than is asked for."""
+        """Count the sentences of the lines, up to the number asked for."""
         found = 0
         for line in lines:
             if found >= self._options.sentences:

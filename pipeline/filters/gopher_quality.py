@@ -70,7 +70,7 @@ class GopherQuality:
         self._stop_words = {language: frozenset(words) for language, words in options.stop_word_lists.items()}
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """The first rule that fails, cheapest first."""
+        """Return the verdict of the first rule that fails; the cheapest rules run first."""
         return self._by_words(statistics) or self._by_lines(statistics) or self._by_kind(statistics, language) or KEEP
 
     def _by_words(self, statistics: TextStatistics) -> Verdict | None:

@@ -55,7 +55,7 @@ class GopherRepetition:
         self._options = options
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """The first measure over its threshold, cheapest first."""
+        """Return the verdict of the first measure over its threshold; the cheapest run first."""
         for reason, share, threshold in self._measures(statistics):
             if share > threshold:
                 return Verdict(reason, f"{share:.3f} > {threshold}")

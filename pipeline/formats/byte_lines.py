@@ -14,7 +14,7 @@ __all__ = ["ByteLines"]
 class ByteLines:
     r"""(offset, line without `\n`) of the lines that begin in a range; of a compressed file all lines.
 
-    For a line over the limit its length stands in its place. Offsets are those of the decompressed stream. After the
+    A line over the limit is given as its length. Offsets are those of the decompressed stream. After the
     last line, `damage` says why the stream ended early, if so, and `cut` the bytes of the line it cut.
 
     Args:
@@ -46,7 +46,7 @@ class ByteLines:
 
     def _split(self, pieces: Iterator[bytes], at: int) -> Iterator[tuple[int, bytes | int]]:
         limit = self._limits.line_bytes
-        held: list[bytes] = []  # the beginning of a line that goes on in the next piece
+        held: list[bytes] = []  # the beginning of a line that continues in the next piece
         length = 0
         for piece in self._safe(pieces):
             *whole, rest = piece.split(b"\n")

@@ -19,7 +19,7 @@ _REPLACED_SHARE: Final = 0.01
 
 
 def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> tuple[str, int] | None:
-    """The text and its flags, or None where no encoding fits.
+    """Return the text and its flags, or None where no encoding fits.
 
     Tried in order: byte order mark, the declared charset, `<meta>` in the first 1,024 bytes (with `meta`), UTF-8.
     Where none decodes every byte: UTF-8 with up to 1 % replaced characters, if most of what is not ASCII is valid;

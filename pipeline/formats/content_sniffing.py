@@ -23,10 +23,10 @@ _JSON: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[\[{"\]\d])')
 
 
 def looks_like_html(body: bytes) -> bool:
-    """Whether the beginning reads like HTML: used only where no type is declared."""
+    """Return whether the beginning looks like HTML; used only where no type is declared."""
     return _TAG.match(body.removeprefix(b"\xef\xbb\xbf")[:1024].lstrip()) is not None
 
 
 def contradicts_html(body: bytes) -> bool:
-    """Whether something declared as HTML is plainly an image, an archive, a PDF or JSON."""
+    """Return whether content declared as HTML is clearly an image, an archive, a PDF or JSON."""
     return body.startswith(_MAGICS) or (_JSON.match(body[:256]) is not None and body.rstrip()[-1:] in b"]}")

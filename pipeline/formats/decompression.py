@@ -39,7 +39,7 @@ _MEMORY: Final = 2**28
 
 
 def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
-    """Whether so much output from so little input ends the reading."""
+    """Return whether the output is so large for its input that reading must end."""
     return decompressed > limits.decompressed_bytes or (
         decompressed > _RATIO_FREE and decompressed > limits.ratio * compressed
     )
@@ -57,7 +57,7 @@ class Decoder(Protocol):
     """The interface that the standard library's incremental decompressors share."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Output of at most about `max_length` bytes; the rest comes at the next calls."""
+        """Return output of at most about `max_length` bytes; the rest comes at the next calls."""
 
     @property
     def eof(self) -> bool:
@@ -160,7 +160,7 @@ def detect_codec(head: bytes) -> str | None:
 
 
 def decompress(file: BinaryIO, codec: str | None, limits: Limits) -> Iterator[bytes]:
-    """Pieces of the decompressed content, each a few MiB at most; `codec` None passes the file through.
+    """Yield pieces of the decompressed content, each a few MiB at most; `codec` None passes the file through.
 
     Raises:
         Damage: after everything that could be decoded.
@@ -199,7 +199,7 @@ def _step(decoder: Decoder, data: bytes, codec: str) -> bytes:
 
 
 def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> bytes:
-    """One whole body in memory, at most `record_bytes` long; bytes behind its end are ignored.
+    """Decompress a whole body in memory, at most `record_bytes` long; bytes after its end are ignored.
 
     Raises:
         Damage: it does not decode (`body_error`), ends early (`truncated`), or is a `bomb`.

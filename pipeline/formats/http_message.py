@@ -30,7 +30,7 @@ class HttpResponse:
     body: bytes
 
     def content(self, limits: Limits) -> bytes:
-        """The body with chunks joined and decompressed; a body that was declared so but is not is given as it is.
+        """Join the chunks of the body and decompress it; a body whose declaration is false is given as it is.
 
         Raises:
             Damage: `content_encoding` where it is compressed but does not decode, `bomb` where it grows too much.
@@ -59,7 +59,7 @@ def parse_response(message: bytes) -> HttpResponse | None:
 
 
 def content_type(value: str | None) -> tuple[str, str | None]:
-    """Media type in lower case (empty where absent) and charset of a Content-Type header."""
+    """Return the media type in lower case (empty where absent) and the charset of a Content-Type header."""
     if not value:
         return "", None
     charset = _CHARSET.search(value)
@@ -67,7 +67,7 @@ def content_type(value: str | None) -> tuple[str, str | None]:
 
 
 def _joined(body: bytes) -> bytes:
-    """Chunks joined; the body itself where it is not chunked, the chunks so far where it is cut."""
+    """Join the chunks; give the body itself where it is not chunked, and the first chunks where it is cut."""
     pieces: list[bytes] = []
     at = 0
     while size := _CHUNK_SIZE.match(body, at):
@@ -89,7 +89,7 @@ class _Brotli:
         self._decoder: Any = brotli.Decompressor()
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Output of at most about `max_length` bytes."""
+        """Return output of at most about `max_length` bytes."""
         try:
             return bytes(self._decoder.process(data, output_buffer_limit=max_length))
         except brotli.error as error:

@@ -1,7 +1,7 @@
-"""A file of records as one forward-only tape of decompressed bytes that knows where each byte lies in the file.
+"""A file of records as one forward-only stream of decompressed bytes, with the file offset of each byte.
 
-Gzip files are decoded member by member: a damaged member ends the tape, `resync` puts it on at the next member whose
-content begins like a record. Other files are one run of bytes.
+Gzip files are decoded member by member. A damaged member ends the stream; `resync` continues it at the next member
+whose content begins like a record. Other files are one run of bytes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _PROBE_BYTES: Final = 1 << 12
 
 
 class Place(NamedTuple):
-    """Where a byte lies: file offset of the gzip member (or of the tape's start), and bytes into its content."""
+    """The place of a byte: file offset of the gzip member (or of the stream's start), and bytes into its content."""
 
     member: int
     inner: int
 
 
 class Damaged(NamedTuple):
-    """Why the tape ended before the file did, and in which member."""
+    """The reason why the stream ended before the file, and the member it ended in."""
 
     reason: str
     member: int
 
 
 class RecordStream:
-    """Bytes ahead of the reading position stand in `ahead`; `fill` lengthens it, `drop` moves on."""
+    """A stream whose unread bytes are in `ahead`: `fill` lengthens it, `drop` moves past bytes."""
 
     kind = "warc"
 
@@ -53,7 +53,7 @@ class RecordStream:
         self._members = [start]
 
     def fill(self) -> bool:
-        """Read on; False at the end and at damage, which `damaged` then tells."""
+        """Read more bytes; False at the end, and at damage, which `damaged` then describes."""
         try:
             piece = next(self._pieces, b"")
         except Damage as damage:
@@ -63,14 +63,14 @@ class RecordStream:
         return bool(piece)
 
     def ensure(self, count: int) -> bool:
-        """Whether at least `count` bytes stand ahead, after reading as far as needed."""
+        """Return whether at least `count` bytes are ahead, after reading as far as needed."""
         while len(self.ahead) < count:
             if not self.fill():
                 return False
         return True
 
     def drop(self, count: int) -> None:
-        """Move on by `count` bytes that stand ahead."""
+        """Move past `count` bytes that are ahead."""
         del self.ahead[:count]
         self._at += count
         keep = bisect_right(self._starts, self._at) - 1
@@ -78,25 +78,25 @@ class RecordStream:
             del self._starts[:keep], self._members[:keep]
 
     def place(self, offset: int = 0) -> Place:
-        """Where the byte `offset` bytes ahead lies."""
+        """Return the place of the byte `offset` bytes ahead."""
         number = bisect_right(self._starts, self._at + offset) - 1
         return Place(self._members[number], self._at + offset - self._starts[number])
 
     def file_offset(self, place: Place) -> int:
-        """The locator of a record that begins there."""
+        """Return the locator of a record that begins at a place."""
         return place.member + place.inner
 
     def is_beyond(self, place: Place, end: int) -> bool:
-        """Whether a record that begins there belongs to a later range; only what is not decompressed has ranges."""
+        """Return whether a record that begins there belongs to a later range; only uncompressed files have ranges."""
         return self._ranged and place.member + place.inner >= end
 
     def resync(self, after: int, end: int) -> bool:
-        """Go on behind damage, at a place in [after, end); False where there is none."""
+        """Continue after damage, at a place in [after, end); False where no record begins there."""
         return False
 
 
 class _GzipRecordStream(RecordStream):
-    """One tape over gzip members."""
+    """One stream over gzip members."""
 
     kind = "warc-gz"
 
@@ -169,7 +169,7 @@ def _inflate(decoder: zlib._Decompress, block: bytes) -> bytes:
 
 
 def open_record_stream(path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> RecordStream:
-    """The tape of a file that is not empty; an uncompressed one begins one byte before `start`, where there is one."""
+    """Open the stream of a file that is not empty; an uncompressed one begins one byte before `start` if it can."""
     with path.open("rb") as file:
         codec = detect_codec(file.read(16))
         if codec == "gzip" or (codec is None and path.suffix == ".gz" and not _plain(path, begins_record)):

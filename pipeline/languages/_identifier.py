@@ -13,7 +13,7 @@ from pipeline.config import STRICT
 __all__ = ["UNDECIDED", "LanguageIdentifier", "LanguageOptions"]
 
 UNDECIDED: Final = "und"
-"""Code of a text whose language cannot be told: too short, no letters, or two languages alike."""
+"""Code of a text whose language cannot be decided: too short, no letters, or two languages alike."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -36,4 +36,4 @@ class LanguageIdentifier(Protocol):
     def __init__(self, options: Any) -> None: ...
 
     def identify(self, text: str) -> tuple[str, float]:
-        """ISO 639-1 code (639-3 where there is none) and score in [0, 1]; `und` with its score where undecided."""
+        """Return the ISO 639-1 code (639-3 where 639-1 has none) and a score in [0, 1]; `und` where undecided."""

@@ -55,7 +55,7 @@ class Py3langid:
         self._options = options
 
     def identify(self, text: str) -> tuple[str, float]:
-        """Code and score."""
+        """Return the code and the score."""
         text = _NOISE.sub(" ", text[: self._options.chars])
         letters = _NO_LETTER.sub("", text)
         if len(letters) < self._options.letters:

@@ -33,7 +33,7 @@ class FieldOptions:
 def record_of(
     row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
 ) -> RawRecord | Counted:
-    """The record of a row; a reason where its text is missing, empty or no text."""
+    """Return the record of a row, or the reason why its text is missing, empty or not text."""
     text = row.get(options.text_key)
     if text is None:
         return Counted("malformed", "no_text", length)
@@ -66,12 +66,12 @@ def _is_valid(text: str) -> bool:
 
 
 def _repaired(text: str) -> str:
-    r"""Pairs of surrogates joined, lone ones (JSON's `\ud800`) replaced: Arrow takes valid Unicode only."""
+    r"""Join pairs of surrogates and replace lone ones (JSON's `\ud800`): Arrow takes valid Unicode only."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _extra(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The other fields as plain JSON; `{"dropped": true}` where they are too large to keep."""
+    """Return the other fields as plain JSON; `{"dropped": true}` where they are too large to keep."""
     if not fields:
         return {}
     try:
@@ -84,7 +84,7 @@ def _extra(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Values that every JSON reader takes back: no NaN, no integer past 64 bits, no lone surrogate."""
+    """Return the value in a form that every JSON reader accepts: no NaN, 65-bit integer or lone surrogate."""
     if isinstance(value, Mapping):
         return {_repaired(str(name)): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -33,11 +33,11 @@ class LineFile(ABC):
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Uncompressed lines can be found from the middle of a file."""
+        """Return whether the file is uncompressed, so that lines can be found from its middle."""
         return detect_codec(head) is None
 
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """Lines whose first byte lies in [start, end); of a compressed file all lines."""
+        """Yield lines whose first byte lies in [start, end); of a compressed file all lines."""
         lines = ByteLines(path, start, end, self._limits)
         for offset, line in lines:
             yield self._item(line, offset)
@@ -57,4 +57,4 @@ class LineFile(ABC):
 
     @abstractmethod
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """The record of a line that is not blank, without its end; `length` in bytes."""
+        """Return the record of a line that is not blank, without its end; `length` in bytes."""

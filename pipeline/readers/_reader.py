@@ -50,9 +50,9 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Something that gave no document: `ignored` by intent, `malformed`, or a `note` that is no record at all.
+    """A record without a document, `ignored` by intent or `malformed`; or a `note` about something else.
 
-    `bytes` is what was passed over without being read as a record.
+    `bytes` counts what was not read as a record.
     """
 
     group: Literal["ignored", "malformed", "note"]
@@ -74,10 +74,10 @@ class Reader(Protocol):
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Whether a file that begins so can be read by byte ranges."""
+        """Return whether a file with these first bytes can be read by byte ranges."""
 
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """Records that begin in [start, end), in order."""
+        """Return records that begin in [start, end), in order."""
 
 
 _HEAD_BYTES: Final = 4096
@@ -100,9 +100,9 @@ _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 
 
 def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
-    """Name of the reader of a file, and whether the file can be split.
+    """Return the name of the reader of a file, and whether the file can be split.
 
-    `named` wins; else the first bytes (also behind a compression) decide, then the extension, then `text`.
+    `named` wins; else the first bytes (after decompression) decide, then the extension, then `text`.
 
     Raises:
         StorageError: the file cannot be opened.

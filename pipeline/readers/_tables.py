@@ -37,12 +37,12 @@ class TableFile(ABC):
 
     @staticmethod
     def reasons_of(kind: str) -> tuple[str, ...]:
-        """Reasons of a table reader."""
+        """Return the reasons of a table reader."""
         return (*FIELD_REASONS, f"{kind}_error", "schema")
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Not by bytes."""
+        """Return False: rows have no byte ranges."""
         return False
 
     @abstractmethod
@@ -50,7 +50,7 @@ class TableFile(ABC):
         """Open the file."""
 
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """All rows; a file that breaks in the middle gives the rows before."""
+        """Yield all rows; a file that is damaged in the middle gives the rows before the damage."""
         row = 0
         try:
             with self.table(path) as (names, batches):

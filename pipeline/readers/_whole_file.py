@@ -38,11 +38,11 @@ class WholeFile:
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Never: a document is not cut."""
+        """Return False: a document is not cut."""
         return False
 
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """The one record, or why there is none."""
+        """Yield the one record, or the reason why the file has none."""
         found = read_whole(path, self._limits, meta=self.markup)
         if isinstance(found, Counted):
             yield found
@@ -52,7 +52,7 @@ class WholeFile:
 
 
 def read_whole(path: Path, limits: Limits, *, meta: bool) -> tuple[str, int, int] | Counted:
-    """Text, flags and the file's size in bytes. What a truncated file still gives is kept and flagged."""
+    """Return text, flags and the file's size in bytes; the readable part of a truncated file is kept and flagged."""
     size = path.stat().st_size
     flags, pieces, length = 0, [], 0
     with path.open("rb") as file:

@@ -26,7 +26,7 @@ class Jsonl(LineFile):
         """Names of the fields."""
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """The record of an object."""
+        """Return the record of an object."""
         try:
             value = json.loads(line, parse_int=_integer)
         except (ValueError, RecursionError):
@@ -37,5 +37,5 @@ class Jsonl(LineFile):
 
 
 def _integer(digits: str) -> Any:
-    """Python refuses integers of thousands of digits, and no column holds them: they stay text."""
+    """Parse an integer; one of thousands of digits, which Python refuses and no column holds, stays text."""
     return int(digits) if len(digits) < 20 else digits

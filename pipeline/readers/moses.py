@@ -45,11 +45,11 @@ class Moses:
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Never: only from the start is it known which line of the other file belongs to one."""
+        """Return False: only a count from the start says which line of the other file belongs to a line."""
         return False
 
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """All pairs.
+        """Yield all pairs.
 
         Raises:
             StorageError: the other file is missing, or one of the two has more lines.
@@ -61,7 +61,7 @@ class Moses:
             damaged = next((side for side in sides if side.damage is not None), None)
             if None in pair and damaged is None:
                 raise StorageError(
-                    f"{path} and {self._target}: one ends behind line {number}, the other has more; lines of the same "
+                    f"{path} and {self._target}: one ends after line {number}, the other has more; lines of the same "
                     "number must belong together"
                 )
             if None in pair:

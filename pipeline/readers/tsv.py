@@ -19,7 +19,7 @@ _TEXT, _TARGET = "text", "target_text"
 
 
 class Tsv(LineFile):
-    r"""Every tab separates two fields and every `\n` two lines: there is no quoting, and no header line.
+    r"""Every tab separates two fields and every `\n` two lines: quotes and header lines have no meaning.
 
     The columns `text`, `target_text` and `url` are what they say, others go to `extra`. A line with more or fewer
     fields is counted as `fields`.
@@ -39,12 +39,12 @@ class Tsv(LineFile):
         """names of the columns in their order, `text` among them"""
 
         def __post_init__(self) -> None:
-            """Each name once, and a text."""
+            """Check that each name is given once and that one is the text."""
             if len(set(self.columns)) < len(self.columns) or _TEXT not in self.columns:
                 raise ValueError(f"columns {self.columns}: expected names that differ, `text` among them")
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """The record of a line with the right number of fields."""
+        """Return the record of a line with the right number of fields."""
         columns = self._options.columns
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):

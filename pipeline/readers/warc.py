@@ -25,7 +25,7 @@ __all__ = ["Warc"]
 
 _WARC: Final = rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n"
 # URL, address, date, type, in version 2 five more fields, length.
-# Some URLs hold blanks; the address behind it makes sure where they end.
+# Some URLs hold blanks; the address that follows says where they end.
 _ARC: Final = (
     rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\r\n]{0,4000}? "
     rb"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}|-) "
@@ -38,13 +38,13 @@ _HEAD_BYTES: Final = 1 << 16
 _LOOK_AHEAD: Final = 1 << 13
 """Longer than any first line of a record."""
 _DAMAGED: Final = Counted("malformed", "damaged")
-"""Stands for a record that the tape's own damage cuts; it is counted when the tape is put on again."""
+"""Stands for a record that the stream's own damage cuts; it is counted when the stream is put on again."""
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
 @plain_dataclass(frozen=True, slots=True)
 class _Head:
-    """What the header of a record says; `size` is its own bytes, `length` None where it is no number."""
+    """The header of a record: `size` counts its own bytes; `length` is None where it is not a number."""
 
     kind: str
     size: int
@@ -59,7 +59,7 @@ class _Head:
 class Warc:
     """Reads responses with status 200 and an HTML body, and conversion records (WET texts).
 
-    Records are found again behind any damage: in gzip files at the next member that begins like a record, elsewhere
+    Reading continues after any damage: in gzip files at the next member that begins like a record, elsewhere
     at the next line that does. Nothing is allocated from a length that a header claims.
     """
 
@@ -77,75 +77,75 @@ class Warc:
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Gzip members and plain records can be found from the middle of a file."""
+        """Return whether records can be found from the middle of the file: gzip members and plain records can."""
         return detect_codec(head) in (None, "gzip")
 
     def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """Records whose first byte (in gzip files: whose member's first byte) lies in [start, end)."""
+        """Yield records whose first byte (in gzip files: whose member's first byte) lies in [start, end)."""
         size = path.stat().st_size
-        tape = open_record_stream(path, start, self._limits, _begins_record)
-        if start > 0 and not (tape.resync(start, end) if tape.kind == "warc-gz" else _seek(tape) is not None):
+        stream = open_record_stream(path, start, self._limits, _begins_record)
+        if start > 0 and not (stream.resync(start, end) if stream.kind == "warc-gz" else _seek(stream) is not None):
             return
         shared = False
         while True:
-            if not _at_content(tape):
-                if tape.damaged is None or tape.damaged.member >= end:
+            if not _at_content(stream):
+                if stream.damaged is None or stream.damaged.member >= end:
                     return
-                counted, found = _recover(tape, tape.damaged, min(end, size))
+                counted, found = _recover(stream, stream.damaged, min(end, size))
                 yield counted
                 if not found:
                     return
                 continue
-            place = tape.place()
-            if tape.is_beyond(place, end):
+            place = stream.place()
+            if stream.is_beyond(place, end):
                 return
-            if place.inner and tape.kind == "warc-gz" and not shared:
+            if place.inner and stream.kind == "warc-gz" and not shared:
                 shared = True
                 yield Counted("note", "records_share_gzip_member")
-            yield from self._next(tape, size)
+            yield from self._next(stream, size)
 
-    def _next(self, tape: RecordStream, size: int) -> Iterator[Item]:
-        if _START.match(tape.ahead) is None:
-            yield Counted("note", "resync", _seek(tape) or 0)
+    def _next(self, stream: RecordStream, size: int) -> Iterator[Item]:
+        if _START.match(stream.ahead) is None:
+            yield Counted("note", "resync", _seek(stream) or 0)
             return
-        head = _head(tape)
+        head = _head(stream)
         if head is None:
-            if tape.damaged is None:
-                yield Counted("malformed", "bad_header", _seek(tape) or 0)
+            if stream.damaged is None:
+                yield Counted("malformed", "bad_header", _seek(stream) or 0)
             else:
-                tape.drop(len(tape.ahead))
+                stream.drop(len(stream.ahead))
             return
-        problem = self._problem(tape, head)
+        problem = self._problem(stream, head)
         if problem is _DAMAGED:
-            tape.drop(len(tape.ahead))
+            stream.drop(len(stream.ahead))
         elif problem is not None:
             yield problem
         else:
-            place, whole = tape.place(), head.size + (head.length or 0)
-            payload = bytes(tape.ahead[head.size : whole])
-            tape.drop(whole)
-            length = _stored_length(tape, place.member, size) if place.inner == 0 else None
-            kind = tape.kind if place.inner == 0 or tape.kind == "warc" else f"{tape.kind}:{place.inner}"
-            yield self._item(head, payload, tape.file_offset(place), kind, length or whole)
+            place, whole = stream.place(), head.size + (head.length or 0)
+            payload = bytes(stream.ahead[head.size : whole])
+            stream.drop(whole)
+            length = _stored_length(stream, place.member, size) if place.inner == 0 else None
+            kind = stream.kind if place.inner == 0 or stream.kind == "warc" else f"{stream.kind}:{place.inner}"
+            yield self._item(head, payload, stream.file_offset(place), kind, length or whole)
 
-    def _problem(self, tape: RecordStream, head: _Head) -> Counted | None:
-        """Why the record ahead cannot be taken; the tape then stands at the next one, unless it is `_DAMAGED`."""
+    def _problem(self, stream: RecordStream, head: _Head) -> Counted | None:
+        """Return why the record ahead cannot be used; the stream is then at the next one, unless it is `_DAMAGED`."""
         if head.length is None:
-            return Counted("malformed", "bad_length", _seek(tape) or 0)
+            return Counted("malformed", "bad_length", _seek(stream) or 0)
         if head.length > self._limits.record_bytes:
-            dropped = _seek(tape)
-            if tape.damaged is not None and not tape.ahead:
+            dropped = _seek(stream)
+            if stream.damaged is not None and not stream.ahead:
                 return _DAMAGED
             honest = dropped is not None and dropped >= head.length
             return Counted("malformed", "too_large" if honest else "bad_length", dropped or 0)
         whole = head.size + head.length
-        tape.ensure(whole + _LOOK_AHEAD)
-        if tape.damaged and tape.damaged.member <= tape.place(whole - 1).member:
+        stream.ensure(whole + _LOOK_AHEAD)
+        if stream.damaged and stream.damaged.member <= stream.place(whole - 1).member:
             return _DAMAGED
-        if len(tape.ahead) >= whole and _ends_well(tape, whole):
+        if len(stream.ahead) >= whole and _ends_well(stream, whole):
             return None
-        cut = len(tape.ahead) < whole and tape.kind == "warc" and _NEXT.search(tape.ahead, head.size) is None
-        return Counted("malformed", "truncated" if cut else "bad_length", _seek(tape, head.size) or 0)
+        cut = len(stream.ahead) < whole and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
+        return Counted("malformed", "truncated" if cut else "bad_length", _seek(stream, head.size) or 0)
 
     def _item(self, head: _Head, payload: bytes, locator: int, kind: str, length: int) -> Item:
         if head.kind == "conversion":
@@ -166,7 +166,7 @@ class Warc:
         return RawRecord(locator, kind, length, text, True, head.url, head.date, flags | _flag(head))
 
     def _page(self, head: _Head, payload: bytes) -> tuple[str, int] | Counted:
-        """HTML and flags of a captured response.
+        """Return HTML and flags of a captured response.
 
         Raises:
             Damage: its encoding does not decode.
@@ -189,10 +189,10 @@ class Warc:
         return decode(body, charset, meta=True) or Counted("malformed", "charset", len(payload))
 
 
-def _recover(tape: RecordStream, damaged: Damaged, end: int) -> tuple[Counted, bool]:
-    """Go on behind damage, if anything follows; what is between is one lost record, or mere garbage."""
-    found = tape.resync(damaged.member + 1, end)
-    lost = max(0, (tape.place().member if found else end) - damaged.member)
+def _recover(stream: RecordStream, damaged: Damaged, end: int) -> tuple[Counted, bool]:
+    """Continue after damage, if anything follows; what is between counts as one lost record, or as garbage."""
+    found = stream.resync(damaged.member + 1, end)
+    lost = max(0, (stream.place().member if found else end) - damaged.member)
     if damaged.reason == "not_gzip" and damaged.member > 0:
         return Counted("note", "resync", lost), found
     return Counted("malformed", damaged.reason, lost), found
@@ -203,7 +203,7 @@ def _flag(head: _Head) -> int:
 
 
 def _safe(name: str) -> str:
-    """A name from the file as part of a reason: short and plain, so that reports stay so too."""
+    """Return a name from the file in a form that a reason may hold: short, letters and digits only."""
     return name if _NAME.fullmatch(name) else "other"
 
 
@@ -211,67 +211,67 @@ def _begins_record(content: bytes) -> bool:
     return content.startswith((b"WARC/", b"filedesc://")) or _START.match(content) is not None
 
 
-def _at_content(tape: RecordStream) -> bool:
-    """Pass over line ends between records; False at the end of the tape."""
-    while tape.ensure(1):
-        blank = len(tape.ahead) - len(tape.ahead.lstrip(b"\r\n"))
-        tape.drop(blank)
-        if tape.ahead:
-            tape.ensure(_LOOK_AHEAD)
+def _at_content(stream: RecordStream) -> bool:
+    """Pass over line ends between records; False at the end of the stream."""
+    while stream.ensure(1):
+        blank = len(stream.ahead) - len(stream.ahead.lstrip(b"\r\n"))
+        stream.drop(blank)
+        if stream.ahead:
+            stream.ensure(_LOOK_AHEAD)
             return True
     return False
 
 
-def _seek(tape: RecordStream, skip: int = 1) -> int | None:
-    """Drop at least `skip` bytes, up to the next line that begins a record; how many, or None at the tape's end."""
+def _seek(stream: RecordStream, skip: int = 1) -> int | None:
+    """Drop `skip` bytes or more, up to the next line that begins a record; return how many, None at the end."""
     dropped = 0
     while True:
-        found = _NEXT.search(tape.ahead, skip)
-        if found is not None and (found.end() < len(tape.ahead) or not tape.fill()):
-            tape.drop(found.start())
+        found = _NEXT.search(stream.ahead, skip)
+        if found is not None and (found.end() < len(stream.ahead) or not stream.fill()):
+            stream.drop(found.start())
             return dropped + found.start()
         if found is None:
             # What stays may hold the beginning of a first line.
-            surplus = max(0, len(tape.ahead) - _LOOK_AHEAD)
-            tape.drop(surplus)
+            surplus = max(0, len(stream.ahead) - _LOOK_AHEAD)
+            stream.drop(surplus)
             dropped, skip = dropped + surplus, max(0, skip - surplus)
-            if not tape.fill():
-                tape.drop(len(tape.ahead))
+            if not stream.fill():
+                stream.drop(len(stream.ahead))
                 return None
 
 
-def _ends_well(tape: RecordStream, at: int) -> bool:
-    """Whether a record may end there: line ends, the end of the file or member, or the next record follow."""
-    rest = bytes(tape.ahead[at : at + _LOOK_AHEAD])
+def _ends_well(stream: RecordStream, at: int) -> bool:
+    """Return whether a record may end there: line ends, the end of the file or member, or the next record follow."""
+    rest = bytes(stream.ahead[at : at + _LOOK_AHEAD])
     follows = rest.lstrip(b"\r\n")
     return (
         not follows
         or rest.startswith(b"\r\n\r\n")
         or _START.match(follows) is not None
-        or (tape.kind == "warc-gz" and tape.place(at).inner == 0)
+        or (stream.kind == "warc-gz" and stream.place(at).inner == 0)
     )
 
 
-def _stored_length(tape: RecordStream, member: int, size: int) -> int | None:
-    """Bytes of a gzip member that holds the record just passed and nothing else."""
-    if tape.kind != "warc-gz":
+def _stored_length(stream: RecordStream, member: int, size: int) -> int | None:
+    """Return the stored bytes of a gzip member that holds the record just passed and nothing else."""
+    if stream.kind != "warc-gz":
         return None
-    if not _at_content(tape):
-        return size - member if tape.damaged is None else None
-    place = tape.place()
+    if not _at_content(stream):
+        return size - member if stream.damaged is None else None
+    place = stream.place()
     return place.member - member if place.inner == 0 else None
 
 
-def _head(tape: RecordStream) -> _Head | None:
-    """The header ahead, not dropped; None where it has no end or lacks what it must say."""
-    if not tape.ahead.startswith(b"WARC/"):
-        return _arc_head(bytes(tape.ahead[:_LOOK_AHEAD]))
-    end = _HEAD_END.search(tape.ahead, 0, _HEAD_BYTES)
-    while end is None and len(tape.ahead) < _HEAD_BYTES and tape.fill():
-        end = _HEAD_END.search(tape.ahead, 0, _HEAD_BYTES)
+def _head(stream: RecordStream) -> _Head | None:
+    """Return the header ahead without dropping it; None where it has no end or lacks a required field."""
+    if not stream.ahead.startswith(b"WARC/"):
+        return _arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
+    end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
+    while end is None and len(stream.ahead) < _HEAD_BYTES and stream.fill():
+        end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
     if end is None:
         return None
-    lines = re.sub(r"\r?\n[ \t]+", " ", tape.ahead[: end.start()].decode("utf-8", "replace")).splitlines()[1:]
+    lines = re.sub(r"\r?\n[ \t]+", " ", stream.ahead[: end.start()].decode("utf-8", "replace")).splitlines()[1:]
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if "warc-type" not in fields:
         return None
@@ -304,7 +304,7 @@ def _number(digits: str) -> int | None:
 
 
 def _seconds(digits: str) -> int | None:
-    """Seconds since 1970 of YYYYMMDDhhmmss (more digits are fractions); None where it is no date."""
+    """Return seconds since 1970 of YYYYMMDDhhmmss (more digits are fractions); None where it is not a date."""
     try:
         return int(datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
     except ValueError:

@@ -11,7 +11,7 @@ class Sentences(Protocol):
     """What every splitter does."""
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Character offsets of the sentences: first 0, strictly increasing, each below `len(text)`.
+        """Return character offsets of the sentences: first 0, strictly increasing, each below `len(text)`.
 
         White space between two sentences belongs to the first, so joining the slices gives the text back. The empty
         text has no sentence.

@@ -31,6 +31,6 @@ class Lines:
         self.options = options
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Character offsets of the sentences; the language does not matter."""
+        """Return character offsets of the sentences; the language does not matter."""
         first, last = len(text) - len(text.lstrip()), len(text.rstrip())
         return [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []

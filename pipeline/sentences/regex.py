@@ -23,7 +23,7 @@ class _Rules(NamedTuple):
     maybe: frozenset[str]
     """ends a sentence only before one of `openers`"""
     openers: frozenset[str]
-    """words that open a sentence so often that even an abbreviation may end before them"""
+    """words that open sentences frequently enough for an abbreviation to end before them"""
     ordinals: bool
     """whether one or two digits and a full stop are an ordinal (German `3. Oktober`)"""
 
@@ -124,7 +124,7 @@ class Regex:
         self._extra = frozenset(word.lower().removesuffix(".") for word in options.abbreviations)
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Character offsets of the sentences.
+        """Return character offsets of the sentences.
 
         Args:
             text: any text.
@@ -144,7 +144,7 @@ class Regex:
         return starts
 
     def _ends(self, text: str, match: re.Match[str], start: int, rules: _Rules) -> bool:
-        """Whether spaced marks at `match` end a sentence, given that visible text goes on at `start`."""
+        """Return whether spaced marks at `match` end a sentence, given that visible text continues at `start`."""
         if _PARAGRAPH.search(text, match.end(), start):
             return True
         following = _NEXT.match(text, start, start + _WORD_LENGTH)

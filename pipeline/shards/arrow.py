@@ -10,7 +10,7 @@ __all__ = ["ArrowContainer", "message_start"]
 
 
 def message_start(schema: pa.Schema) -> int:
-    """Offset of the first record batch message: 8 bytes of magic, then the schema message."""
+    """Return the offset of the first record batch message: 8 bytes of magic, then the schema message."""
     return 8 + int(schema.serialize().size)
 
 
@@ -23,7 +23,7 @@ class ArrowContainer:
         self._end = message_start(schema)
 
     def append(self, batch: pa.RecordBatch) -> tuple[int, bytes]:
-        """Write one block; its offset in the file and its bytes as stored."""
+        """Write one block; return its offset in the file and its bytes as stored."""
         self._sink.keep()
         self._writer.write_batch(batch)
         written, end = self._sink.kept(), self._sink.position

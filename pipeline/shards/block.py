@@ -1,4 +1,4 @@
-"""One block: the stored bytes of a record batch, checked before anything is decompressed or believed.
+"""One block: the stored bytes of a record batch, checked before they are decompressed or used.
 
 Compressed Arrow buffers say how large they become; 17 kB can claim 512 MiB. So the message's own table of buffers is
 read first, compared with what the columns allow, and only then given to Arrow.
@@ -41,7 +41,7 @@ class BlockError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What a record batch message says of itself: rows, (length, nulls) a node, (offset, length) a buffer."""
+    """The claims of a record batch message about itself: rows, (length, nulls) a node, (offset, length) a buffer."""
 
     rows: int
     nodes: list[list[int]]
@@ -50,7 +50,7 @@ class _Header:
 
 
 def decoded_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:
-    """Bytes of a block after decompression; `values` counts the values of each list column."""
+    """Return the bytes of a block after decompression; `values` counts the values of each list column."""
     fixed = sum(rows * spec.width for spec in columns if spec.kind == "fixed")
     lists = [spec for spec in columns if spec.kind == "list"]
     return fixed + sum(4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True))
@@ -60,11 +60,11 @@ def decode(
     stored: bytes | memoryview,
     columns: Sequence[ColumnSpec],
     rows: int,
-    most_bytes: int,
+    max_bytes: int,
     wanted: Collection[str] | None = None,
     scratch: memoryview | None = None,
 ) -> Rows:
-    """Rows of one encapsulated record batch message; arrays are views of `stored` where nothing was compressed.
+    """Return the rows of one encapsulated record batch message, as views of `stored` where it is not compressed.
 
     The buffers are taken by the message's own table, because Arrow's reader of single messages would decompress on
     its global thread pool, and the stream's threads are parallel already.
@@ -73,9 +73,9 @@ def decode(
         stored: metadata and body, exactly as in the file.
         columns: the columns of the set.
         rows: rows that the index promises.
-        most_bytes: largest size after decompression, in bytes.
+        max_bytes: largest size after decompression, in bytes.
         wanted: names of the columns to decompress; the claims of the others are checked all the same. None: all.
-        scratch: memory of at least `most_bytes` to decompress into, which the rows may be views of; None: fresh memory.
+        scratch: memory of at least `max_bytes` to decompress into, which the rows may be views of; None: fresh memory.
 
     Raises:
         BlockError: the message does not hold what it should.
@@ -84,8 +84,8 @@ def decode(
         message = pa.ipc.read_message(pa.py_buffer(stored))
         header = _read_header(message.metadata.to_pybytes())
         sizes = _buffer_sizes(header, columns, rows)
-        if sum(sizes) > most_bytes:
-            raise BlockError(f"at most {most_bytes} bytes after decompression", f"{sum(sizes)}")
+        if sum(sizes) > max_bytes:
+            raise BlockError(f"at most {max_bytes} bytes after decompression", f"{sum(sizes)}")
         taken = [wanted is None or spec.name in wanted for spec in columns]
         needed = [take for take, spec in zip(taken, columns, strict=True) for _ in range(_ARROW_BUFFERS[spec.kind])]
         buffers = _buffers(header, memoryview(message.body), sizes, needed, scratch)
@@ -96,7 +96,7 @@ def decode(
 
 @lru_cache(maxsize=64)
 def _read_header(raw: bytes) -> _Header:
-    """What a message says; uncompressed blocks of equally long rows all say the same."""
+    """Parse the claims of a message; uncompressed blocks of equally long rows share them."""
     message = _fields(raw, struct.unpack_from("<I", raw, 0)[0])
     batch = _fields(raw, _pointer(raw, message[_HEADER]))
     (rows,) = struct.unpack_from("<q", raw, batch[_LENGTH])
@@ -105,7 +105,7 @@ def _read_header(raw: bytes) -> _Header:
 
 
 def _fields(raw: bytes, table: int) -> list[int]:
-    """Places of a flatbuffer table's fields; -1 where a field is absent."""
+    """Return the places of a flatbuffer table's fields; -1 where a field is absent."""
     vtable = table - struct.unpack_from("<i", raw, table)[0]
     if vtable < 0:
         raise ValueError("a table points outside the message")
@@ -122,7 +122,7 @@ def _pointer(raw: bytes, place: int) -> int:
 
 
 def _pairs(raw: bytes, place: int) -> list[list[int]]:
-    """A vector of structs of two int64."""
+    """Return the entries of a vector of structs of two int64."""
     vector = _pointer(raw, place)
     count = struct.unpack_from("<I", raw, vector)[0]
     pairs: list[list[int]] = np.frombuffer(raw, "<i8", 2 * count, vector + 4).reshape(-1, 2).tolist()
@@ -130,7 +130,7 @@ def _pairs(raw: bytes, place: int) -> list[list[int]]:
 
 
 def _buffer_sizes(header: _Header, columns: Sequence[ColumnSpec], rows: int) -> list[int]:
-    """Bytes each buffer must have, in Arrow's order, from the row count and the value counts of the lists."""
+    """Return the bytes that each buffer must have, in Arrow's order, from the counts of rows and values."""
     nodes = header.nodes
     lists = sum(spec.kind == "list" for spec in columns)
     counts = (len(nodes), len(header.buffers))
@@ -155,7 +155,7 @@ def _buffer_sizes(header: _Header, columns: Sequence[ColumnSpec], rows: int) -> 
 def _buffers(
     header: _Header, body: memoryview, sizes: Sequence[int], needed: Sequence[bool], scratch: memoryview | None
 ) -> list[Any]:
-    """The buffers after decompression; each claim is compared with its size first, also of those not needed."""
+    """Return the buffers after decompression; the size that a buffer claims is checked first, needed or not."""
     buffers: list[Any] = []
     used = 0
     for (offset, length), size, need in zip(header.buffers, sizes, needed, strict=True):
@@ -179,7 +179,7 @@ def _buffers(
 
 
 def _decompress(frame: memoryview, target: memoryview) -> memoryview:
-    """Fill `target`, whose memory is used again and again: fresh memory costs more than decompressing into it."""
+    """Decompress into `target`, whose memory is reused: fresh memory costs more than the decompression."""
     if not hasattr(_THREAD, "zstd"):
         _THREAD.zstd = zstandard.ZstdDecompressor()
     try:

@@ -1,7 +1,7 @@
 """Blocks of remote sets kept on a node's disk: a file a block, no locks, any process may evict.
 
-Nothing here is believed: who reads a block checks its hash, wherever it came from. A file appears whole (temporary
-name, rename) and vanishes whole (unlink; who has it open reads on), so readers and writers cannot meet half-way.
+A cached block is not trusted: the reader checks its hash, wherever the bytes came from. A file appears whole (temporary
+name, rename) and disappears whole (unlink; an open file stays readable), so a reader never sees half a block.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ __all__ = ["BlockCache"]
 
 _OWN: Final = "clozeline"
 _WRITERS: Final = 16
-"""Processes of a node that may fill the room that a scan found: each takes a share of it before it scans again."""
+"""Processes of a node that may fill the room found by a scan: each uses a share of it before its next scan."""
 _FEW: Final = 256
-"""Files that are scanned so quickly that evicting more than must go, to scan less often, is not worth it."""
+"""Up to this number of files, a scan is too cheap to evict more than necessary in order to scan less often."""
 
 
 class BlockCache:
     """The blocks of one set in `folder/clozeline/<set>/<shard>/<block>`, or other bytes at places of the same depth.
 
     Args:
-        folder: of the whole cache; its bound is for all sets in it. What else stands there is left alone.
+        folder: of the whole cache; its bound is for all sets in it. Other files in the folder are left alone.
         set_name: name of the set's part of it, such as 16 digits of its digest.
-        most_bytes: bound, kept by all processes together; what they are writing comes on top of it for a moment.
+        max_bytes: bound, kept by all processes together; bytes being written may exceed it for a moment.
     """
 
-    def __init__(self, folder: Path, set_name: str, most_bytes: int) -> None:
+    def __init__(self, folder: Path, set_name: str, max_bytes: int) -> None:
         self._folder = folder / _OWN  # files are evicted by age alone, so they must be all ours
         self._set = self._folder / set_name
-        self._most = most_bytes
+        self._limit = max_bytes
         self._lock = threading.Lock()
         self._unscanned = 0  # bytes that may be written before the folder is scanned again
         self._broken = False
         self.evicted = 0
 
     def get(self, shard: int | str, block: int | str) -> bytes | None:
-        """A block's bytes as they were put, or not at all."""
+        """Return a block's bytes as they were put, or None."""
         path = self._path(shard, block)
         try:
             found = path.read_bytes()
         except OSError:
             return None
-        with contextlib.suppress(OSError):  # a cache that may only be read serves all the same
-            os.utime(path)  # what was used last is evicted last, also where the disk keeps no access times
+        with contextlib.suppress(OSError):  # a read-only cache is useful too
+            os.utime(path)  # the latest use is evicted last, also on disks without access times
         return found
 
     def put(self, shard: int | str, block: int | str, content: bytes) -> None:
         """Keep a block; a full disk ends the caching, never the run."""
-        if self._broken or len(content) > self._most:
+        if self._broken or len(content) > self._limit:
             return
         path = self._path(shard, block)
         part = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex}.tmp")
@@ -70,7 +70,7 @@ class BlockCache:
             if isinstance(error, FileNotFoundError):  # another process evicted it, or removed the folder: not this time
                 return
             self._broken = True
-            sys.stderr.write(f"{self._folder}: blocks are no longer cached ({error}); reading goes on\n")
+            sys.stderr.write(f"{self._folder}: blocks are no longer cached ({error}); reading continues\n")
 
     def drop(self, shard: int | str, block: int | str) -> None:
         """Forget a block, because its hash was wrong."""
@@ -81,7 +81,7 @@ class BlockCache:
         return self._set / str(shard) / str(block)
 
     def _keep_bound(self, size: int) -> None:
-        """Evict what was used longest ago; what is being written stands in the folder already, and counts."""
+        """Evict the least recently used files; the file being written is in the folder already, and counts."""
         with self._lock:
             self._unscanned -= size
             if self._unscanned >= 0:
@@ -89,18 +89,18 @@ class BlockCache:
             found = sorted(_files(self._folder, depth=3))
             total = sum(size for _, size, _ in found)
             full, aim = (1.0, 1.0) if len(found) <= _FEW else (0.97, 0.9)
-            if total > full * self._most:
+            if total > full * self._limit:
                 for _, freed, path in found:
-                    if total <= aim * self._most:
+                    if total <= aim * self._limit:
                         break
                     Path(path).unlink(missing_ok=True)
                     self.evicted += 1
                     total -= freed
-            self._unscanned = (self._most - total) // _WRITERS
+            self._unscanned = (self._limit - total) // _WRITERS
 
 
 def _files(folder: Path | str, depth: int) -> Iterator[tuple[int, int, str]]:
-    """(time of last use, bytes, path) of the files so many levels below a folder, which may vanish meanwhile."""
+    """Yield (time of last use, bytes, path) of the files `depth` levels below a folder; they may disappear."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if depth > 1:

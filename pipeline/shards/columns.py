@@ -50,7 +50,7 @@ class ColumnSpec:
 
     @staticmethod
     def parse(name: str, arrow_type: str, description: str) -> ColumnSpec:
-        """The column whose `arrow_type` reads so; `IntegrityError` for any other text."""
+        """Return the column with this `arrow_type`; IntegrityError for any other text."""
         for dtype in get_args(Dtype):
             for kind in ("fixed", "list"):
                 if (kind, dtype) == ("list", "binary16"):
@@ -62,7 +62,7 @@ class ColumnSpec:
 
 
 def fixed_columns(names: Iterable[str] = tuple(FIXED_COLUMNS)) -> list[ColumnSpec]:
-    """The fixed columns that every sample and example row has."""
+    """Return the fixed columns that every sample and example row has."""
     return [ColumnSpec(name, FIXED_COLUMNS[name], "fixed", _FIXED_TEXT[name]) for name in names]  # type: ignore[arg-type]
 
 
@@ -87,12 +87,12 @@ def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[Column
 
 
 def holds_ids(spec: ColumnSpec) -> bool:
-    """Whether the column's values are token ids, by its name: `ids`, `input_ids`, `input_ids_b`, ..."""
+    """Return whether the column's values are token ids, by its name: `ids`, `input_ids`, `input_ids_b`, ..."""
     return spec.kind == "list" and "ids" in spec.name.split("_")
 
 
 def arrow_schema(columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | None = None) -> pa.Schema:
-    """Schema without nulls, dictionaries or extension types; a list's values are a field named `item`."""
+    """Return the schema, without nulls, dictionaries or extension types; a list's values are a field named `item`."""
     fields = []
     for spec in columns:
         value = pa.binary(16) if spec.dtype == "binary16" else getattr(pa, spec.dtype)()
@@ -103,7 +103,7 @@ def arrow_schema(columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | No
 
 
 def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa.RecordBatch:
-    """One record batch; `IntegrityError` where rows and columns disagree or a value does not fit its column."""
+    """Return the rows as one record batch; IntegrityError where a column is missing or a value does not fit."""
     have, want = {*rows.fixed, *rows.columns}, {spec.name for spec in columns}
     if have != want:
         missing, extra = sorted(want - have) or "none", sorted(have - want) or "none"
@@ -139,20 +139,20 @@ def _list_array(ragged: Ragged, spec: ColumnSpec, kind: pa.DataType, rows: int) 
 
 
 def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
-    """The values as `dtype`; a value outside its range is an error, never a wrapped number."""
+    """Return the values as `dtype`; a value outside its range is an error, never a wrapped number."""
     if values.dtype == dtype:
         return values
     if dtype == "float32":
         raise IntegrityError(f"column {name}: expected float32, got {values.dtype}")
     if len(values):
-        most = int(np.iinfo(dtype).max)
+        highest = int(np.iinfo(dtype).max)
         low, high = int(values.min()), int(values.max())
-        if values.dtype.kind not in "iu" or low < 0 or high > most:
-            raise IntegrityError(f"column {name}: values must lie in 0..{most}, got {low}..{high} ({values.dtype})")
+        if values.dtype.kind not in "iu" or low < 0 or high > highest:
+            raise IntegrityError(f"column {name}: values must lie in 0..{highest}, got {low}..{high} ({values.dtype})")
     return values.astype(dtype)
 
 
 def cut(rows: Rows, start: int, stop: int) -> Rows:
-    """Rows `start .. stop`, as views."""
+    """Return rows `start .. stop`, as views."""
     columns = {name: Ragged(column.values, column.offsets[start : stop + 1]) for name, column in rows.columns.items()}
     return Rows({name: column[start:stop] for name, column in rows.fixed.items()}, columns)

@@ -82,7 +82,7 @@ def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
         blocks: entries that the manifest says it has.
 
     Raises:
-        ManifestError: the file is missing, is not the one that the manifest names, or is no index of so many blocks.
+        ManifestError: the file is missing, is not the one in the manifest, or holds another number of blocks.
     """
     try:
         found = path.stat().st_size
@@ -111,7 +111,7 @@ def _parsed(raw: bytes, blocks: int) -> BlockIndex:
         raise BlockError("an Arrow file", f"unreadable bytes ({error})") from error
     if schema != _SCHEMA:
         raise BlockError(f"the columns {_SCHEMA.names}", "others")
-    if blocks == 0:  # Arrow leaves the number out of an empty batch, which no block is
+    if blocks == 0:  # Arrow omits the row count of an empty batch, and `decode` demands it
         plain = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
         return BlockIndex(**plain, xxh3=np.empty((0, 16), np.uint8))
     columns = decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed

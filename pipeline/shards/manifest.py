@@ -1,4 +1,4 @@
-"""`manifest.json`: what a shard set holds, written last; a folder without it is no shard set."""
+"""`manifest.json`: the content of a shard set. It is written last; a folder without it is not a shard set."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class Manifest(_Strict):
     totals: Totals
     index: IndexFacts
     shards: Annotated[Sequence[ShardFacts], PlainValidator(to_shards), PlainSerializer(plain_shards)]
-    """In order; from 10^5 shards on they stand in a file of their own."""
+    """In order; from 10^5 shards on, in a file of their own."""
     parents: tuple[Parent, ...] = ()
     code: Code
     config: dict[str, Any] = Field(default_factory=dict)
@@ -262,7 +262,7 @@ class Manifest(_Strict):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of what must not change under a run: never time, code, executor or paths."""
+        """SHA-256 (hex) of what must not change during a run; time, code, executor and paths are left out."""
         facts = self.model_dump(mode="json")
         keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
         parts: dict[str, Any] = {key: facts[key] for key in keys}
@@ -274,10 +274,10 @@ class Manifest(_Strict):
 
     @staticmethod
     def load(path: Path | str) -> Manifest:
-        """Read and check a manifest (its path, or the folder it stands in).
+        """Read and check a manifest, given its path or its folder.
 
         Raises:
-            StorageError: there is none.
+            StorageError: there is no manifest.
             ManifestError: it is too large, malformed, or was changed after it was written.
         """
         path = manifest_path(path)
@@ -295,7 +295,7 @@ class Manifest(_Strict):
             text = manifest_text(plain)
         except ValueError as error:
             raise ManifestError(f"{path}: not a manifest of a shard set: {first_problem(error)}") from error
-        # The checksum covers what a manifest says; how it is spelt (`1e-5` or `1E-5`, a key twice) is compared as text.
+        # The checksum covers what a manifest says; its spelling (`1e-5` or `1E-5`, a key twice) is compared as text.
         if plain.pop("checksum", "") != canonical_sha256(plain) or raw != text.encode():
             raise ManifestError(f"{path}: changed after it was written; copy it again, or rebuild the shard set")
         if isinstance(manifest.shards, ShardTable):
@@ -308,34 +308,34 @@ class Manifest(_Strict):
 
 
 def manifest_path(path: Path | str) -> Path:
-    """The manifest's own path, also when its folder was given."""
+    """Return the manifest's own path, also when its folder was given."""
     path = Path(path)
     return path / "manifest.json" if path.is_dir() else path
 
 
 def _instead(path: Path) -> str:
-    """What stands where a manifest should, for a message."""
+    """Describe, for a message, what the folder holds instead of a manifest."""
     folder = path.parent
     if path.name != "manifest.json" or not folder.is_dir():
         return ""
     sets = sorted(path.parent for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/manifest.json"))
     if sets:
         return f"; there are sets in {', '.join(map(str, sets[:3]))}{', ...' if len(sets) > len(sets[:3]) else ''}"
-    return "; it is written last: let what writes this set end" if any(folder.glob("shard-*")) else ""
+    return "; it is written last: wait until this set is finished" if any(folder.glob("shard-*")) else ""
 
 
 def canonical_sha256(value: Any) -> str:
-    """SHA-256 (hex) of canonical JSON."""
+    """Return the SHA-256 (hex) of the value as canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def manifest_text(plain: Mapping[str, Any]) -> str:
-    """The one text that a manifest with this content is written as; ValueError for numbers that are none."""
+    """Return the only text that a manifest with this content may have; ValueError for NaN and infinity."""
     return json.dumps(plain, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def first_problem(error: Exception) -> str:
-    """One line for a person from a list of validation errors."""
+    """Return the first of the validation errors as one line."""
     if isinstance(error, ValidationError):
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"]) or "the whole"

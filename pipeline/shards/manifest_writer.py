@@ -19,19 +19,19 @@ from pipeline.shards.shard_table import SHARDS_FILE, plain_shards, write_shards_
 
 __all__ = ["Outputs", "write_manifest"]
 
-_MOST_LISTED: Final = 100_000
-"""From so many shards on their list is a file beside the manifest."""
+_INLINE_LIMIT: Final = 100_000
+"""From this number of shards on, their list is a file beside the manifest."""
 
 
 class Outputs(Protocol):
-    """Whoever publishes files: `file` yields a temporary path and renames it when the block ends well."""
+    """A publisher of files: `file` yields a temporary path and renames it when the block ends without an error."""
 
     @property
     def folder(self) -> Path:
         """Folder that relative names start from."""
 
     def file(self, relative: str) -> AbstractContextManager[Path]:
-        """Temporary path for `relative`."""
+        """Return a temporary path for `relative`."""
 
 
 def write_manifest(
@@ -75,7 +75,7 @@ def write_manifest(
         raw = path.read_bytes()
     listed = [_shard_facts(shard) for shard in shards]
     table = None
-    if len(listed) >= _MOST_LISTED:
+    if len(listed) >= _INLINE_LIMIT:
         with output.file(str(prefix / SHARDS_FILE)) as path:
             table = write_shards_file(path, listed)
     facts = {

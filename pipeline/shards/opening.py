@@ -65,7 +65,7 @@ def _open_files(path: Path) -> ShardSet:
 
 
 def _open_remote(url: str, options: StoreOptions) -> ShardSet:
-    """Fetch manifest, index and quarantine once, then blocks as they are wanted."""
+    """Fetch manifest, index and quarantine once, then blocks on demand."""
     base = url.removesuffix("/manifest.json").rstrip("/")
     store = RemoteStore(base, options)
     path = Path(base) / "manifest.json"
@@ -87,7 +87,7 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
 
 
 def _unneeded(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> set[int]:
-    """Shards of which every block is in quarantine: they may be missing."""
+    """Return the shards whose blocks are all in quarantine: their files may be missing."""
     if not quarantine.blocks:
         return set()
     counts = np.bincount(index.shard[sorted(quarantine.blocks)], minlength=len(manifest.shards))
@@ -95,7 +95,7 @@ def _unneeded(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> 
 
 
 def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
-    """The index must describe exactly the files and rows that the manifest lists."""
+    """Check that the index describes exactly the files and rows that the manifest lists."""
     shards = manifest.shards
     if len(index) != manifest.totals.blocks or (len(index) and int(index.shard.max()) >= len(shards)):
         raise ManifestError(f"{path}: expected {manifest.totals.blocks} blocks in {len(shards)} shards, index differs")
@@ -119,7 +119,7 @@ def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
 
 
 def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, int]], unneeded: set[int]) -> None:
-    """Every shard must be there with its size; one listing a folder, whatever the number of files."""
+    """Check that every shard exists with its size, by one listing a folder."""
     sizes = numbers_of(manifest.shards, "bytes").tolist()
     for number, (path, size) in enumerate(zip(paths_of(manifest.shards), sizes, strict=True)):
         if number in unneeded:

@@ -1,4 +1,4 @@
-"""`quarantine.json`: blocks that must not be read any more, beside a manifest; it changes neither digest nor order."""
+"""`quarantine.json`: a list of blocks that must not be read any more. It changes neither digest nor order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUARANTINE = "quarantine.json"
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Blocks, numbered over all shards, and the file's SHA-256 (empty where there is none)."""
+    """Blocks, numbered over all shards, and the file's SHA-256 (empty where there is no file)."""
 
     blocks: frozenset[int] = frozenset()
     sha256: str = ""
@@ -38,7 +38,7 @@ _ENTRIES: Final = TypeAdapter(list[_Entry])
 
 
 def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
-    """Blocks named by a list of `{"shard": path, "block": number in it, "reason": text}`.
+    """Parse a list of `{"shard": path, "block": number in it, "reason": text}`.
 
     Raises:
         ManifestError: it is not such a list, or names what the set does not have.

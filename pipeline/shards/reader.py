@@ -28,29 +28,29 @@ from pipeline.shards.store import LARGEST_REQUEST, ObjectTooShortError, Range
 
 __all__ = ["ShardSet"]
 
-_NOT_THE_FILE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What ails the process when it opens a file: no block may be called corrupt, let alone be masked, for that."""
+_PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the process, not of the file: they must not count as a damaged block."""
 
 
 class BlockStore(Protocol):
-    """Where blocks come from that are not in files of this machine."""
+    """The source of blocks that are not in files of this machine."""
 
     def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
-        """The bytes of a block as stored, from a cache or from afar, again where they do not have this hash at first.
+        """Return the stored bytes of a block; fetch once more where their hash is not `xxh3`.
 
         Raises:
             ObjectTooShortError: the shard ends before the block does.
-            StorageError: they cannot be had.
+            StorageError: the store does not give them.
         """
 
     def read_plain(self, name: str, part: Range) -> bytes:
-        """Bytes of a shard, past any cache."""
+        """Return bytes of a shard without using a cache."""
 
     def name(self, name: str) -> str:
-        """What to call a shard in messages."""
+        """Return the name of a shard in messages."""
 
     def stats(self) -> dict[str, float]:
-        """Counters by name."""
+        """Return counters by name."""
 
 
 class ShardSet:
@@ -82,7 +82,7 @@ class ShardSet:
         return self.quarantine.blocks
 
     def stats(self) -> dict[str, float]:
-        """Requests, retries and cache hits of a remote set; files count nothing."""
+        """Return requests, retries and cache hits of a remote set; empty for files."""
         return self._store.stats() if self._store is not None else {}
 
     def __len__(self) -> int:
@@ -94,29 +94,29 @@ class ShardSet:
         return self.manifest.digest
 
     def shard_path(self, shard: int) -> Path:
-        """File of a shard."""
+        """Return the file of a shard."""
         return self.path.parent / self.manifest.shards[shard].path
 
     def locate(self, row: int) -> tuple[int, int]:
-        """Block that holds a row, and the row's place in it; rows are counted in (shard, block, row) order."""
+        """Return the block of a row, and the row's number in that block; rows count in (shard, block, row) order."""
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of a set with {len(self)} rows")
         block = int(np.searchsorted(self._ends, row, side="right"))
         return block, row - int(self._ends[block]) + int(self.index.rows[block])
 
     def buffer(self) -> bytearray:
-        """Memory for one block at a time, stored and unpacked."""
+        """Allocate memory for one block at a time, stored and unpacked."""
         compressed = self.manifest.compression.codec != "none"
         room = self.manifest.max_block_bytes + 64 * 5 * len(self.columns) if compressed else 0
         return bytearray(self._longest + room)
 
     def read_block(self, block: int, buffer: bytearray | None = None, columns: Collection[str] | None = None) -> Rows:
-        """Rows of a block.
+        """Read the rows of a block.
 
         Args:
             block: number over all shards.
-            buffer: memory to read into, from `buffer()`; the rows may be views of it, so it must not be used again
-                before they are done with. None: the rows have memory of their own.
+            buffer: memory to read into, from `buffer()`; the rows may be views of it, so reuse it only after
+                the rows are no longer needed. None: the rows have memory of their own.
             columns: names of the columns to unpack; None: all. The hash always covers all of them.
 
         Raises:
@@ -155,11 +155,11 @@ class ShardSet:
             )
 
     def _name(self, shard: int) -> Path | str:
-        """The shard's file or URL, for messages."""
+        """Return the shard's file or URL, for messages."""
         return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
 
     def _verified(self, block: int, buffer: bytearray | None) -> memoryview | bytes:
-        """The bytes of a block as stored, once their hash agrees."""
+        """Read the stored bytes of a block and check their hash."""
         entry = self.index
         shard, number, offset = int(entry.shard[block]), int(entry.block[block]), int(entry.offset[block])
         length, expected = int(entry.length[block]), entry.xxh3[block].tobytes()
@@ -172,7 +172,7 @@ class ShardSet:
                 path, part = self.manifest.shards[shard].path, (offset, offset + length)
                 stored = self._store.read(path, shard, number, part, expected)
         except (OSError, ObjectTooShortError) as error:
-            if getattr(error, "errno", None) in _NOT_THE_FILE:
+            if getattr(error, "errno", None) in _PROCESS_ERRORS:
                 raise
             raise DamagedBlock(self._name(shard), number, f"{length} bytes at {offset}", str(error)) from error
         except StorageError as error:
@@ -182,20 +182,20 @@ class ShardSet:
         return stored
 
     def _check_ids(self, rows: Rows) -> None:
-        """Every token id must exist; one pass a block, much cheaper than an index error inside a model."""
+        """Check that every token id exists: much cheaper than an index error inside a model."""
         size = self.manifest.tokenizer.vocab_size
         for name in rows.columns.keys() & self._id_columns:
             values = rows.columns[name].values
-            if len(values) and np.iinfo(values.dtype).max >= size and (most := int(values.max())) >= size:
-                raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{most}")
+            if len(values) and np.iinfo(values.dtype).max >= size and (highest := int(values.max())) >= size:
+                raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
 
 
 def _read_range(path: Path, offset: int, memory: memoryview) -> None:
-    """Fill `memory` from a place of a file; OSError where the file ends before."""
+    """Fill `memory` from a place of a file; OSError where the file is too short."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         filled = 0
-        while filled < len(memory):  # a network's file system may give less than is there
+        while filled < len(memory):  # a network file system may give less than the file has
             got = os.preadv(descriptor, [memory[filled:]], offset + filled)
             if not got:
                 raise OSError(f"{filled}: the file is truncated")

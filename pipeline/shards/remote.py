@@ -38,7 +38,7 @@ class RemoteBlocks:
         self._hits = self._misses = 0
 
     def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
-        """The bytes of a block; what a second transfer gives is returned whatever its hash, and then not kept."""
+        """Return the bytes of a block; those of a second transfer are returned whatever their hash."""
         if (kept := self._kept(shard, block, xxh3)) is not None:
             return kept
         found = self._store.read(name, part)
@@ -49,15 +49,15 @@ class RemoteBlocks:
         return found
 
     def read_plain(self, name: str, part: Range) -> bytes:
-        """Bytes of a shard, past the cache."""
+        """Return bytes of a shard without using the cache."""
         return self._store.read(name, part)
 
     def name(self, name: str) -> str:
-        """URL of a shard."""
+        """Return the URL of a shard."""
         return self._store.url(name)
 
     def stats(self) -> dict[str, float]:
-        """Requests, retries and bytes fetched; with a cache also its hits, misses and evictions."""
+        """Return requests, retries and bytes fetched; with a cache also its hits, misses and evictions."""
         store = self._store
         found: dict[str, float] = {"requests": store.requests, "retries": store.retries, "fetched_bytes": store.bytes}
         if self._cache is not None:
@@ -65,7 +65,7 @@ class RemoteBlocks:
         return found
 
     def _kept(self, shard: int, block: int, xxh3: bytes) -> bytes | None:
-        """The bytes that the cache has; an entry with another hash is removed."""
+        """Return the bytes in the cache, or None; remove an entry with another hash."""
         if self._cache is None:
             return None
         found = self._cache.get(shard, block)
@@ -79,18 +79,18 @@ class RemoteBlocks:
 
 
 def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest, BlockIndex]:
-    """Manifest and index of a remote set, by way of copies in `folder`, which are not needed afterwards.
+    """Fetch manifest and index of a remote set through copies in `folder`, which are not needed afterwards.
 
-    Every process fetches the manifest, so that a set which was made anew is noticed. Index and list of shards, which
-    it names by hash, are fetched once a node where there is a cache.
+    Every process fetches the manifest, so that a set that was rebuilt is noticed. With a cache, the index and the
+    list of shards, which the manifest names by hash, are fetched once a node.
 
     Args:
         store: where the set is.
-        folder: an empty one.
+        folder: an empty folder.
 
     Raises:
         StorageError: one of them cannot be read.
-        ManifestError: they are not what they should be, or contradict each other.
+        ManifestError: one of them is malformed, or they contradict each other.
     """
     path = folder / "manifest.json"
     raw = store.read_whole(path.name, SIZE_LIMIT)
@@ -110,7 +110,7 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
 
 
 def listed_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
-    """Bytes by folder and name, by one listing a folder; None where the store has none.
+    """Return bytes by folder and name, by one listing a folder; None where the store cannot list.
 
     Only the first process of a run asks, since all see the same store: a listing of a million names is a thousand
     requests, and ten thousand ranks would make ten million of them.
@@ -123,12 +123,12 @@ def listed_sizes(store: RemoteStore, folders: Collection[str], files: int) -> di
 
 
 def _is_zero(variable: str, of_slurm: str) -> bool:
-    """Whether this is process 0 by a variable that launchers set; a process without one is alone."""
+    """Return whether this is process 0 by a variable that launchers set; a process without the variable is alone."""
     return os.environ.get(variable, os.environ.get(of_slurm, "0")) == "0"
 
 
 def _digest_of_list(manifest: bytes) -> str | None:
-    """SHA-256 of the list of shards where it is a file of its own; a manifest that is none is told of later."""
+    """Return the SHA-256 of the list of shards where it is a file; None too for a malformed manifest, refused later."""
     try:
         return str(json.loads(manifest)["shards"]["sha256"])
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -142,9 +142,9 @@ def _once_a_node(
     requests: int = 1,
     pause: Callable[[float], None] = time.sleep,
 ) -> bytes:
-    """What `fetch` gives, through the cache: a node's first process fetches it, the others wait until it is there.
+    """Fetch through the cache: the first process of a node fetches, the others wait until the bytes are cached.
 
-    They wait no longer than so many requests may take; then they fetch it themselves.
+    They wait no longer than `requests` requests may take; then they fetch the bytes themselves.
     """
     if options.cache_dir is None or not _SHA256.fullmatch(sha256):  # a name of a file must not lead elsewhere
         return fetch()

@@ -1,4 +1,4 @@
-"""What is known of one written shard; its record lets a final pass merge shards written by many tasks."""
+"""The facts of one written shard; a final pass merges those of all tasks."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class ShardInfo:
     largest_block: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; blocks as [offset, length, rows, hex digest]."""
+        """Return plain data; blocks as [offset, length, rows, hex digest]."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
         record["blocks"] = [[block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks]
         return record
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> ShardInfo:
-        """What `to_json` gave."""
+        """Return the shard that `to_json` described."""
         try:
             blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in record["blocks"])
             return ShardInfo(**{**record, "blocks": blocks})

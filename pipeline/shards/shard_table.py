@@ -43,7 +43,7 @@ _SCHEMA: Final = pa.schema(list(_TYPES.items()))
 
 
 def relative_path(path: str) -> str:
-    """A relative POSIX path that stays inside its folder, else ValueError."""
+    """Return a relative POSIX path that stays inside its folder, else ValueError."""
     if re.search(_FORBIDDEN, path):
         raise ValueError(f"path {path!r} must be relative, without '..', scheme or backslash")
     return path
@@ -64,7 +64,7 @@ class ShardFacts(BaseModel):
 
 
 class ShardTable(Sequence[ShardFacts]):
-    """Shard facts in columns; entries are made when asked for. Without its file it knows only how many they are."""
+    """Shard facts in columns; entries are made on demand. Before its file is read, it knows only their number."""
 
     def __init__(self, sha256: str, count: int, table: pa.Table | None = None) -> None:
         self.sha256 = sha256
@@ -88,22 +88,22 @@ class ShardTable(Sequence[ShardFacts]):
         return (self[number] for number in range(self._count))
 
     def numbers(self, name: str) -> NDArray[np.int64]:
-        """A column of numbers."""
+        """Return a column of numbers."""
         found: NDArray[np.int64] = self._column(name).to_numpy()
         return found
 
     def paths(self) -> list[str]:
-        """All paths."""
+        """Return all paths."""
         found: list[str] = self._column("path").to_pylist()
         return found
 
     def digest(self) -> str:
-        """SHA-256 (hex) of all shards' SHA-256, in order; it does not change with their paths."""
+        """Return SHA-256 (hex) of all shards' SHA-256, in order; it does not change with their paths."""
         hashes = self._column("sha256").combine_chunks()
         return hashlib.sha256(memoryview(hashes.buffers()[1])[: 32 * self._count]).hexdigest()
 
     def loaded(self, folder: Path) -> ShardTable:
-        """The same with its file read; nothing is parsed before its hash agrees.
+        """Return the table with its file read; nothing is parsed before the hash agrees.
 
         Raises:
             ManifestError: the file is missing or is not the one that the manifest names.
@@ -120,7 +120,7 @@ class ShardTable(Sequence[ShardFacts]):
             table = self._parsed(raw)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ManifestError(f"{path}: not a list of {self._count} shards: {error}") from error
-        pa.default_memory_pool().release_unused()  # decoding took as much again, which Arrow would keep for itself
+        pa.default_memory_pool().release_unused()  # decoding took the same amount again, which Arrow would keep
         return ShardTable(self.sha256, self._count, table)
 
     def _parsed(self, raw: bytes) -> pa.Table:
@@ -161,7 +161,7 @@ def write_shards_file(path: Path, shards: Sequence[dict[str, Any]]) -> ShardTabl
 
 
 def to_shards(value: Any) -> Sequence[ShardFacts]:
-    """What the manifest's key `shards` holds: a list of facts, or where the list is."""
+    """Parse the manifest's key `shards`: a list of facts, or the place of the list."""
     if isinstance(value, (tuple, ShardTable)):
         return value
     if isinstance(value, dict):
@@ -171,7 +171,7 @@ def to_shards(value: Any) -> Sequence[ShardFacts]:
 
 
 class _ListFile(BaseModel):
-    """Where the list is."""
+    """The place of the list."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -184,7 +184,7 @@ _LIST: Final[TypeAdapter[tuple[ShardFacts, ...]]] = TypeAdapter(tuple[ShardFacts
 
 
 def plain_shards(shards: Sequence[ShardFacts]) -> Any:
-    """The key `shards` as plain data."""
+    """Return the key `shards` as plain data."""
     if isinstance(shards, ShardTable):
         return {"path": SHARDS_FILE, "sha256": shards.sha256, "count": len(shards)}
     return [shard.model_dump(mode="json") for shard in shards]
@@ -198,5 +198,5 @@ def numbers_of(shards: Sequence[ShardFacts], name: str) -> NDArray[np.int64]:
 
 
 def paths_of(shards: Sequence[ShardFacts]) -> list[str]:
-    """Paths of all shards."""
+    """Return paths of all shards."""
     return shards.paths() if isinstance(shards, ShardTable) else [shard.path for shard in shards]

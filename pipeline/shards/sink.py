@@ -1,4 +1,4 @@
-"""The file a shard is written to: it counts and hashes what passes."""
+"""The file that a shard is written to: it counts and hashes the bytes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class HashedFile:
         self._kept = []
 
     def kept(self) -> bytes:
-        """The copy, which ends here."""
+        """Return the copy and end it."""
         copy, self._kept = b"".join(self._kept or ()), None
         return copy
 
     def hexdigest(self) -> str:
-        """SHA-256 of everything written."""
+        """Return the SHA-256 of everything written."""
         return self._hash.hexdigest()
 
     def tell(self) -> int:
-        """Bytes written."""
+        """Return the number of bytes written."""
         return self.position
 
     def flush(self) -> None:
@@ -50,5 +50,5 @@ class HashedFile:
         self._file.flush()
 
     def close(self) -> None:
-        """The file belongs to its opener: nothing is closed here."""
+        """Mark as closed; the file itself belongs to its opener."""
         self.closed = True

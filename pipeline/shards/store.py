@@ -48,18 +48,18 @@ _NAMES_A_REQUEST: Final = 1000  # that is how stores page their listings
 LARGEST_REQUEST: Final = 64 << 20
 """Bytes of one request at most, so that its deadline suits the speed of any network."""
 _AS_TYPED: Final = "%/:?#[]@!$&'()*+,;=~"
-"""What stands in a URL as it was typed; spaces and letters of other alphabets are quoted."""
+"""Characters of a URL that stay as typed; spaces and letters of other alphabets are quoted."""
 
 T = TypeVar("T")
 Range: TypeAlias = tuple[int, int]
-"""First byte and first byte behind."""
+"""First byte, and first byte after the range."""
 
 
 class Fetch(Protocol):
-    """How bytes come from one kind of store; raises OSError where another try may help."""
+    """A way to read one kind of store; it raises OSError where another try may help."""
 
-    def __call__(self, url: str, part: Range | None, most: int, timeout: float) -> bytes:
-        """The bytes of a range; with None the whole object, which may be cut off behind `most` bytes and one."""
+    def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
+        """Return the bytes of a range; with None the whole object, of which `limit` + 1 bytes may be enough."""
 
 
 def as_url(path: Path | str) -> str | None:
@@ -71,12 +71,12 @@ def as_url(path: Path | str) -> str | None:
 
 
 def local_path(path: Path | str) -> Path:
-    """A file's path, also where it was given as a URL with the scheme `file`."""
+    """Return a file's path, also where it was given as a URL with the scheme `file`."""
     return Path(_FILE.sub("/", str(path)))
 
 
 class ObjectMissingError(StorageError):
-    """There is no such object, or nobody may know that there is."""
+    """The object does not exist, or there is no right to see it."""
 
 
 class ObjectTooShortError(StorageError):
@@ -85,7 +85,7 @@ class ObjectTooShortError(StorageError):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class StoreOptions:
-    """How sets in a store are read; files of this machine need none of it."""
+    """How sets in a store are read; files of this machine need no options."""
 
     retries: Annotated[int, Field(ge=0)] = 4
     """further tries after a failed request"""
@@ -104,8 +104,8 @@ class RemoteStore:
     """Reads objects below a URL, with retries.
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
-    together do not come back together. What cannot become better fails at once: an object that is not there, and a
-    server that ignores ranges, since it would send whole shards for every block.
+    together do not come back together. What another try cannot cure fails at once: a missing object, and a
+    server that ignores ranges and would send a whole shard for every block.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class RemoteStore:
         self.requests = self.retries = self.bytes = 0
 
     def url(self, name: str) -> str:
-        """URL of an object."""
+        """Return the URL of an object."""
         return f"{self.base}/{name}"
 
     def read(self, name: str, part: Range) -> bytes:
-        """A range of an object, exactly; a very long one by several requests.
+        """Read exactly a range of an object; a very long one by several requests.
 
         Raises:
             ObjectTooShortError: the object ends before the range does, at every try.
@@ -140,28 +140,28 @@ class RemoteStore:
         starts = range(start, stop, LARGEST_REQUEST)
         return b"".join(self.read(name, (first, min(stop, first + LARGEST_REQUEST))) for first in starts)
 
-    def read_whole(self, name: str, most: int) -> bytes:
-        """An object of at most so many bytes.
+    def read_whole(self, name: str, limit: int) -> bytes:
+        """Read an object of at most `limit` bytes.
 
         Raises:
             StorageError: it is larger, or cannot be read, after all retries.
         """
-        return self._fetched(name, None, most)
+        return self._fetched(name, None, limit)
 
     def sizes(self, folder: str, expected: int) -> dict[str, int] | None:
-        """Bytes of every object in a folder, of so many as expected, by one listing; None where the store has none."""
+        """List the bytes of every object in a folder (about `expected` objects); None where the store cannot list."""
         url, listing = self.url(folder) if folder else self.base, getattr(self._fetch, "sizes", None)
         return None if listing is None else self._tried(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
 
-    def _fetched(self, name: str, part: Range | None, most: int) -> bytes:
+    def _fetched(self, name: str, part: Range | None, limit: int) -> bytes:
         url, timeout = self.url(name), self.options.timeout_s
 
         def request() -> bytes:
-            found = self._fetch(url, part, most, timeout)
-            if len(found) > most:
-                raise StorageError(f"{url}: expected at most {most} bytes, got more")
-            if part is not None and len(found) < most:
-                raise ObjectTooShortError(f"{url}: expected {most} bytes at {part[0]}, got {len(found)}")
+            found = self._fetch(url, part, limit, timeout)
+            if len(found) > limit:
+                raise StorageError(f"{url}: expected at most {limit} bytes, got more")
+            if part is not None and len(found) < limit:
+                raise ObjectTooShortError(f"{url}: expected {limit} bytes at {part[0]}, got {len(found)}")
             return found
 
         found = self._tried(url, request)
@@ -188,17 +188,17 @@ class RemoteStore:
 
 
 def _within(seconds: float, request: Callable[[], T]) -> T:
-    """What a request gives, or TimeoutError: then it is given up, and its thread ends with it or with the process.
+    """Return the result of a request, or raise TimeoutError and abandon the request's thread.
 
-    No timeout of a socket bounds a request, since each byte begins another one, and most of fsspec's file systems
-    have none at all.
+    A socket's timeout does not bound a request, because each byte restarts it; most of fsspec's file systems have no
+    timeout.
     """
     done: Future[T] = Future()
 
     def run() -> None:
         try:
             done.set_result(request())
-        except BaseException as error:  # it belongs to whoever waits
+        except BaseException as error:  # raised in the thread that waits
             done.set_exception(error)
 
     threading.Thread(target=run, name="clozeline-request", daemon=True).start()
@@ -219,14 +219,14 @@ class _Fsspec:
         except Exception as error:  # packages have errors of their own for credentials and options
             raise ConfigurationError(f"{url}: no reader for this kind of store: {error}") from error
 
-    def __call__(self, url: str, part: Range | None, most: int, timeout: float) -> bytes:
-        start, stop = (0, most + 1) if part is None else part
+    def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
+        start, stop = (0, limit + 1) if part is None else part
         with _errors_of_any_kind():
             found: bytes = self._system.cat_file(self._system._strip_protocol(url), start=start, end=stop)
         return found
 
     def sizes(self, url: str) -> dict[str, int]:
-        """Bytes by name; no entry where there is no such folder."""
+        """Return bytes by name; empty where the folder does not exist."""
         try:
             with _errors_of_any_kind():
                 self._system.invalidate_cache()
@@ -238,7 +238,7 @@ class _Fsspec:
 
 @contextlib.contextmanager
 def _errors_of_any_kind() -> Iterator[None]:
-    """File systems have errors of their own (of requests, credentials, protocols): all of them are a failed try."""
+    """Turn the errors that file systems define (requests, credentials, protocols) into OSError: a failed try."""
     try:
         yield
     except OSError:
@@ -247,8 +247,8 @@ def _errors_of_any_kind() -> Iterator[None]:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def _http(url: str, part: Range | None, most: int, timeout: float) -> bytes:
-    """A range by HTTP, or with None the whole object, of which no more than `most` bytes and one are read.
+def _http(url: str, part: Range | None, limit: int, timeout: float) -> bytes:
+    """Read a range by HTTP, or with None the whole object, of which at most `limit` + 1 bytes are read.
 
     Raises:
         StorageError: the server sends the whole object instead of the range, or refuses.
@@ -265,8 +265,8 @@ def _http(url: str, part: Range | None, most: int, timeout: float) -> bytes:
                     f"{url}: the server ignores ranges (status {answer.status} instead of 206), so every block would "
                     "fetch its whole shard; copy the set to a server that knows them, or to a disk"
                 )
-            found: bytes = answer.read(most + 1)
-            if len(found) <= most and answer.length:
+            found: bytes = answer.read(limit + 1)
+            if len(found) <= limit and answer.length:
                 raise OSError(f"the connection was closed {answer.length} bytes before the end")
             return found
     except urllib.error.HTTPError as error:

@@ -1,6 +1,6 @@
 """The WebDataset container: a USTAR archive whose members are the blocks, each a whole one-batch Arrow IPC file.
 
-No time, owner or extended header is written, so the bytes depend on the rows alone. Readers of ours never parse the
+No time, owner or extended header is written, so the bytes depend on the rows alone. Our readers never parse the
 archive: the index points at the record batch message inside the member.
 """
 
@@ -31,7 +31,7 @@ class TarContainer:
         self._blocks = 0
 
     def append(self, batch: pa.RecordBatch) -> tuple[int, bytes]:
-        """Write one member; offset of its record batch message in the archive, and that message."""
+        """Write one member; return the offset of its record batch message in the archive, and the message."""
         memory = pa.BufferOutputStream()
         with pa.ipc.new_file(memory, self._schema, options=self._options) as writer:
             writer.write_batch(batch)

@@ -28,7 +28,7 @@ _CONTAINERS: Final[Mapping[str, type[ArrowContainer | TarContainer]]] = {"arrow"
 
 
 def auto_block_rows(row_bytes: float) -> int:
-    """The largest of `BLOCK_ROWS` whose block of rows of `row_bytes` on average is at most 4 MiB uncompressed."""
+    """Return the largest of `BLOCK_ROWS` whose block is at most 4 MiB, for rows of `row_bytes` on average."""
     return next((rows for rows in BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), BLOCK_ROWS[-1])
 
 
@@ -47,7 +47,7 @@ def write_shard(
     """Write one shard at `path`; the bytes depend on the arguments alone.
 
     Args:
-        path: file to write; making it durable and renaming it is the caller's part.
+        path: file to write; the caller makes it durable and renames it.
         blocks: rows in any portions; they are cut again into blocks of exactly `block_rows`, the last may be short.
         columns: columns in file order; rows must have exactly these.
         block_rows: rows of a block.
@@ -101,7 +101,7 @@ class _Tally:
 
 
 def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
-    """The same rows in portions of exactly `size`; only the last may be shorter, and none is empty."""
+    """Yield the same rows in portions of exactly `size`; only the last may be shorter, and none is empty."""
     pending: list[Rows] = []
     held = 0
     for portion in portions:

@@ -24,11 +24,11 @@ _BLANK_BEFORE_NEWLINE: Final = re.compile(r"[^\S\n]\n")
 
 
 _BASIC: Final = (range(0x80, 0x10000),)
-_ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))  # no mark stands anywhere else
+_ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))  # no mark is outside of these planes
 
 
 def _characters(category: str, planes: tuple[range, ...]) -> str:
-    """A character class (without brackets) of all code points of a category in some planes."""
+    """Return a character class (without brackets) of all code points of a category in some planes."""
     points = [point for plane in planes for point in plane if unicodedata.category(chr(point)) == category]
     ranges: list[list[int]] = []
     for point in points:
@@ -50,7 +50,7 @@ _ALONE: Final = re.compile(
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _MARK: Final = re.compile(f"[{_characters('Mn', _BASIC)}]+")
 _ASTRAL_MARK: Final = re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
-# Spacing marks (vowel signs of Indic scripts) stand inside words, but `\w` leaves them out.
+# Spacing marks (vowel signs of Indic scripts) are parts of words, but `\w` leaves them out.
 _WORD: Final = re.compile(rf"[\w{_characters('Mc', _BASIC)}]+")
 _ASTRAL_WORD: Final = re.compile(
     rf"(?:[\w{_characters('Mc', _BASIC)}]|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+"
@@ -60,12 +60,12 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def control_characters(text: str) -> int:
-    """How many characters `normalise` drops because they are controls (NUL and the like)."""
+    """Count the control characters (NUL and the like) that `normalise` drops."""
     return len(_CONTROL.findall(text))
 
 
 def normalise(text: str) -> str:
-    r"""The stored form: NFC, `\n` line ends, no controls but tab, no trailing blanks, at most one empty line in a row.
+    r"""Return the stored form: NFC, `\n` line ends, tab as only control, no trailing blanks, single empty lines.
 
     Idempotent. Lone surrogates become U+FFFD, so the result is always valid UTF-8. NFC, never NFKC: superscripts,
     ligatures and full-width forms stay.
@@ -84,7 +84,7 @@ def normalise(text: str) -> str:
 
 
 def match_words(text: str) -> list[str]:
-    """Words of the match form: case folded, without marks, every run of digits `0`, unspaced scripts by character.
+    """Return the words of the match form: case folded, no marks, runs of digits as `0`, unspaced scripts by character.
 
     "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["Duplicates", "TextStatistics"]
 
 _FEW: Final = 64
-"""Below so many items a dictionary is faster than sorting an array."""
+"""Below this number of items a dictionary is faster than sorting an array."""
 _TOKEN: Final = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
@@ -99,7 +99,7 @@ class TextStatistics:
 
     @cached_property
     def mean_word_length(self) -> float:
-        """Mean length of the tokens with a letter or a digit; 0 where there are none."""
+        """Mean length of the tokens with a letter or a digit; 0 without such tokens."""
         return float(self._word_occurrences @ self._lengths) / self.words if self.words else 0.0
 
     @cached_property
@@ -127,7 +127,7 @@ class TextStatistics:
         return np.concatenate(([0], np.cumsum(self._lengths[self._numbering[0]])))
 
     def repeats(self, n: int) -> _Repeats:
-        """The n-grams of tokens that occur more than once.
+        """Return the n-grams of tokens that occur more than once.
 
         An n-gram can only repeat where both (n-1)-grams in it do, so each n looks at what n - 1 has left: in prose
         nearly nothing from 5 on. Groups are exact, without hashing.
@@ -154,7 +154,7 @@ class TextStatistics:
         return _Repeats(at[near[kept]], found)
 
     def top_ngram_chars(self, n: int) -> int:
-        """Length of the most frequent n-gram, joined by blanks, times its frequency; the first one wins a tie."""
+        """Return length times frequency of the most frequent n-gram, joined by blanks; the first n-gram wins a tie."""
         if len(self.tokens) < n:
             return 0
         at, groups = self.repeats(n)
@@ -166,7 +166,7 @@ class TextStatistics:
         return int(self._starts[start + n] - self._starts[start] + n - 1) * int(counts[first])
 
     def duplicate_ngram_chars(self, n: int) -> int:
-        """Characters in n-grams met before, read from left to right and never counting a token twice."""
+        """Count the characters in n-grams met before, from left to right; no token counts twice."""
         at, groups = self.repeats(n)
         seen: set[int] = set()
         chars = free = 0
@@ -191,7 +191,7 @@ def _duplicates(pieces: list[str]) -> Duplicates:
 
 
 def _grouped(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the pairs stand that occur more than once, and the number of the group of each."""
+    """Return the places of the pairs that occur more than once, and the group number of each."""
     if len(pairs) < _FEW:
         listed = pairs.tolist()
         numbers = {pair: number for number, (pair, count) in enumerate(Counter(listed).items()) if count > 1}

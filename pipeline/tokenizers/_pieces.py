@@ -28,7 +28,7 @@ TRAINING_DOCUMENT: Final = 1 << 20
 
 
 def reserved_pieces(spares: int) -> list[str]:
-    """Pieces that stand for no text, in the order of their ids from 0: specials, sentinels, modes, spares."""
+    """Return the pieces without text, in the order of their ids from 0: specials, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
         *(f"<extra_{number}>" for number in range(SENTINELS)),
@@ -38,12 +38,12 @@ def reserved_pieces(spares: int) -> list[str]:
 
 
 def fingerprint(facts: Any) -> str:
-    """SHA-256 (hex) of everything that decides how a tokenizer encodes, as canonical JSON."""
+    """Return the SHA-256 (hex) of everything that decides how a tokenizer encodes, as canonical JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def cut(text: str, limit: int) -> list[str]:
-    """Slices of at most `limit` characters that join to the text.
+    """Return slices of at most `limit` characters that join to the text.
 
     A cut falls before white space where the last half of a slice has any: there no piece of ours crosses it, so the
     tokens are those of the whole text.
@@ -63,16 +63,16 @@ def cut(text: str, limit: int) -> list[str]:
 
 
 def training_texts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts as training sees them: bounded per document, cut to short pieces."""
+    """Yield the texts as training sees them: bounded per document, cut to short pieces."""
     for text in texts:
         yield from cut(text[:TRAINING_DOCUMENT], TRAINING_CUT)
 
 
 class PieceTable:
-    """The bytes each id stands for: gives offsets, texts and bitmaps without asking the library.
+    """The bytes of each id: gives offsets, texts and bitmaps without calling the library.
 
     Args:
-        pieces: bytes of each id, None for those that stand for no text.
+        pieces: bytes of each id, None for ids without text.
         names: the piece of each id as text.
     """
 
@@ -84,7 +84,7 @@ class PieceTable:
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
     def vocabulary(self, print_: str) -> Vocabulary:
-        """The facts that objectives may know; `print_` is the fingerprint."""
+        """Return the facts that objectives may know; `print_` is the fingerprint."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
         opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
         return Vocabulary(
@@ -98,14 +98,14 @@ class PieceTable:
         )
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Bytes of the ids, as text."""
+        """Return the bytes of the ids as text."""
         return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
 
     def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
-        """Token offsets of a batch of texts, from the lengths of the pieces.
+        """Compute the token offsets of a batch of texts from the lengths of the pieces.
 
         Raises:
-            IntegrityError: the ids of a text stand for more or fewer bytes than it has.
+            IntegrityError: the ids of a text hold more or fewer bytes than the text.
         """
         if not texts:
             return []
@@ -133,7 +133,7 @@ class PieceTable:
 
 
 def _opens_word(piece: bytes) -> bool:
-    """White space opens a word, and so does each character of a script written without spaces."""
+    """Return whether a piece opens a word: white space does, and each character of an unspaced script."""
     text = piece.decode("utf-8", errors="ignore")
     if not text or not piece.startswith(text[0].encode()):
         return False

@@ -32,7 +32,7 @@ class Encoding:
 
 
 class Tokenizer(Protocol):
-    """What every tokenizer does. No text ever encodes to a special id, and `decode(encode(text)) == text`."""
+    """The interface of tokenizers. No text ever encodes to a special id, and `decode(encode(text)) == text`."""
 
     SAMPLE_BYTES: ClassVar[int]
     """default size of the training sample in bytes of UTF-8"""
@@ -51,15 +51,15 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokens of each text."""
+        """Return the tokens of each text."""
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text; special ids appear as their pieces (`<mask>`), broken UTF-8 as U+FFFD."""
+        """Return the text; special ids appear as their pieces (`<mask>`), broken UTF-8 as U+FFFD."""
         ...
 
     def piece(self, token: int) -> str:
-        """The piece as the model file writes it."""
+        """Return the piece as the model file writes it."""
         ...
 
 
@@ -73,7 +73,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """Read a folder written by `train_tokenizer`.
 
     Raises:
-        ConfigurationError: there is no tokenizer.
+        ConfigurationError: the folder holds no tokenizer.
         IntegrityError: the model file and `vocabulary.json` are not of one training.
     """
     try:
@@ -92,7 +92,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
-    """The folder of the tokenizer that a shard set was made with.
+    """Return the folder of the tokenizer that a shard set was made with.
 
     Looks for `train_tokenizer/tokenizer/` in the manifest's folder and in each folder above it.
 

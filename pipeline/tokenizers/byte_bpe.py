@@ -36,7 +36,7 @@ _CALL_CHARACTERS: Final = 1 << 20
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The printable character that stands for each byte: itself where it prints, else one from U+0100 on."""
+    """Return the printable character of each byte: itself where it prints, else one from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
@@ -129,7 +129,7 @@ class ByteBpe:
             raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error})") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Ids and token offsets of each text; words met before are looked up."""
+        """Return the ids and token offsets of each text; words met before are looked up."""
         rows = [_WORD.findall(text) for text in texts]
         new = set(chain.from_iterable(rows)).difference(self._known)
         if len(self._known) + len(new) > _KNOWN_WORDS:
@@ -154,16 +154,16 @@ class ByteBpe:
         }
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
         return self._table.decode(ids)
 
     def piece(self, token: int) -> str:
-        """The piece in the byte alphabet (`Ġthe` for " the")."""
+        """Return the piece in the byte alphabet (`Ġthe` for " the")."""
         return self._table.names[token]
 
 
 def _calls(words: Iterable[str]) -> Iterator[list[str]]:
-    """Words for one call of the library, whose answer takes some 70 bytes a token: at most about a megabyte."""
+    """Yield the words of one call of the library, about a megabyte at most: its answer takes some 70 bytes a token."""
     call: list[str] = []
     characters = 0
     for word in words:

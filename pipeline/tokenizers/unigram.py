@@ -87,10 +87,10 @@ class Unigram:
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Unigram:
-        """Learn the pieces and write `spiece.model`. Texts too few for `size` give the largest vocabulary they can.
+        """Learn the pieces and write `spiece.model`; too little text for `size` gives a smaller vocabulary.
 
         Raises:
-            ConfigurationError: `size` leaves no room beside the reserved pieces and the 256 bytes, or there is no text.
+            ConfigurationError: `size` leaves no room beside reserved pieces and 256 bytes, or the texts are empty.
         """
         reserved = reserved_pieces(options.reserved)
         least = len(reserved) + 258  # 256 bytes, the newline, one piece of text
@@ -122,7 +122,7 @@ class Unigram:
             raise IntegrityError(f"{path}: not a unigram model written by train_tokenizer ({error})") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Ids and token offsets of each text."""
+        """Return the ids and token offsets of each text."""
         slices = [list(_slices(text)) for text in texts]
         flat = [piece for row in slices for piece in row if piece != _SPACE]
         found = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
@@ -134,16 +134,16 @@ class Unigram:
         return joined.astype(self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
         return self._table.decode(ids)
 
     def piece(self, token: int) -> str:
-        """The piece as SentencePiece writes it (`▁the` for " the")."""
+        """Return the piece as SentencePiece writes it (`▁the` for " the")."""
         return self._table.names[token]
 
 
 def _slices(text: str) -> Iterator[str]:
-    """Parts for the library; each U+2581 alone."""
+    """Yield parts for the library; each U+2581 alone."""
     for number, part in enumerate(text.split(_SPACE)):
         if number:
             yield _SPACE
@@ -160,7 +160,7 @@ def _bytes_of(piece: Any, kinds: Any) -> bytes | None:
 
 
 def _possible_size(error: RuntimeError, options: Unigram.Options) -> int:
-    """The largest vocabulary that the sample supports, out of the trainer's message."""
+    """Parse, from the trainer's message, the largest vocabulary that the sample supports."""
     if too_large := _TOO_LARGE.search(str(error)):
         return int(too_large[1])
     if too_small := _TOO_SMALL.search(str(error)):

@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch, request) -> Path:
     """
     container, codec, place = request.param
     monkeypatch.setattr("train.stream.source._PAUSE_S", 0.0)  # before a bad block is read again
-    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1 if place == "beside" else 100)
+    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1 if place == "beside" else 100)
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
     shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]
     write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))

@@ -208,7 +208,7 @@ def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkey
 
 
 def test_a_list_of_shards_beside_the_manifest_comes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1)
+    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
     local = toy_set(tmp_path / "local", [9, 4, 7])
     url, options = f"memory:/{upload(local)}", StoreOptions(cache_dir=tmp_path / "cache")
     for requests in (5, 3):

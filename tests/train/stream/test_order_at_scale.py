@@ -17,7 +17,7 @@ from train.stream.order import BlockOrder, LogicalBlocks
 
 
 def test_the_order_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.manifest_writer._MOST_LISTED", 1000)
+    monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1000)
     write_synthetic(tmp_path, 1000)
     opened: list[str] = []
     real = Path.read_bytes
