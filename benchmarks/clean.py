@@ -42,7 +42,7 @@ _MENU = "".join(f"<li><a href='/section/{n}' class='menu-item'>Section {n}</a></
 
 
 def prose(count: int, paragraphs: int) -> list[str]:
-    """Texts of so many paragraphs of the help topics, some 300 bytes each."""
+    """Return texts of `paragraphs` paragraphs of the help topics, some 300 bytes each."""
     parts = [" ".join(part.split()) for text in topics.values() for part in text.split("\n\n")]
     whole = [part for part in parts if len(part) > 120 and part.endswith(".") and part[0].isupper()]
     draw = random.Random(1)
@@ -50,7 +50,7 @@ def prose(count: int, paragraphs: int) -> list[str]:
 
 
 def capture(text: str) -> tuple[bytes, int]:
-    """A gzip member with a page, and the page's bytes."""
+    """Return a gzip member with a page, and the page's bytes."""
     body = "".join(f"<p class='text'>{part}</p>" for part in text.split("\n\n"))
     page = f"<html><head><title>A page</title></head><body><nav><ul>{_MENU}</ul></nav><main>{body}</main></body></html>"
     payload = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + page.encode()
@@ -61,13 +61,13 @@ def capture(text: str) -> tuple[bytes, int]:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and its children."""
+    """Return the CPU time of this process and its children."""
     times = [process.cpu_times() for process in (psutil.Process(), *psutil.Process().children())]
     return float(sum(item.user + item.system for item in times))
 
 
 def speed(work: Callable[[], Any], size: int) -> float:
-    """MB per CPU second, the best of some runs."""
+    """Return MB per CPU second, the best of some runs."""
     work()
     seconds = []
     for _ in range(_RUNS):
@@ -78,7 +78,7 @@ def speed(work: Callable[[], Any], size: int) -> float:
 
 
 def stage(documents: Sequence[str]) -> float:
-    """MB of HTML per CPU second through `clean` as it is by default, from the crawl to its Arrow files."""
+    """Measure MB of HTML per CPU second through the default `clean`, from the crawl to its Arrow files."""
     captures = [capture(text) for text in documents]
     with tempfile.TemporaryDirectory() as folder:
         crawl, out = Path(folder) / "crawl.warc.gz", Path(folder) / "out"
@@ -89,7 +89,7 @@ def stage(documents: Sequence[str]) -> float:
 
 
 def ours(documents: Sequence[str]) -> None:
-    """Every filter on every document; measures are shared, as in the stage."""
+    """Run every filter on every document; measures are shared, as in the stage."""
     for text in documents:
         statistics = TextStatistics(text)
         for step in _FILTERS:
@@ -97,7 +97,7 @@ def ours(documents: Sequence[str]) -> None:
 
 
 def peer() -> Callable[[Sequence[str]], None]:
-    """The same by datatrove's classes, with our tokens and sentences."""
+    """Run datatrove's filters on the same documents, with our tokens and sentences."""
     from datatrove.data import Document
     from datatrove.pipeline.filters import c4_filters, gopher_quality_filter, gopher_repetition_filter
 

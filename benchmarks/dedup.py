@@ -39,7 +39,7 @@ _RUNS = 3
 
 
 def documents(megabytes: float) -> list[Document]:
-    """English technical text: sentences of Python's help topics in random order, cut into documents."""
+    """Return English technical text: sentences of Python's help topics in random order, cut into documents."""
     chosen = random.Random(1)
     sentences = [sentence for text in topics.values() for sentence in text.split(". ")]
     found: list[Document] = []
@@ -55,7 +55,7 @@ def documents(megabytes: float) -> list[Document]:
 
 
 def speed(work: Callable[[Path], None], megabytes: float) -> float:
-    """MB per CPU second, the best of some runs in fresh folders."""
+    """Return MB per CPU second, the best of some runs in fresh folders."""
     best = float("inf")
     for _ in range(_RUNS):
         with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +66,7 @@ def speed(work: Callable[[Path], None], megabytes: float) -> float:
 
 
 def ours(source: Path) -> dict[str, Callable[[Path], None]]:
-    """The passes of the stage over one part, by case."""
+    """Return the passes of the stage over one part, by case."""
 
     def exact(folder: Path) -> None:
         ExactHashes(1, Parts(source, folder, 1, 1), "text", "longest").run(0, Output(folder))
@@ -87,7 +87,7 @@ class _Blanks:
 
 
 def peers(rows: list[Document]) -> dict[str, Callable[[Path], None]]:
-    """Datatrove's steps on the same documents, by case."""
+    """Return datatrove's steps on the same documents, by case."""
     from datatrove.data import Document as TheirDocument
     from datatrove.pipeline.dedup import MinhashConfig, MinhashDedupSignature
     from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig, ExactDedupSignature
@@ -110,7 +110,7 @@ def peers(rows: list[Document]) -> dict[str, Callable[[Path], None]]:
 
 
 def measure(megabytes: float) -> list[dict[str, Any]]:
-    """One row a case."""
+    """Return one row a case."""
     rows = documents(megabytes)
     size = sum(len(row.text.encode()) for row in rows) / 1e6
     targets = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 12.0}

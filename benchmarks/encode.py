@@ -44,7 +44,7 @@ Loop = Callable[[list[str]], Any]
 
 
 def documents(megabytes: float) -> list[Document]:
-    """Modules of the standard library, in order of name."""
+    """Return modules of the standard library, in order of name."""
     found, size = [], 0
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("[!_s]*/**/*.py")):
         text = path.read_text(encoding="utf-8", errors="replace") if "site-packages" not in path.parts else ""
@@ -55,7 +55,7 @@ def documents(megabytes: float) -> list[Document]:
 
 
 def peer(name: str, folder: Path) -> Loop:
-    """The library's own loop: one text, one call."""
+    """Encode by the library's own loop: one text, one call."""
     if name == "byte_bpe":
         bpe = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         return lambda texts: [np.array(bpe.encode(text, add_special_tokens=False).ids) for text in texts]
@@ -64,7 +64,7 @@ def peer(name: str, folder: Path) -> Loop:
 
 
 def seconds(prepare: Callable[[], Callable[[], Any]]) -> float:
-    """CPU seconds of the best run; preparing is not counted."""
+    """Return CPU seconds of the best run; preparing is not counted."""
     best = float("inf")
     for _ in range(_RUNS):
         work = prepare()
@@ -75,14 +75,14 @@ def seconds(prepare: Callable[[], Callable[[], Any]]) -> float:
 
 
 def encode_all(found: list[Document], folder: Path) -> Callable[[], Any]:
-    """Ours: batches as the stage makes them."""
+    """Encode by our tokenizer, in batches as the stage makes them."""
     tokenizer, splitter = load_tokenizer(folder), choose("pipeline.sentences", "regex").build()
     batches = [found[start : start + _BATCH] for start in range(0, len(found), _BATCH)]
     return lambda: [list(token_documents(batch, tokenizer, splitter)) for batch in batches]
 
 
 def measure(name: str, found: list[Document], size: int) -> dict[str, Any]:
-    """One row: train, then both sides on the same texts."""
+    """Train, then measure both sides on the same texts; return one row."""
     texts = [document.text for document in found]
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     with tempfile.TemporaryDirectory() as temporary:

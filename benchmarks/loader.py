@@ -95,7 +95,7 @@ def in_fresh_process(python: str, name: str, root: Path, workers: int = 0) -> di
 
 
 def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[str, dict[str, float]]:
-    """Figures of every case that runs here: the best of several rounds, but the worst of what is lost or repeated."""
+    """Measure every case that runs here: the best of several rounds, but the worst count lost or repeated."""
     pythons = {name: sys.executable if issubclass(case, Ours) else peers_python for name, case in CASES.items()}
     there = [name for name in CASES if _written(root, name) or in_fresh_process(pythons[name], name, root) is not None]
     found: dict[str, dict[str, float]] = {}
@@ -127,7 +127,7 @@ def _written(root: Path, name: str) -> bool:
 
 
 def show(found: Mapping[str, Figures], workers: int) -> None:
-    """The figures and what follows from them, in Markdown, as they stand in the documentation."""
+    """Return the figures and their summary in Markdown, as the documentation shows them."""
     columns = dict(_COLUMNS)
     if workers:
         title = f"samples/s, best window, {workers} worker processes"

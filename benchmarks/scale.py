@@ -32,7 +32,7 @@ _RANKS_TRIED = 50
 
 
 def write_synthetic(folder: Path, shards: int) -> None:
-    """Manifest and index of shards that do not exist."""
+    """Write manifest and index of shards that do not exist."""
     length = BLOCK_ROWS * _ROW_BYTES
     infos = [
         ShardInfo(
@@ -51,12 +51,12 @@ def write_synthetic(folder: Path, shards: int) -> None:
 
 
 def resident() -> float:
-    """Resident memory of this process, MiB."""
+    """Return resident memory of this process, MiB."""
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
 def measure(folder: Path, ranks: int) -> dict[str, float]:
-    """Figures of one rank's start and steps, in a process that has not written the set."""
+    """Measure one rank's start and steps, in a process that has not written the set."""
     before, begun = resident(), time.perf_counter()
     manifest = Manifest.load(folder / "manifest.json")
     loaded = time.perf_counter()
@@ -95,7 +95,7 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
 
 
 def claims(found: Mapping[str, float]) -> list[Claim]:
-    """Figures beside what they may be at most."""
+    """Return the figures beside their limits."""
     case = f"{found['shards']:,.0f} shards, {found['ranks']:,.0f} ranks"
     limits = {"open s": 5.0, "heap MiB": 300.0, "block us": 20.0}
     figures = {**found, "open s": found["manifest s"] + found["index s"]}

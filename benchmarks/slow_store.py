@@ -31,13 +31,13 @@ class SlowSet(ShardSet):
     """A set on a disk that behaves like one far away."""
 
     def read_block(self, *arguments: Any, **options: Any) -> Any:
-        """The block, after the latency."""
+        """Read the block after the latency."""
         time.sleep(_LATENCY_S)
         return super().read_block(*arguments, **options)
 
 
 def measure(shards: ShardSet, threads: int) -> Claim:
-    """Blocks a second over two epochs, beside the bound."""
+    """Measure blocks a second over two epochs, beside the bound."""
     slow = SlowSet(shards.path, shards.manifest, shards.index)
     options: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH, "lanes": LANES, "io_threads": threads}
     with Stream(slow, rank=0, world_size=1, **options) as stream:

@@ -1,7 +1,7 @@
 """A stream over ten thousand blocks: its memory stays flat, and the training thread pays little for a batch.
 
 The set is small and read again and again, every block checked each time; what is measured is this process: memory
-beyond its imports, CPU time of the thread that takes batches which stand ready, child processes and shared memory.
+beyond its imports, CPU time of the thread that takes finished batches, child processes and shared memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MB = 1e6
 
 
 def measure(folder: Path, blocks: int) -> list[Claim]:
-    """Figures of this process and what they may be at most."""
+    """Measure this process; return the figures and their limits."""
     torch.set_num_threads(1)
     process = psutil.Process()
     shards = open_shards(folder)
@@ -66,7 +66,7 @@ def _read(stream: Stream, blocks: int) -> None:
 
 
 def _taking(stream: Stream, bursts: int) -> float:
-    """CPU seconds of this thread for a batch, when the building thread has had time to be ahead."""
+    """Measure CPU seconds of this thread for a batch that is already built."""
     spent = 0.0
     for _ in range(bursts):
         time.sleep(_PAUSE_S)

@@ -57,7 +57,7 @@ class Content:
 
 
 def zipf_samples(rows: int, length: int) -> Rows:
-    """Samples of the benchmark of corruption, with ids as frequent as words."""
+    """Return samples of the benchmark of corruption, with ids as frequent as words."""
     words = vocabulary()
     made = samples(rows, length, words)
     first = int(np.flatnonzero(~words.special)[0])
@@ -68,7 +68,7 @@ def zipf_samples(rows: int, length: int) -> Rows:
 
 
 def plain(rows: int) -> Content:
-    """Ids alone."""
+    """Return ids alone."""
     made = zipf_samples(rows, _LENGTH)
     kept = Rows({name: made.fixed[name] for name in FIXED_COLUMNS}, {"input_ids": made.columns["ids"]})
     size = rows * _LENGTH
@@ -76,7 +76,7 @@ def plain(rows: int) -> Content:
 
 
 def corrupted(entry: dict[str, Any], rows: int) -> Content:
-    """Examples of an objective."""
+    """Return the examples of an objective."""
     words = vocabulary()
     objective = build_objective(entry, words)
     content = zipf_samples(rows, objective.content_length)
@@ -90,13 +90,13 @@ def corrupted(entry: dict[str, Any], rows: int) -> Content:
 
 
 def ours(content: Content, codec: Any, folder: Path) -> float:
-    """Bytes of a shard."""
+    """Write a shard and return its bytes."""
     columns = [*fixed_columns(), *content.columns]
     return float(write_shard(folder / "shard", content.rows, columns, block_rows=_BLOCK_ROWS, codec=codec).bytes)
 
 
 def theirs(python: str, sources: list[Path], folder: Path) -> dict[str, list[float]]:
-    """Bytes of each source in each format whose package is installed."""
+    """Measure the bytes of each source in each format whose package is installed."""
     found = {}
     for name in records.WRITERS:
         command = [python, __file__, "--format", name, "--folder", str(folder), "--sources", *map(str, sources)]
@@ -109,7 +109,7 @@ def theirs(python: str, sources: list[Path], folder: Path) -> dict[str, list[flo
 
 
 def measure(rows: int, peers_python: str, folder: Path) -> tuple[list[Content], dict[str, list[float]]]:
-    """What was stored, and its bytes in each form."""
+    """Measure every content; return the contents and their bytes in each form."""
     contents = [plain(rows), *(corrupted(entry, rows) for entry in _ENTRIES)]
     sizes = {f"ours, {codec}": [ours(content, codec, folder) for content in contents] for codec in ("none", "zstd")}
     sources = []

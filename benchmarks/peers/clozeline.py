@@ -49,7 +49,7 @@ class Ours:
             yield stream.next_step()[0].tensors["input_ids"]
 
     def state(self) -> Any:
-        """One integer and what it belongs to."""
+        """Return the stream's state: one integer and what it belongs to."""
         return self.stream.state_dict()
 
 
@@ -60,7 +60,7 @@ class OursZstd(Ours):
 
 
 def elastic(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
-    """An epoch read by 8 ranks, then 4, 2 and 1, each going on from the state of the ranks before it.
+    """Read an epoch by 8 ranks, then 4, 2 and 1, each continuing from the state of the ranks before it.
 
     Args:
         folder: of the set.
@@ -94,7 +94,7 @@ def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any
 
 
 def origins(rows: int, seed: int) -> dict[str, Any]:
-    """Fixed columns as they are in earnest: every row of another document, so that they do not compress."""
+    """Return realistic fixed columns: every row from another document, so that they do not compress."""
     from pipeline.rows import FIXED_COLUMNS
 
     random = np.random.RandomState(seed)
@@ -108,7 +108,7 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
 
 
 def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal["none", "zstd"]) -> None:
-    """An example set of an encoder."""
+    """Write an example set for an encoder."""
     from pipeline.rows import Ragged, Rows
     from pipeline.shards import write_shard
 

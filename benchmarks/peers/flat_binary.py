@@ -25,7 +25,7 @@ class Memmap:
 
     @staticmethod
     def load() -> None:
-        """Nothing beyond numpy."""
+        """Import nothing beyond numpy."""
 
     @staticmethod
     def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
@@ -40,7 +40,7 @@ class Memmap:
         self.start = 0
 
     def state(self) -> int:
-        """Samples passed over."""
+        """Return the number of samples passed over."""
         return self.start
 
 
@@ -58,11 +58,11 @@ class Indexed:
 
     @staticmethod
     def load() -> None:
-        """Nothing beyond torch."""
+        """Import nothing beyond torch."""
 
     @staticmethod
     def open(folder: Path) -> Any:
-        """The rows."""
+        """Open the rows."""
         return MappedRows(folder)
 
     @staticmethod
@@ -71,7 +71,7 @@ class Indexed:
         ids.tofile(folder / "ids.bin")
 
     def order(self) -> Sequence[int]:
-        """Numbers of the rows of an epoch."""
+        """Return the numbers of the rows of an epoch."""
         order: list[int] = torch.randperm(len(self.rows), generator=torch.Generator().manual_seed(2)).tolist()
         return order
 
@@ -84,7 +84,7 @@ class Indexed:
         self.start = 0
 
     def state(self) -> int:
-        """Samples passed over."""
+        """Return the number of samples passed over."""
         return self.start
 
 
@@ -117,7 +117,7 @@ class DatatroveFolder(Indexed):
 
     @staticmethod
     def open(folder: Path) -> Any:
-        """The rows."""
+        """Open the rows."""
         from datatrove.utils.dataset import DatatroveFolderDataset
 
         return DatatroveFolderDataset(str(folder), LENGTH - 1, filename_pattern="*.ds", shuffle=True)
@@ -129,5 +129,5 @@ class DatatroveFolder(Indexed):
             part.tofile(folder / f"{number:05d}.ds")
 
     def order(self) -> Sequence[int]:
-        """One after another."""
+        """Return the numbers of the rows in order."""
         return range(len(self.rows))

@@ -45,7 +45,7 @@ class DatasetsMap(ArrowFiles, Indexed):
 
     @staticmethod
     def open(folder: Path) -> Any:
-        """The rows."""
+        """Open the rows."""
         import datasets
 
         return datasets.load_from_disk(str(folder / "hf")).with_format("numpy")
@@ -66,7 +66,7 @@ class DatasetsBatches(ArrowFiles):
 
     @staticmethod
     def rows(stream: Any) -> Any:
-        """What the stream shall give."""
+        """Return the stream with its format."""
         return stream.batch(BATCH)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -74,7 +74,7 @@ class DatasetsBatches(ArrowFiles):
             yield torch.from_numpy(np.stack(batch["ids"]).astype(np.int64))
 
     def state(self) -> Any:
-        """Of the stream."""
+        """Return the state of the stream."""
         return self.data.state_dict()
 
 
@@ -85,7 +85,7 @@ class DatasetsStreaming(DatasetsBatches):
 
     @staticmethod
     def rows(stream: Any) -> Any:
-        """Single samples."""
+        """Yield single samples."""
         return stream
 
     def __iter__(self) -> Iterator[torch.Tensor]:

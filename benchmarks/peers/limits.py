@@ -44,14 +44,14 @@ class Claim:
         return self.ratio >= self.target
 
     def row(self) -> dict[str, Any]:
-        """The row that `--json` writes."""
+        """Return the row that `--json` writes."""
         names = ("case", "ours", "peer", "peer_name", "ratio", "unit", "target", "holds")
         row = {name: getattr(self, name) for name in names}
         return {**row, "ratio": self.ratio if math.isfinite(self.ratio) else None}
 
 
 def show_limits(claims: Sequence[Claim]) -> None:
-    """Claims as a Markdown table, the limits already times their targets."""
+    """Return claims as a Markdown table; limits are multiplied by their targets."""
     print("\n| case | figure | ours | must be | of | holds |\n|---|---|---|---|---|---|")
     for claim in claims:
         bound = claim.peer * claim.target if claim.more else claim.peer / claim.target

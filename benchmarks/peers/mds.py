@@ -31,7 +31,7 @@ class Mosaic:
     @staticmethod
     def load() -> None:
         """Import streaming, and before it what it imports for images but tokens never touch."""
-        import transformers  # looks for torchvision itself, and is not to find what stands in for it
+        import transformers  # looks for torchvision itself, and must not find the stand-in
 
         transformers.BatchFeature, transformers.BatchEncoding  # noqa: B018
         try:
@@ -53,12 +53,12 @@ class Mosaic:
         yield from self.loader
 
     def state(self) -> Any:
-        """Of the loader."""
+        """Return the state of the loader."""
         return self.loader.state_dict()
 
 
 def _stand_in_for_torchvision() -> None:
-    """Empty modules with the two names that streaming's image data sets import."""
+    """Return empty modules with the two names that streaming's image data sets import."""
     contents: dict[str, dict[str, Any]] = {
         "torchvision": {},
         "torchvision.datasets": {"VisionDataset": object},

@@ -23,7 +23,7 @@ of two rounds that can be one, and on a busy machine the best of such windows wo
 _SECONDS = 6.0
 _WINDOWS = 2
 RESUMED_AT = (1, 50, 99)
-"""Per cent of an epoch at which a new object goes on from a state."""
+"""Per cent of an epoch at which a new object continues from a state."""
 
 
 @dataclass
@@ -40,11 +40,11 @@ class Epoch:
 
 
 def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], workers: int) -> dict[str, float]:
-    """Figures of one case, by name.
+    """Measure one case; return figures by name.
 
     Args:
         case: the loader.
-        folder: where its samples stand.
+        folder: of its samples.
         expected: `marks` of every sample.
         workers: processes to read with; above 0 only the samples a second are measured.
     """
@@ -72,7 +72,7 @@ def measure(case: type[Loader], folder: Path, expected: NDArray[np.int64], worke
 
 
 def _uninterrupted(loader: Loader, batches: Any, expected: NDArray[np.int64]) -> Epoch:
-    """An epoch, whose rows are compared with what was written, with states taken on the way."""
+    """Read an epoch, compare its rows with those written, and take states on the way."""
     epoch = Epoch()
     places = {max(1, len(expected) // BATCH * percent // 100): percent for percent in RESUMED_AT}
     for number, batch in enumerate(batches, 1):
@@ -85,7 +85,7 @@ def _uninterrupted(loader: Loader, batches: Any, expected: NDArray[np.int64]) ->
 
 
 def _throughput(loader: Loader) -> dict[str, float]:
-    """CPU microseconds a sample, and samples a second: on average and in the best window, over whole epochs."""
+    """Measure CPU microseconds a sample and samples a second over whole epochs: mean and best window."""
     batches = chain.from_iterable(repeat(loader))
     cpu: list[float] = []
     wall: list[float] = []
@@ -105,7 +105,7 @@ def _throughput(loader: Loader) -> dict[str, float]:
 
 
 def _resumed(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:
-    """A new object for each state: seconds to its first batch; in the middle also all that follows."""
+    """Resume a new object from each state: measure its first batch; in the middle, read all that follows."""
     found: dict[str, float] = {"identical": 1.0}
     for percent, (done, text) in epoch.states.items():
         begun = time.perf_counter()
@@ -124,7 +124,7 @@ def _resumed(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> di
 
 
 def _counts(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[str, float]:
-    """Samples delivered, those that came more than once, and those that did not come."""
+    """Count samples delivered, delivered more than once, and not delivered."""
     delivered = np.concatenate(batches)
     seen = np.bincount(delivered[delivered >= 0], minlength=samples)
     return {
@@ -135,5 +135,5 @@ def _counts(what: str, batches: list[NDArray[np.int64]], samples: int) -> dict[s
 
 
 def _resident() -> float:
-    """Resident memory of this process, MiB."""
+    """Return resident memory of this process, MiB."""
     return float(psutil.Process().memory_info().rss / 2**20)

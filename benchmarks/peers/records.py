@@ -28,7 +28,7 @@ def save(path: Path, columns: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -
 
 
 def load(path: Path) -> Columns:
-    """What `save` kept."""
+    """Read what `save` wrote."""
     with np.load(path) as kept:
         names = [key.removesuffix(".0") for key in kept.files if key.endswith(".0")]
         arrays = {name: (kept[f"{name}.0"], kept[f"{name}.1"]) for name in names}
@@ -41,7 +41,7 @@ def _rows(columns: Columns) -> Iterator[dict[str, NDArray[Any]]]:
 
 
 def write_flat_binary(source: Path, folder: Path) -> None:
-    """Two files a column as Megatron keeps them: values, and lengths, offsets and document bounds of the records."""
+    """Write two files a column, as Megatron does: values; lengths, offsets and document bounds."""
     for name, arrays in load(source).items():
         np.concatenate(arrays).tofile(folder / f"{name}.bin")
         lengths = np.array([len(array) for array in arrays], np.int32)
@@ -54,7 +54,7 @@ def write_flat_binary(source: Path, folder: Path) -> None:
 
 
 def write_tar(source: Path, folder: Path) -> None:
-    """One member an array."""
+    """Write one member an array."""
     with tarfile.open(folder / "00000.tar", "w") as archive:
         for number, row in enumerate(_rows(load(source))):
             for name, array in row.items():
@@ -62,7 +62,7 @@ def write_tar(source: Path, folder: Path) -> None:
 
 
 def write_datasets(source: Path, folder: Path) -> None:
-    """Arrow files of Hugging Face, lists of 16-bit integers."""
+    """Write Arrow files of Hugging Face, lists of 16-bit integers."""
     ArrowFiles.load()
     import datasets
     import pyarrow as pa
@@ -73,7 +73,7 @@ def write_datasets(source: Path, folder: Path) -> None:
 
 
 def write_mds(source: Path, folder: Path, compression: str | None = None) -> None:
-    """Shards of mosaicml-streaming."""
+    """Write shards of mosaicml-streaming."""
     Mosaic.load()
     from streaming import MDSWriter
 
@@ -85,7 +85,7 @@ def write_mds(source: Path, folder: Path, compression: str | None = None) -> Non
 
 
 def write_litdata(source: Path, folder: Path, compression: str | None = None) -> None:
-    """Chunks of litdata, one-dimensional tensors without headers."""
+    """Write chunks of litdata, one-dimensional tensors without headers."""
     LitData.load()
     import litdata
 

@@ -55,12 +55,12 @@ class WebDataset:
         self.skip = self.done = 0
 
     def state(self) -> int:
-        """Batches delivered."""
+        """Return the number of batches delivered."""
         return self.done
 
 
 def add_array(archive: tarfile.TarFile, name: str, values: np.ndarray[Any, Any]) -> None:
-    """One member that holds an array as numpy saves it."""
+    """Return one member that holds an array as numpy saves it."""
     buffer = io.BytesIO()
     np.save(buffer, values)
     entry = tarfile.TarInfo(name)

@@ -39,7 +39,7 @@ _TIMES: Final = (
 
 
 def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
-    """For each peer: CPU time and samples a second of the best windows, and both ratios of the means.
+    """Compare with each peer: CPU time and samples a second of the best windows, and the ratios of the means.
 
     A target of 0 asks for nothing. The gather of numpy is what no loader can be better than: at most 1.3 times its CPU
     time, at least 0.6 of its samples a second.
@@ -62,7 +62,7 @@ def ratios(found: Figures) -> list[tuple[Claim, Claim, float, float]]:
 
 
 def requirements(found: Figures) -> list[Claim]:
-    """What must hold of ours besides: CPU time, first batch, resume, state, and every sample exactly once."""
+    """Return our other claims: CPU time, first batch, resume, state, and every sample exactly once."""
     own = found[MAIN]
     streams = {name: found[name] for name in _STREAMS if name in found}
     resume = max(own[f"resume_{percent}"] for percent in RESUMED_AT)

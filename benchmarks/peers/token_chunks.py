@@ -50,7 +50,7 @@ class LitData:
             yield batch.to(torch.int64)
 
     def state(self) -> Any:
-        """Of the loader."""
+        """Return the state of the loader."""
         return self.loader.state_dict()
 
 

@@ -1,4 +1,4 @@
-"""The samples that every loader delivers, how they are told apart, and what a loader must be able to do."""
+"""The samples that every loader delivers, their identification, and the interface of a loader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WEIGHTS = np.arange(1, LENGTH + 1)
 
 
 class Loader(Protocol):
-    """One way to read the samples: an epoch of int64 batches [32, 512], with a state to go on from."""
+    """One way to read the samples: an epoch of int64 batches [32, 512], with a state to continue from."""
 
     has_workers: bool
     """whether it can read with worker processes"""
@@ -33,14 +33,14 @@ class Loader(Protocol):
         """Write the samples, a mapped array [samples, 512] of 16-bit ids, once."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        """The rest of the epoch; at its end the loader stands at the beginning of the next one."""
+        """Yield the rest of the epoch; afterwards the loader is at the beginning of the next one."""
 
     def state(self) -> Any:
-        """What is needed to go on behind the batches delivered so far, as JSON."""
+        """Return, as JSON, the state after the batches delivered."""
 
 
 def token_rows(samples: int) -> NDArray[np.uint16]:
-    """Ids drawn like words (Zipf over 50,000), the sample's number in the first two."""
+    """Return ids drawn like words (Zipf over 50,000), the sample's number in the first two."""
     uniform = np.random.Philox(1).random_raw(samples * LENGTH) / 2.0**64
     ids: NDArray[np.uint16] = (
         np.minimum(_WORDS - 1, np.exp(uniform * np.log(_WORDS))).astype(np.uint16).reshape(samples, LENGTH)
@@ -50,17 +50,17 @@ def token_rows(samples: int) -> NDArray[np.uint16]:
 
 
 def numbers(batch: torch.Tensor) -> NDArray[np.int64]:
-    """Numbers of a batch's samples."""
+    """Return the numbers of a batch's samples."""
     found: NDArray[np.int64] = (batch[:, 0] + batch[:, 1] * _WORDS).numpy()
     return found
 
 
 def marks(ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """One number a row [rows, 512] that changes with any of its ids and with their order."""
+    """Return one number a row [rows, 512] that changes with any of its ids and with their order."""
     found: NDArray[np.int64] = np.dot(ids, _WEIGHTS)
     return found
 
 
 def stacked(column: str) -> Callable[[list[dict[str, Any]]], torch.Tensor]:
-    """Makes a batch of rows that are records of numpy arrays."""
+    """Make a batch of rows that are records of numpy arrays."""
     return lambda rows: torch.from_numpy(np.stack([row[column] for row in rows]).astype(np.int64))
