@@ -47,7 +47,7 @@ def test_files_of_different_length_fail(tmp_path: Path, longer: int) -> None:
     sides = [ENGLISH, GERMAN]
     sides[longer] = [*sides[longer], "one more"]
     paths = write(tmp_path, *sides)
-    with pytest.raises(StorageError, match="one ends behind line 5"):
+    with pytest.raises(StorageError, match="one ends after line 5"):
         read(*paths)
     paths[1].unlink()
     with pytest.raises(StorageError, match="no such file"):

@@ -280,7 +280,7 @@ def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):
         with pytest.raises(StorageError, match=r"; there are sets in \S+/masked_lm/heldout, \S+/masked_lm/train$"):
             Manifest.load(folder)
     (tmp_path / "corrupt" / "masked_lm" / "train" / "manifest.json").unlink()
-    with pytest.raises(StorageError, match=r"it is written last: let what writes this set end$"):
+    with pytest.raises(StorageError, match=r"it is written last: wait until this set is finished$"):
         Manifest.load(tmp_path / "corrupt" / "masked_lm" / "train")
     for missing in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere" / "manifest.json"):
         with pytest.raises(StorageError, match=r"cannot be read \(No such file or directory\)$"):
