@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline import registry
 from pipeline.objectives import Objective, build_objective
 from pipeline.rows import Ragged
 from tests.pipeline.corruption_cases import samples, vocabulary
 from train.stream.collate import Collate
+from train.stream.dense_labels import dense_labels
 
 WORDS = vocabulary()
 NONE = -100
@@ -68,6 +70,25 @@ def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) ->
     for row in range(len(kept)):
         assert dense[row].tolist() == wanted(objective, kept.row(row).columns, shape[1])
     assert dense[-1].tolist() == [NONE] * shape[1], "filler"
+    assert dense_labels(tensors)["labels"].tolist() == dense.tolist()
     empty = {name: Ragged(column.values[:0], np.zeros(3, np.int64)) for name, column in columns.items()}
     nothing = collate({name: empty[name] for name in collate.columns}, np.zeros(2, np.float32))
     assert len(nothing["label_index"]) == len(nothing["label_ids"]) == 0
+
+
+def test_labels_for_models_of_other_libraries() -> None:
+    """By hand: two rows and filler, of which one label would be counted if it had weight."""
+    tensors = {
+        "input_ids": torch.tensor([[5, 6, 7], [8, 9, 0], [4, 4, 4]], dtype=torch.int32),
+        "lengths": torch.tensor([3, 2, 3]),
+        "row_weight": torch.tensor([1.0, 1.0, 0.0]),
+        "label_index": torch.tensor([0, 1, 3, 6]),
+        "label_ids": torch.tensor([6, 7, 9, 4]),
+    }
+    found = dense_labels(tensors)
+    assert found["input_ids"].dtype == torch.int64
+    assert found["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0], [1, 1, 1]]
+    assert found["labels"].tolist() == [[6, 7, NONE], [9, NONE, NONE], [NONE, NONE, NONE]]
+    shifted = dense_labels(tensors, next_token=True)["labels"]
+    assert shifted.tolist() == [[NONE, 6, 7], [NONE, 9, NONE], [NONE, NONE, NONE]]
+    assert torch.equal(shifted[0, 1:], found["input_ids"][0, 1:]), "a causal model shifts them itself"

@@ -1,0 +1,60 @@
+"""docs/python.md, block after block, as a reader would paste it, beside a folder `data/site`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.train.masked_set import write_masked_sets
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.M | re.S)
+LONGEST_BLOCK = 9
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the page prints, run in a folder of its own."""
+    folder = tmp_path_factory.mktemp("page")
+    write_masked_sets(folder / "data" / "site" / "corrupt" / "masked_lm")
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(BLOCKS)], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_blocks_are_short() -> None:
+    """Imports aside."""
+    for block in BLOCKS:
+        lines = [line for line in block.splitlines() if line.strip() and not re.match(r"(from|import) ", line)]
+        assert len(lines) <= LONGEST_BLOCK, block
+
+
+def test_a_text_is_corrupted_and_restored(printed: str) -> None:
+    assert "<extra_0>" in printed
+    assert "[CLS] It is raining . [SEP]" in printed
+
+
+def test_a_shard_set_is_opened(printed: str) -> None:
+    assert "240 rows of input_ids, label_positions, label_ids; sample " in printed
+
+
+def test_the_plain_loop_takes_three_steps(printed: str) -> None:
+    steps = re.findall(r"^(\d) (\d\.\d+)$", printed, re.M)
+    assert [step for step, _ in steps] == ["0", "1", "2"]
+
+
+def test_a_loader_resumes_at_the_saved_position(printed: str) -> None:
+    assert "\n16 True\n" in printed
+
+
+def test_both_trainers_run(printed: str) -> None:
+    assert "'train_loss'" in printed
+    assert "Trainable params" in printed
