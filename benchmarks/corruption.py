@@ -77,8 +77,8 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 150.0),
     ("replaced tokens, unigram", {"name": "replaced_token_detection", "replacement": "unigram"}, 150.0),
     ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 150.0),
-    ("sentence order, single tokens", {"name": "sentence_order_prediction", "longest": 0}, 20.0),
-    ("token_reordering, distance 3", {"name": "token_reordering", "distance": 3}, 100.0),
+    ("sentence order, single tokens", {"name": "sentence_order_prediction", "max_span_length": 0}, 20.0),
+    ("token_reordering, distance 3", {"name": "token_reordering", "max_shuffle_distance": 3}, 100.0),
 )
 """Objectives in another form than their default: name, entry, target."""
 _STAGE_TARGET = 15.0

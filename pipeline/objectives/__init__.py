@@ -6,6 +6,7 @@ of `Skip`.
 """
 
 from pipeline.objectives._entry import NamedObjective, side_by_side
-from pipeline.objectives._objective import Draws, Frame, Objective, Skip, build_objective
+from pipeline.objectives._objective import Draws, Frame, Objective, Skip, build_objective, recorded_objective
 
-__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "side_by_side"]
+__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "recorded_objective",
+           "side_by_side"]  # fmt: skip

@@ -53,7 +53,9 @@ class MaskedPairOptions:
     """Length and masks of a pair."""
 
     max_length: Annotated[int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")] = 512
-    rate: Annotated[Rate, Field(description="Share of the maskable tokens of both segments that become labels.")] = 0.15
+    mask_rate: Annotated[
+        Rate, Field(description="Share of the maskable tokens of both segments that become labels.")
+    ] = 0.15
     mask_share: Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")] = 0.8
     random_share: Annotated[
         Rate, Field(description="Share of labels whose token becomes a random id; the rest stays as it is.")
@@ -65,8 +67,8 @@ class MaskedPairOptions:
 
     def __post_init__(self) -> None:
         """Check what concerns several options."""
-        if self.rate == 0:
-            raise ValueError("rate 0 leaves no label; expected more than 0")
+        if self.mask_rate == 0:
+            raise ValueError("mask_rate 0 leaves no label; expected more than 0")
         if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > 1_000_000:
             raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
 
@@ -75,6 +77,7 @@ class MaskedPair(Objective, ABC):
     """Masked LM over two segments; a subclass says which (`pairs`), and may add features behind `segment_starts`."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -82,7 +85,7 @@ class MaskedPair(Objective, ABC):
         self.pair_length = options.max_length - FRAME_TOKENS
         self._frame_ids = np.array([self.id_of("cls"), self.id_of("sep")], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.mask_rate)
         self._mask_ppm, self._random_ppm = (
             parts_per_million(options.mask_share),
             parts_per_million(options.random_share),

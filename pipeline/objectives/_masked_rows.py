@@ -75,13 +75,13 @@ class RowOptions:
 class MaskedOptions(RowOptions):
     """A row of which some tokens become labels."""
 
-    rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
+    mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
 
     def __post_init__(self) -> None:
         """No row may be without a label."""
         super().__post_init__()
-        if self.rate == 0:
-            raise ValueError("rate 0 leaves no label; expected more than 0")
+        if self.mask_rate == 0:
+            raise ValueError("mask_rate 0 leaves no label; expected more than 0")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -161,12 +161,13 @@ class MaskedRow(SingleRow):
     Options are a `MaskedOptions`; those of a `RoleOptions` decide the roles, else every label becomes [MASK].
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
     own_features: tuple[Feature, ...] = MASKED_FEATURES
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.mask = self.id_of("mask")
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.mask_rate)
         self._most = getattr(options, "max_labels", None)
         self.mask_ppm = parts_per_million(getattr(options, "mask_share", 1.0))
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))

@@ -26,13 +26,13 @@ UInt64: TypeAlias = NDArray[np.uint64]
 class CorrectiveLM(MaskedRow):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
 
-    The masked block of an auxiliary generator: k = max(1, round half up of rate x m) of the m content tokens that are
-    not special become [MASK]. In training the generator's samples take their place, and every token is copied or
-    corrected. The second view of the row is `[CLS] x[crop] [SEP]`, cut out of the original: m = n - c of its n content
-    tokens, c = round half up of crop_rate x n, at most n - 1, from a start that is uniform in 0..n - m. Features: those
+    The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the m content tokens
+    that are not special become [MASK]. In training the generator's samples replace them, and the model copies or
+    corrects every token. The second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It leaves out c =
+    round half up of crop_rate x n of the n content tokens, at most n - 1; its start is uniform in 0..c. Features: those
     of masked LM, `crop_start` and `crop_length` in content tokens.
 
-    Example (crop_rate 0.1: 9 of 10 from 1; rate 0.2, so 2 of 10):
+    Example (crop_rate 0.1: 9 of 10 from 1; mask_rate 0.2, so 2 of 10):
         x       a b c d e f g h i j
         input   [CLS] a b [MASK] d e f g [MASK] i j [SEP]
         view    [CLS] b c d e f g h i j [SEP]

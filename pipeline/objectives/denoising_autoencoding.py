@@ -21,11 +21,12 @@ __all__ = ["DenoisingAutoencoding"]
 
 
 class DenoisingAutoencoding(DenoisingPair):
-    """Token masking of BART (arXiv 1910.13461 §2.2): k = round half up of rate x n tokens become [MASK], at least one.
+    """Token masking of BART (arXiv 1910.13461 §2.2).
 
-    Features: `input_ids` [n + 2], `target_ids` [n + 1], `noise_positions` [k] in content tokens.
+    k = max(1, round half up of mask_rate x n) of the n tokens become [MASK]. Features: `input_ids` [n + 2],
+    `target_ids` [n + 1], `noise_positions` [k] in content tokens.
 
-    Example (rate 0.25, so 2 of 8; frames left out):
+    Example (mask_rate 0.25, so 2 of 8; frames left out):
         target  The puppies are frolicking outside the house .
         input   The puppies are [MASK] outside [MASK] house .
     """
@@ -33,21 +34,22 @@ class DenoisingAutoencoding(DenoisingPair):
     name: ClassVar[str] = "denoising_autoencoding"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
     noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
         """Parameters of denoising autoencoding."""
 
-        rate: Rate = 0.15
+        mask_rate: Rate = 0.15
         """Share of tokens that become [MASK]; 1.0 leaves a language model with a blind encoder."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._mask = self.id_of("mask")
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.mask_rate)
         if self._rate == 0:
-            raise self.refuse_options("rate 0 masks nothing; expected more than 0")
+            raise self.refuse_options("mask_rate 0 masks nothing; expected more than 0")
 
     def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """One [MASK] for each chosen token."""

@@ -18,12 +18,12 @@ __all__ = ["MaskedEncoderDecoder"]
 class MaskedEncoderDecoder(MaskedRow):
     """BERT-style denoising of an encoder-decoder (T5's comparison, arXiv 1910.10683 §3.3; the masks of 1810.04805).
 
-    The masked block of masked LM, and nothing else: at place t the decoder reads the token at t - 1 if that one is a
-    label, else [MASK] (`<s>` at t = 0), and its loss counts labels only. `mask_share` 1 leaves masks alone; `rate` 1
-    besides leaves a language model with a blind encoder. Features: `input_ids` [n + 2], `label_positions` and
-    `label_ids` [K].
+    Rows are masked as in masked LM. At place t the decoder reads the token at t - 1 if that token is a label, else
+    [MASK] (`<s>` at t = 0), and its loss counts labels only. With `mask_share` 1 every label is a [MASK]; with
+    `mask_rate` 1 as well, the model is a language model with a blind encoder. Features: `input_ids` [n + 2],
+    `label_positions` and `label_ids` [K].
 
-    Example (rate 0.25, so 2 of 8; roles both [MASK]):
+    Example (mask_rate 0.25, so 2 of 8; roles both [MASK]):
         input   [CLS] The puppies are [MASK] outside [MASK] house . [SEP]
         target  4 frolicking, 6 the
         decoder <s> and [MASK], but frolicking at 5 and the at 7

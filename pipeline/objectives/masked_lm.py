@@ -32,13 +32,13 @@ _ATTENTION_FEATURES: Final = (
 class MaskedLM(MaskedRow):
     """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
 
-    k = max(1, round half up of rate x m) of the m content tokens that are not special are labels, chosen without
+    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are labels, chosen without
     replacement. Each becomes [MASK], a random id or itself, by its own draw. Features: the framed row
     `[CLS] x [SEP]` of L tokens, K label positions in it (ascending) and the K original ids. UniLM (arXiv 1905.03197)
     restricts what a place may read: then `attention` and `prefix_length` say how; the labels do not depend on it. The
     prefix ends at any place with content on both sides, each equally likely, so such a row needs two tokens.
 
-    Example (rate 0.5, so 2 of 4; roles unchanged, [MASK]):
+    Example (mask_rate 0.5, so 2 of 4; roles unchanged, [MASK]):
         x       It is raining .
         input   [CLS] It is [MASK] . [SEP]
         labels  1 It, 3 raining

@@ -29,13 +29,13 @@ Int64: TypeAlias = NDArray[np.int64]
 class Mass(Objective):
     """Masked sequence to sequence of MASS (arXiv 1905.02450).
 
-    Of n tokens one fragment of k = max(1, round half up of rate x n) is corrupted in the encoder's row `[CLS] x [SEP]`,
-    each token by its own draw: [MASK], a random id or itself. The decoder predicts the fragment alone: `target_ids`
-    [k], whose first token stands at `target_start` in `input_ids` [n + 2]; its input is the token before the fragment,
-    then the fragment shifted right, at the encoder's positions. As an encoder, the fragment is a block of labels:
-    `label_positions`, `label_ids` [k].
+    One fragment of k = max(1, round half up of mask_rate x n) of the n tokens is corrupted in the encoder's row
+    `[CLS] x [SEP]`. Each of its tokens draws what it becomes: [MASK], a random id or itself. The decoder predicts the
+    fragment alone, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input
+    is the token before the fragment, then the fragment shifted right, at the encoder's positions. An encoder predicts
+    the fragment as labels: `label_positions`, `label_ids` [k].
 
-    Example (rate 0.5, so 3 of 6; start 3; roles all [MASK]):
+    Example (mask_rate 0.5, so 3 of 6; start 3; roles all [MASK]):
         input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
         target  is chasing the
     """
@@ -44,6 +44,7 @@ class Mass(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -53,7 +54,7 @@ class Mass(Objective):
         """`encoder` stores the fragment as labels of a masked LM."""
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full row, [CLS] and [SEP] included."""
-        rate: Rate = 0.5
+        mask_rate: Rate = 0.5
         """Share of the tokens in the fragment; 1.0 leaves a decoder alone."""
         mask_share: Rate = 0.8
         """Share of the fragment's tokens that become [MASK]."""
@@ -68,8 +69,8 @@ class Mass(Objective):
             """Check what concerns several options."""
             if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > MILLION:
                 raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
-            if self.rate == 0:
-                raise ValueError("rate 0 leaves no fragment; expected more than 0")
+            if self.mask_rate == 0:
+                raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
             if 2 * parts_per_million(self.edge_share) > MILLION:
                 raise ValueError(f"edge_share {self.edge_share} counts for both ends; expected at most 0.5")
 
@@ -79,7 +80,7 @@ class Mass(Objective):
         super().__init__(options, vocabulary, label)
         self._cls, self._sep, self._mask = self.id_of("cls"), self.id_of("sep"), self.id_of("mask")
         self._special = IdSet(vocabulary.special)
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
         self.grouping = self.grouped(options.grouping, options.max_length - 2)
         # The class names the heads of both architectures, an objective those of its own.

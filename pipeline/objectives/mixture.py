@@ -37,9 +37,10 @@ def _ul2() -> list[PartEntry]:
              "X4": (0.5, 64.0)}  # fmt: skip
     parts = [
         PartEntry(label=label, objective=choose("pipeline.objectives", {
-            "name": "span_corruption", "mode": label[0], "rate": rate, "mean_length": mean, "target_length": 512,
+            "name": "span_corruption", "mode": label[0], "noise_density": density,
+            "mean_noise_span_length": mean, "target_length": 512,
         }))
-        for label, (rate, mean) in spans.items()
+        for label, (density, mean) in spans.items()
     ]  # fmt: skip
     suffix = {"name": "prefix_lm", "architecture": "encoder_decoder", "mode": "S", "suffix_rate": 0.25}
     return [*parts, PartEntry(label="S", objective=choose("pipeline.objectives", suffix))]

@@ -17,7 +17,7 @@ from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of, permute, running, slots
 from pipeline.kernels.span_lengths import lengths_until, merged
 from pipeline.objectives import Draws, Frame
-from pipeline.objectives._masked_rows import MaskedOptions, Separator, SingleRow, maskable_tokens
+from pipeline.objectives._masked_rows import RowOptions, Separator, SingleRow, maskable_tokens
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
@@ -31,14 +31,14 @@ UInt64: TypeAlias = NDArray[np.uint64]
 class PermutedLM(SingleRow):
     """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorisation order.
 
-    k = max(1, round half up of rate x m) of the m content tokens that are not special are predicted, in a uniformly
-    random order. They are single tokens, or spans of 1..longest tokens with weights 1 / l, the last one cut so that
-    they are exactly k, in distinct gaps between the others. The row itself is unchanged. Features: `input_ids` [L] and
-    `prediction_order` [K], places in the order of prediction. Rank 0 are all others, rank r + 1 is place r of the
-    order: content row i reads j if rank[j] <= rank[i], query row i if rank[j] < rank[i], so never itself. In the frame
-    `xlnet` the row is `x [SEP] [CLS]` and batches pad on the left.
+    k = max(1, round half up of prediction_rate x m) of the m content tokens that are not special are predicted, in a
+    uniformly random order. They are single tokens, or spans of 1..max_span_length tokens whose lengths l have weights
+    1 / l. The last span is cut so that k tokens are taken; spans lie in distinct gaps between the other tokens. The row
+    itself does not change. Features: `input_ids` [L] and `prediction_order` [K], places in the order of prediction.
+    Place r of the order has rank r + 1, all other places have rank 0. The content stream at i reads j if rank[j] <=
+    rank[i], the query stream if rank[j] < rank[i]. In the frame `xlnet` the row is `x [SEP] [CLS]`, padded on the left.
 
-    Example (rate 0.5, so 2 of 4; order 3, 1):
+    Example (prediction_rate 0.5, so 2 of 4; order 3, 1):
         input   [CLS] The kitten is here [SEP]
         ranks   0 2 0 1 0 0
         reads   is from [CLS] kitten here [SEP]; The from these and is
@@ -46,33 +46,41 @@ class PermutedLM(SingleRow):
 
     name: ClassVar[str] = "permuted_lm"
     VERSION: ClassVar[int] = 1
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "prediction_rate", "longest": "max_span_length"}
     own_features = (
         Feature("input_ids", "ids", 1, "framed row, unchanged"),
         Feature("prediction_order", "uint16", 1, "places in input_ids that are predicted, in the order of prediction"),
     )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(MaskedOptions):
+    class Options(RowOptions):
         """Parameters of permuted LM."""
 
-        rate: Annotated[Rate, Field(description="Share of the maskable tokens that are predicted.")] = 0.166667
+        prediction_rate: Rate = 0.166667
+        """Share of the maskable tokens that are predicted, above 0."""
         separator: Separator = "none"
         order: Literal["random", "identity"] = "random"
-        """`identity`: predict in text order; with rate 1 this is causal LM."""
+        """`identity`: predict in text order; with prediction_rate 1 this is causal LM."""
         frame: Literal["bert", "xlnet"] = "bert"
         """`bert`: [CLS] x [SEP], pads right; `xlnet`: x [SEP] [CLS], pads left."""
         unit: Literal["span", "token"] = "span"
         """What is drawn: spans of neighbouring tokens, or each token by itself."""
-        longest: Annotated[int, Field(ge=1, le=1000)] = 5
+        max_span_length: Annotated[int, Field(ge=1, le=1000)] = 5
         """Tokens in the longest span; a length l has the weight 1 / l."""
+
+        def __post_init__(self) -> None:
+            """No row may be without a prediction."""
+            super().__post_init__()
+            if self.prediction_rate == 0:
+                raise ValueError("prediction_rate 0 predicts nothing; expected more than 0")
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.frame = Frame("left" if options.frame == "xlnet" else "right")
-        self._rate = parts_per_million(options.rate)
-        self._thresholds = reciprocal_thresholds(options.longest)
+        self._rate = parts_per_million(options.prediction_rate)
+        self._thresholds = reciprocal_thresholds(options.max_span_length)
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Choose tokens or spans, then the order."""

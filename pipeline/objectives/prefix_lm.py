@@ -28,10 +28,10 @@ Int64: TypeAlias = NDArray[np.int64]
 class PrefixLM(Objective):
     """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
 
-    A row of n tokens is cut once, at p: every cut that leaves `least_prefix` tokens before it and `least_target` behind
-    it is equally likely. As a decoder the row stays whole, `x </s>`, and `prefix_length` says how many tokens are read
-    in both directions and bear no loss; as an encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are the
-    two parts, each with `</s>`.
+    A row of n tokens is cut once, at p. Every cut with at least `min_prefix_length` tokens before it and
+    `min_target_length` after it is equally likely. For a decoder the row stays whole, `x </s>`, and `prefix_length`
+    says how many tokens are read in both directions and bear no loss. For an encoder-decoder, `input_ids` [p + 1] and
+    `target_ids` [n - p + 1] are the two parts, each with `</s>`.
 
     Example (p = 4):
         x       The puppies are frolicking outside the house .
@@ -43,6 +43,10 @@ class PrefixLM(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "least_prefix": "min_prefix_length",
+        "least_target": "min_target_length",
+    }
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -52,10 +56,10 @@ class PrefixLM(Objective):
         """Which model reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full row of a decoder; most tokens of either side of an encoder-decoder; frame included."""
-        least_prefix: Annotated[int, Field(ge=1)] = 1
+        min_prefix_length: Annotated[int, Field(ge=1)] = 1
         """Fewest content tokens before the cut."""
-        least_target: Annotated[int, Field(ge=1)] = 1
-        """Fewest content tokens behind the cut."""
+        min_target_length: Annotated[int, Field(ge=1)] = 1
+        """Fewest content tokens after the cut."""
         suffix_rate: Rate | None = None
         """Mean share of the target (UL2: 0.25): its length is uniform in 1 .. 2 x rate x n - 1; none: every cut."""
         mode: Literal["none", "R", "S", "X"] = "none"
@@ -85,11 +89,11 @@ class PrefixLM(Objective):
         self._mode = self.mode_id(options.mode)
         self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         self.grouping = self.grouped(options.grouping, self._longest_row(), options.separator)
-        self.least = Least(tokens=options.least_prefix + options.least_target)
+        self.least = Least(tokens=options.min_prefix_length + options.min_target_length)
         if self.least.tokens > self.content_length:
             raise self.refuse_options(
-                f"least_prefix {options.least_prefix} + least_target {options.least_target} exceed the "
-                f"{self.content_length} content tokens that max_length {options.max_length} allows"
+                f"min_prefix_length {options.min_prefix_length} + min_target_length {options.min_target_length} exceed "
+                f"the {self.content_length} content tokens that max_length {options.max_length} allows"
             )
         self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
         inputs = Feature("input_ids", "ids", 1, "the row" if decoder else "the prefix, </s>")
@@ -106,26 +110,26 @@ class PrefixLM(Objective):
         head = self._mode is not None
         if options.architecture == "decoder":
             return options.max_length - 1 - head
-        longest_input = options.max_length - 1 - head + options.least_target
+        longest_input = options.max_length - 1 - head + options.min_target_length
         if self._suffix_ppm is None:
-            return min(longest_input, options.max_length - 1 + options.least_prefix)
+            return min(longest_input, options.max_length - 1 + options.min_prefix_length)
         lengths = np.arange(1, longest_input + 1)
         fits = self._longest_target(lengths) < options.max_length
         return int(lengths[fits][-1]) if fits.any() else 0
 
     def _longest_target(self, lengths: Int64) -> Int64:
-        """Most content tokens behind the cut."""
-        most = lengths - self.options.least_prefix
+        """Return the most content tokens after the cut."""
+        limit = lengths - self.options.min_prefix_length
         if self._suffix_ppm is None:
-            return most
-        return np.clip(2 * count(lengths, self._suffix_ppm) - 1, self.options.least_target, most)
+            return limit
+        return np.clip(2 * count(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
 
     def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
         """Content tokens before the cut of rows of `lengths` tokens."""
-        most = self._longest_target(lengths)
+        longest = self._longest_target(lengths)
         word = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
-        choices = most - self.options.least_target + 1
-        return lengths - most + below(word, choices.astype(np.uint64))
+        choices = longest - self.options.min_target_length + 1
+        return lengths - longest + below(word, choices.astype(np.uint64))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Frame the rows; cut them where the model has two sides."""

@@ -30,15 +30,15 @@ _LOW = np.uint64(0xFFFFFFFF)
 class ReplacedTokenDetection(MaskedRow):
     """Replaced-token detection of ELECTRA (arXiv 2003.10555), and token classification without a generator.
 
-    k = max(1, round half up of rate x m) of the m content tokens that are not special are selected, as in masked LM.
-    With a generator all of them become [MASK]; it is trained to predict them, and in training its samples take their
-    place for the discriminator, whose label is whether a token differs from the original. Without one the replacements
-    are drawn here, and the label of place i is `input_ids` != `label_ids` there, 0 where nothing was selected; a
-    replacement that equals the original counts as original. `uniform` draws from all ids that are not special,
-    `unigram` by how often the corpus has them (one that it lacks counts as seen once), `shuffle` permutes the selected
-    tokens, never to the order they had (a single one is replaced uniformly). Features: those of masked LM.
+    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are selected, as in masked
+    LM. With a generator, all of them become [MASK], which the generator learns to predict. In training its samples
+    replace them for the discriminator, whose label is whether a token differs from the original. Without a generator
+    the replacements are drawn here. The label of place i is then whether `input_ids` differs from `label_ids`, 0 where
+    nothing was selected. `uniform` draws from all ids that are not special. `unigram` draws by the corpus's counts, 0
+    counting as 1. `shuffle` permutes the selected tokens, never to their own order; a single one is replaced uniformly.
+    Features: those of masked LM.
 
-    Example (rate 0.4, so 2 of 5; samples chef, lunch):
+    Example (mask_rate 0.4, so 2 of 5; samples chef, lunch):
         x       the chef cooked the meal
         input   [CLS] the [MASK] cooked the [MASK] [SEP]
         labels  2 chef, 5 meal

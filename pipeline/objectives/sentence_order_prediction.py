@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -26,11 +27,12 @@ UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class SentenceOrderPrediction(MaskedPair):
-    """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of up to `longest` words.
+    """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of words.
 
-    A row is a window of s sentences, cut behind the first a, a uniform in 1..s - 1. With probability 1/2 each the two
-    segments stand in order (label 0) or swapped (label 1); a foreign document never enters. Span lengths have weights
-    1 / length. Features: the masked block, `segment_starts` [2], `sentence_label`.
+    A row is a window of s sentences, cut after the first a, a uniform in 1..s - 1. With probability 1/2 each, the two
+    segments are in order (label 0) or swapped (label 1); both are of one document. Masks cover spans of up to
+    `max_span_length` words, with weights 1 / length. Features: the masked block, `segment_starts` [2],
+    `sentence_label`.
 
     Example (before the masks):
         window   It is raining . | I need an umbrella .
@@ -40,6 +42,7 @@ class SentenceOrderPrediction(MaskedPair):
     name: ClassVar[str] = "sentence_order_prediction"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
+    RENAMED: ClassVar[Mapping[str, str]] = {**MaskedPair.RENAMED, "longest": "max_span_length"}
     least = Least(tokens=2, sentences=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -48,7 +51,7 @@ class SentenceOrderPrediction(MaskedPair):
 
         short_rate: Rate = 0.1
         """Share of windows that are shorter than a full row, by a uniform length."""
-        longest: Annotated[int, Field(ge=0, le=1000)] = 3
+        max_span_length: Annotated[int, Field(ge=0, le=1000)] = 3
         """Words in the longest span of labels; 0: single tokens, chosen uniformly."""
 
     options: Options
@@ -59,7 +62,7 @@ class SentenceOrderPrediction(MaskedPair):
         self.grouping = GroupingSpec.of(
             "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}
         )
-        self._thresholds = reciprocal_thresholds(options.longest) if options.longest else None
+        self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
 
     def pair_features(self) -> tuple[Feature, ...]:
         """The label."""

@@ -38,6 +38,7 @@ class SentenceReordering(DenoisingPair):
     name: ClassVar[str] = "sentence_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density"}
     least = Least(sentences=2)
     noise_features = (
         Feature("sentence_order", "uint16", 1, "target sentence that stands at each place of the input"),
@@ -48,14 +49,14 @@ class SentenceReordering(DenoisingPair):
     class Options(PairOptions):
         """Parameters of sentence reordering."""
 
-        rate: Rate = 1.0
+        noise_density: Rate = 1.0
         """Share of a row's sentences that change places, at least two."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.noise_density)
         if self._rate == 0:
-            raise self.refuse_options("rate 0 moves no sentence; expected more than 0")
+            raise self.refuse_options("noise_density 0 moves no sentence; expected more than 0")
 
     def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """One segment a sentence, in the drawn order."""

@@ -33,11 +33,11 @@ _SPAN_FEATURES: Final = (
 class SpanBoundary(MaskedRow):
     """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
 
-    The budget is that of masked LM. Spans start at words in random order and grow to the right over a number of words
-    that follows the geometric law, renormalised on 1..longest (mean 3.80 at 0.2 and 10, the paper's figure), while the
-    next word is free, of the same run of text, and fits the budget. No word that was left would fit in the end. Spans
-    that touch are one; its first token's draw decides its role. Features: the masked block, `span_starts` and
-    `span_lengths` [S]. A span has a neighbour on both sides, if only [CLS] or [SEP].
+    The budget is that of masked LM. Spans start at words in random order and grow to the right, over a number of words
+    from the geometric law, renormalised on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends
+    early where the next word is taken, is parted by a special token or exceeds the budget. In the end no remaining word
+    fits the budget. Spans that touch are one span, whose first token draws its role. Features: those of masked LM,
+    `span_starts` and `span_lengths` [S]. Every span has a neighbour on both sides, at least [CLS] or [SEP].
 
     Example (a budget of 3 and one span; roles [MASK]):
         x       an American football game was played
@@ -48,6 +48,11 @@ class SpanBoundary(MaskedRow):
     name: ClassVar[str] = "span_boundary"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        **MaskedRow.RENAMED,
+        "success": "geometric_p",
+        "longest": "max_span_length",
+    }
     own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -55,10 +60,10 @@ class SpanBoundary(MaskedRow):
         """Parameters of span masking."""
 
         separator: Separator = "none"
-        success: Rate = 0.2
-        """Probability p of the geometric law p (1 - p)^(l - 1) of span lengths, above 0."""
-        longest: Annotated[int, Field(ge=1, le=1000)] = 10
-        """Words in the longest span; the law is renormalised on 1..longest."""
+        geometric_p: Rate = 0.2
+        """Probability p of the geometric law p (1 - p)^(l - 1) of span lengths in words, above 0 and at most 1."""
+        max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
+        """Words in the longest span."""
         role_unit: Literal["token", "span"] = "span"
         """What draws one role: each token, or each span for all its tokens (SpanBERT)."""
 
@@ -66,9 +71,9 @@ class SpanBoundary(MaskedRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        if options.success == 0:
-            raise self.refuse_options("success 0 has no geometric law; expected more than 0")
-        self._thresholds = geometric_thresholds(parts_per_million(options.success), options.longest)
+        if options.geometric_p == 0:
+            raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
+        self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
 
     def select(self, keys: UInt64, ids: Ragged) -> Ragged:
         """Tokens of spans of whole words."""

@@ -30,12 +30,12 @@ UInt64: TypeAlias = NDArray[np.uint64]
 class SpanCorruption(Objective):
     """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each span of noise becomes a sentinel, the target lists them.
 
-    Of n tokens exactly k = round half up of rate x n are noise, in S = round half up of k / mean_length spans, of
-    uniformly composed lengths, in distinct gaps between the n - k kept tokens; so spans never touch. Features:
-    `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]; as a decoder, `input_ids` holds both and `prefix_length`
-    says where the target starts.
+    Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k /
+    mean_noise_span_length spans. Their lengths are a uniform composition of k. Each span has a gap between the n - k
+    kept tokens to itself, so spans never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
+    decoder, `input_ids` holds both and `prefix_length` says where the target starts.
 
-    Example (rate 0.25, mean_length 1: k = 2, S = 2):
+    Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
         x       The puppies are frolicking outside the house .
         input   The puppies are <extra_0> outside <extra_1> house . </s>
         target  <extra_0> frolicking <extra_1> the </s>
@@ -45,6 +45,7 @@ class SpanCorruption(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
     least = Least(tokens=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -53,9 +54,9 @@ class SpanCorruption(Objective):
 
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
         """`decoder` joins input and target in one row."""
-        rate: Rate = 0.15
+        noise_density: Rate = 0.15
         """Share of tokens that are noise."""
-        mean_length: MeanLength = 3.0
+        mean_noise_span_length: MeanLength = 3.0
         """Mean length of a span in tokens."""
         input_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full input, frame included."""
@@ -77,9 +78,9 @@ class SpanCorruption(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._eos = self.id_of("eos")
-        self._rate, self._mean = parts_per_million(options.rate), thousandths(options.mean_length)
+        self._rate, self._mean = parts_per_million(options.noise_density), thousandths(options.mean_noise_span_length)
         if not 0 < self._rate < 1_000_000:
-            raise self.refuse_options(f"rate {options.rate} must lie between 0 and 1, both excluded")
+            raise self.refuse_options(f"noise_density {options.noise_density} must be above 0 and below 1")
         self._mode = self.mode_id(options.mode)
         self.frame = Frame("right", self.id_of(options.decoder_start))
         self._special = IdSet(vocabulary.special)
@@ -127,7 +128,7 @@ class SpanCorruption(Objective):
         if wanted > len(self._sentinels):
             raise self.refuse_options(
                 f"a row of {self.content_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer "
-                f"has {len(self._sentinels)}; lower rate or input_length, or raise mean_length"
+                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length"
             )
         special = self.vocabulary.special[self._sentinels[:wanted]]
         if len(set(self._sentinels[:wanted].tolist())) < wanted or not special.all():

@@ -30,11 +30,11 @@ UInt64: TypeAlias = NDArray[np.uint64]
 class TextInfilling(DenoisingPair):
     """Text infilling of BART (arXiv 1910.13461 §2.2): spans of Poisson length become one [MASK] each.
 
-    Exactly k = round half up of rate x n tokens (at least one, at most n - 1) are taken. Each span, also one of length
-    0, has a gap between kept tokens to itself, so no two [MASK] touch and the input is never longer than the original.
+    Exactly k = round half up of noise_density x n tokens are taken, from 1 to n - 1. Each span, also one of length 0,
+    has a gap between kept tokens to itself. So no two [MASK] touch, and the input is never longer than the original.
     Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
 
-    Example (rate 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; frames left out):
+    Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; frames left out):
         target  The puppies are frolicking outside the house .
         input   The [MASK] puppies are [MASK] house .
     """
@@ -42,6 +42,7 @@ class TextInfilling(DenoisingPair):
     name: ClassVar[str] = "text_infilling"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density", "mean_length": "poisson_lambda"}
     noise_features = (
         Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
         Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
@@ -51,12 +52,12 @@ class TextInfilling(DenoisingPair):
     class Options(PairOptions):
         """Parameters of text infilling."""
 
-        rate: Rate = 0.3
+        noise_density: Rate = 0.3
         """Share of the tokens (or words) taken away."""
-        mean_length: MeanLength = 3.0
+        poisson_lambda: MeanLength = 3.0
         """Mean of the Poisson law of span lengths, in units."""
         unit: Literal["token", "word"] = "token"
-        """What rate and lengths count."""
+        """What `noise_density` and span lengths count."""
         random_share: Rate = 0.0
         """Share of spans that become a random id instead of [MASK] (BART large: 0.1)."""
 
@@ -65,12 +66,12 @@ class TextInfilling(DenoisingPair):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._mask = self.id_of("mask")
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.noise_density)
         self._random_ppm = parts_per_million(options.random_share)
-        self._mean = thousandths(options.mean_length)
+        self._mean = thousandths(options.poisson_lambda)
         self._thresholds = poisson_thresholds(self._mean)
         if self._rate == 0:
-            raise self.refuse_options("rate 0 takes nothing away; expected more than 0")
+            raise self.refuse_options("noise_density 0 takes nothing away; expected more than 0")
 
     def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Plan spans in units, map them to tokens, cut them out."""

@@ -23,12 +23,12 @@ __all__ = ["TokenDeletion"]
 
 
 class TokenDeletion(DenoisingPair):
-    """Token deletion of BART (arXiv 1910.13461 §2.2): k = round half up of rate x n tokens go, 1 to n - 1.
+    """Token deletion of BART (arXiv 1910.13461 §2.2): tokens are deleted without a trace.
 
-    A row of one token is too short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k]
-    in content tokens.
+    k = round half up of noise_density x n of the n tokens are deleted, from 1 to n - 1. A row of one token is too
+    short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k] in content tokens.
 
-    Example (rate 0.25, so 2 of 8; frames left out):
+    Example (noise_density 0.25, so 2 of 8; frames left out):
         target  The puppies are frolicking outside the house .
         input   The puppies are outside house .
     """
@@ -36,6 +36,7 @@ class TokenDeletion(DenoisingPair):
     name: ClassVar[str] = "token_deletion"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density"}
     least = Least(tokens=2)
     noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
 
@@ -43,14 +44,14 @@ class TokenDeletion(DenoisingPair):
     class Options(PairOptions):
         """Parameters of token deletion."""
 
-        rate: Rate = 0.15
+        noise_density: Rate = 0.15
         """Share of tokens that go."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.noise_density)
         if self._rate == 0:
-            raise self.refuse_options("rate 0 deletes nothing; expected more than 0")
+            raise self.refuse_options("noise_density 0 deletes nothing; expected more than 0")
 
     def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """The complement of the chosen tokens."""

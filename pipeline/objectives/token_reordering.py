@@ -30,12 +30,12 @@ _MOST_KEYS = 65_535
 
 
 class TokenReordering(DenoisingPair):
-    """Token shuffling; with `distance`, the local shuffle of unsupervised translation (arXiv 1711.00043 §3.3).
+    """Token shuffling, over the whole row or local as in unsupervised translation (arXiv 1711.00043 §3.3).
 
-    k = round half up of rate x n tokens, at least two, change places among themselves in a uniform order; with
-    `distance` d all tokens move, none farther than d. Never the identity: an order that is the identity swaps its first
-    two. A row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n] (input
-    token i is target token order[i]).
+    k = round half up of noise_density x n tokens, at least two, change places among themselves in a uniform order. With
+    `max_shuffle_distance` d all tokens move, none farther than d. An order that is the identity swaps its first two
+    tokens. A row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n]
+    (input token i is target token order[i]).
 
     Example (order 6, 1, 4, 3, 0, 2, 5; frames left out):
         target  The kitten is chasing the ball .
@@ -45,6 +45,7 @@ class TokenReordering(DenoisingPair):
     name: ClassVar[str] = "token_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
+    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density", "distance": "max_shuffle_distance"}
     least = Least(tokens=2)
     noise_features = (Feature("token_order", "uint16", 1, "target token that stands at each place of the input"),)
 
@@ -52,26 +53,27 @@ class TokenReordering(DenoisingPair):
     class Options(PairOptions):
         """Parameters of token reordering."""
 
-        rate: Rate = 1.0
+        noise_density: Rate = 1.0
         """Share of a row's tokens that change places, at least two."""
-        distance: Annotated[int, Field(ge=0)] = 0
-        """Farthest that a token moves, in tokens; 0: no bound. Only at rate 1."""
+        max_shuffle_distance: Annotated[int, Field(ge=0)] = 0
+        """Farthest that a token moves, in tokens; 0: no bound. Only at noise_density 1."""
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._rate = parts_per_million(options.rate)
+        self._rate = parts_per_million(options.noise_density)
         if self._rate == 0:
-            raise self.refuse_options("rate 0 moves no token; expected more than 0")
-        if options.distance and self._rate != MILLION:
+            raise self.refuse_options("noise_density 0 moves no token; expected more than 0")
+        if options.max_shuffle_distance and self._rate != MILLION:
             raise self.refuse_options(
-                f"distance {options.distance} concerns all tokens; expected rate 1.0, got {options.rate}"
+                f"max_shuffle_distance {options.max_shuffle_distance} concerns all tokens; expected noise_density 1.0, "
+                f"got {options.noise_density}"
             )
-        if options.distance and options.distance + self.content_length > _MOST_KEYS:
+        if options.max_shuffle_distance and options.max_shuffle_distance + self.content_length > _MOST_KEYS:
             raise self.refuse_options(
-                f"distance {options.distance} + rows of {self.content_length} tokens exceed {_MOST_KEYS}; "
-                "0 sets no bound"
+                f"max_shuffle_distance {options.max_shuffle_distance} + rows of {self.content_length} tokens exceed "
+                f"{_MOST_KEYS}; 0 sets no bound"
             )
 
     def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
@@ -82,8 +84,8 @@ class TokenReordering(DenoisingPair):
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 
     def _orders(self, keys: UInt64, lengths: Int64) -> Ragged:
-        if self.options.distance:
-            return _never_identity(permute_near(keys, lengths, self.options.distance, ORDERS))
+        if self.options.max_shuffle_distance:
+            return _never_identity(permute_near(keys, lengths, self.options.max_shuffle_distance, ORDERS))
         if self._rate == MILLION:
             return _never_identity(permute(keys, lengths, ORDERS))
         moving = np.minimum(lengths, np.maximum(2, count(lengths, self._rate)))

@@ -27,7 +27,7 @@ class TranslationLM(MaskedPair):
     Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. Features:
     the masked block, `segment_starts` [2], `languages` [2] (codes of the segments).
 
-    Example (rate 0.4: 4 of 9; roles [MASK]):
+    Example (mask_rate 0.4: 4 of 9; roles [MASK]):
         pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
         input   [CLS] [MASK] 是 [MASK] 动物 。 [SEP] Whales [MASK] [MASK] . [SEP]
         labels  1 鲸鱼, 3 哺乳, 8 are, 9 mammals

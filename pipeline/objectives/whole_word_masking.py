@@ -22,12 +22,12 @@ UInt64: TypeAlias = NDArray[np.uint64]
 class WholeWordMasking(MaskedRow):
     """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101): labels are all tokens of some words.
 
-    The budget is that of masked LM, k = max(1, round half up of rate x m) tokens. Words come in random order and are
-    taken if they fit what is left of it, to the end: no word that was left would fit. Only a row whose words are all
-    longer than k exceeds it, by taking the first one whole. Words start where the tokenizer says, at the start of a row
-    and behind a special token. Features: the framed row, K label positions (ascending) and the K original ids.
+    The budget is that of masked LM, k = max(1, round half up of mask_rate x m) tokens. Words come in random order, and
+    each is taken if it fits the remaining budget, so in the end no remaining word fits. A row whose words are all
+    longer than k exceeds the budget: its first word is taken whole. Words start where the tokenizer says, at the start
+    of a row and after a special token. Features: the framed row, K label positions (ascending) and the K original ids.
 
-    Example (rate 0.5, so 3 of 6; order unbelievable, cat, the, sat; roles [MASK]):
+    Example (mask_rate 0.5, so 3 of 6; order unbelievable, cat, the, sat; roles [MASK]):
         x       the un believ able cat sat
         input   [CLS] the [MASK] [MASK] [MASK] cat sat [SEP]
         labels  2 un, 3 believ, 4 able

@@ -49,7 +49,7 @@ corrupt:
   - name: mixture
     parts:
       - {name: span_corruption, label: R, input_length: 40, mode: R}
-      - {name: span_corruption, label: X, input_length: 40, mode: X, rate: 0.5, target_length: 40, weight: 2}
+      - {name: span_corruption, label: X, input_length: 40, mode: X, noise_density: 0.5, target_length: 40, weight: 2}
 """
 
 

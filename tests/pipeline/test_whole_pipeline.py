@@ -77,7 +77,7 @@ def test_rerun_skips_everything_and_a_changed_key_redoes_what_follows(corpus, re
     capsys.readouterr()
     assert run(recipe, source, output) == 0
     assert capsys.readouterr().err.count("already complete") == len(STAGES)
-    assert run(recipe, source, output, "corrupt.0.rate=0.3") == 0
+    assert run(recipe, source, output, "corrupt.0.mask_rate=0.3") == 0
     assert capsys.readouterr().err.count("already complete") == len(STAGES) - 1
 
 

@@ -65,7 +65,7 @@ def test_what_is_shown_can_be_undone(name: str) -> None:
 
 def test_labels_stand_below_their_places() -> None:
     words = Words(["It is raining ."])
-    options = {"grouping": "document", "rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
+    options = {"grouping": "document", "mask_rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
     objective = build_objective({"name": "masked_lm", **options}, words.vocabulary)
     sample = sample_rows_of(objective, words, (Text(("It is raining .",)),))
     found = set()

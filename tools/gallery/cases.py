@@ -41,7 +41,7 @@ _DOCUMENT: Final = {"grouping": "document"}
 _SIDES: Final = {"architecture": "encoder_decoder"}
 _TWO_PARTS: Final = {
     "parts": [
-        {"name": "span_corruption", "mode": "R", "rate": 0.25, "input_length": 64},
+        {"name": "span_corruption", "mode": "R", "noise_density": 0.25, "input_length": 64},
         {"name": "prefix_lm", "mode": "S", "suffix_rate": 0.25, **_SIDES},
     ]
 }
@@ -51,24 +51,24 @@ _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
     "composition": (
         Case({"steps": [{"name": "sentence_reordering"}, {"name": "text_infilling"}]}, (_WORK,), variant=22),
     ),
-    "corrective_lm": (Case({**_DOCUMENT, "rate": 0.25}),),
-    "denoising_autoencoding": (Case({"rate": 0.25}, variant=5),),
+    "corrective_lm": (Case({**_DOCUMENT, "mask_rate": 0.25}),),
+    "denoising_autoencoding": (Case({"mask_rate": 0.25}, variant=5),),
     "document_rotation": (Case({}, (_WORK,)),),
-    "masked_encoder_decoder": (Case({"rate": 0.25}, variant=2), Case({"rate": 0.375}, variant=19)),
+    "masked_encoder_decoder": (Case({"mask_rate": 0.25}, variant=2), Case({"mask_rate": 0.375}, variant=19)),
     "masked_lm": (
-        Case({**_DOCUMENT, "rate": 0.25}, variant=6),
-        Case({**_DOCUMENT, "rate": 0.375}, variant=22),
-        Case({**_DOCUMENT, "rate": 0.25, "attention": "prefix"}),
+        Case({**_DOCUMENT, "mask_rate": 0.25}, variant=6),
+        Case({**_DOCUMENT, "mask_rate": 0.375}, variant=22),
+        Case({**_DOCUMENT, "mask_rate": 0.25, "attention": "prefix"}),
     ),
     "mass": (Case({}, (_KITTEN,), variant=4), Case({"architecture": "encoder"}, (_KITTEN,), variant=1)),
     "mixture": (Case(_TWO_PARTS, (_PUPPIES,)), Case(_TWO_PARTS, (_KITTEN,))),
     "next_sentence_prediction": (Case(variant=3), Case(variant=1)),
-    "permuted_lm": (Case({**_DOCUMENT, "rate": 0.375}, variant=332),),
+    "permuted_lm": (Case({**_DOCUMENT, "prediction_rate": 0.375}, variant=332),),
     "prefix_lm": (Case(variant=2), Case(_SIDES, variant=5)),
     "replaced_token_detection": (
-        Case({**_DOCUMENT, "rate": 0.25}),
-        Case({**_DOCUMENT, "rate": 0.25, "replacement": "uniform"}),
-        Case({**_DOCUMENT, "rate": 0.375, "replacement": "shuffle"}),
+        Case({**_DOCUMENT, "mask_rate": 0.25}),
+        Case({**_DOCUMENT, "mask_rate": 0.25, "replacement": "uniform"}),
+        Case({**_DOCUMENT, "mask_rate": 0.375, "replacement": "shuffle"}),
     ),
     "sentence_comparison": (Case({}, (_RAIN,)),),
     "sentence_order_prediction": (
@@ -76,17 +76,17 @@ _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
         Case({"short_rate": 0.0}, (_RAIN,), 1),
     ),
     "sentence_reordering": (Case({}, (_WORK,)),),
-    "span_boundary": (Case({**_DOCUMENT, "rate": 0.5}, (_FOOTBALL,), variant=21),),
+    "span_boundary": (Case({**_DOCUMENT, "mask_rate": 0.5}, (_FOOTBALL,), variant=21),),
     "span_corruption": (
-        Case({"input_length": 64, "rate": 0.25, "mean_length": 1.0}, variant=7),
-        Case({"architecture": "decoder", "input_length": 64, "rate": 0.5, "final_sentinel": True}),
+        Case({"input_length": 64, "noise_density": 0.25, "mean_noise_span_length": 1.0}, variant=7),
+        Case({"architecture": "decoder", "input_length": 64, "noise_density": 0.5, "final_sentinel": True}),
     ),
-    "text_infilling": (Case({"rate": 0.375}),),
+    "text_infilling": (Case({"noise_density": 0.375}),),
     "text_to_text": (Case({}, (_HELLO,)),),
-    "token_deletion": (Case({"rate": 0.25}, variant=25),),
-    "token_reordering": (Case({}, (_KITTEN,), variant=1572), Case({"distance": 2}, (_KITTEN,))),
-    "translation_lm": (Case({"rate": 0.4}, variant=4), Case({"rate": 0.4})),
-    "whole_word_masking": (Case({**_DOCUMENT, "rate": 0.5}, (_PIECES,), variant=1),),
+    "token_deletion": (Case({"noise_density": 0.25}, variant=25),),
+    "token_reordering": (Case({}, (_KITTEN,), variant=1572), Case({"max_shuffle_distance": 2}, (_KITTEN,))),
+    "translation_lm": (Case({"mask_rate": 0.4}, variant=4), Case({"mask_rate": 0.4})),
+    "whole_word_masking": (Case({**_DOCUMENT, "mask_rate": 0.5}, (_PIECES,), variant=1),),
 }
 
 EVERY_WORD: Final = tuple(

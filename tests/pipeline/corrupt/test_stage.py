@@ -162,10 +162,10 @@ def test_lost_samples_are_noticed(tmp_path: Path) -> None:
 
 def test_entries_keep_the_objectives_options_beside_their_own() -> None:
     entries = validate(
-        CorruptConfig, ["masked_lm", {"name": "masked_lm", "label": "b", "rate": 0.3, "variants": 4}], "x"
+        CorruptConfig, ["masked_lm", {"name": "masked_lm", "label": "b", "mask_rate": 0.3, "variants": 4}], "x"
     )
     assert [one.set_label for one in entries] == ["masked_lm", "b"]
-    assert (entries[1].variants, entries[1].objective.options.rate) == (4, 0.3)
+    assert (entries[1].variants, entries[1].objective.options.mask_rate) == (4, 0.3)
     assert validate(CorruptConfig, [to_plain(one) for one in entries], "x") == entries
 
 
@@ -174,11 +174,11 @@ def test_entries_keep_the_objectives_options_beside_their_own() -> None:
     [
         (["masked_lm", "masked_lm"], "two objectives share the label masked_lm"),
         ([{"name": "masked_ml"}], "did you mean 'masked_lm'"),
-        ([{"name": "masked_lm", "rat": 0.1}], "unknown key 'rat'; did you mean 'rate'"),
+        ([{"name": "masked_lm", "mask_rat": 0.1}], "unknown key 'mask_rat'; did you mean 'mask_rate'"),
         ([{"name": "masked_lm", "label": "../up"}], "label"),
         ([{"name": "masked_lm", "variants": 0}], "variants"),
         ([{"name": "masked_lm", "container": "zip"}], "container"),
-        ([{"rate": 0.1}], "name"),
+        ([{"mask_rate": 0.1}], "name"),
         ([], "at least 1"),
     ],
 )

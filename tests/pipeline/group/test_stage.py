@@ -103,7 +103,7 @@ def test_auto_makes_one_set_per_distinct_grouping(tmp_path: Path) -> None:
     write_token_set(tmp_path, LENGTHS)
     entries = [
         *MLM,
-        {"name": "masked_lm", "label": "again", "max_length": 34, "rate": 0.3},
+        {"name": "masked_lm", "label": "again", "max_length": 34, "mask_rate": 0.3},
         {"name": "causal_lm", "max_length": 32},
         {"name": "document_rotation", "max_length": 40},
         {"name": "sentence_reordering", "max_length": 40},

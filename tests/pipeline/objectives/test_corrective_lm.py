@@ -70,7 +70,7 @@ def test_every_label_is_masked() -> None:
 
 def test_worked_example() -> None:
     letters = list(range(200, 210))
-    objective = build_objective({"name": "corrective_lm", "rate": 0.2}, WORDS)
+    objective = build_objective({"name": "corrective_lm", "mask_rate": 0.2}, WORDS)
     examples = variants_of(objective, letters)
     hidden = [1, *letters, 2]
     hidden[3] = hidden[8] = MASK

@@ -40,13 +40,13 @@ def test_positions_are_uniform() -> None:
 
 
 def test_everything_masked() -> None:
-    example = corrupt(wide("denoising_autoencoding", WORDS, rate=1.0), samples([5], WORDS)).row(0)
+    example = corrupt(wide("denoising_autoencoding", WORDS, mask_rate=1.0), samples([5], WORDS)).row(0)
     assert example["input_ids"].tolist() == [4, *[MASK] * 5, 5]
 
 
 def test_worked_example() -> None:
     the, puppies, are, frolicking, outside, the2, house, stop = range(300, 308)
-    objective = build_objective({"name": "denoising_autoencoding", "rate": 0.25}, WORDS)
+    objective = build_objective({"name": "denoising_autoencoding", "mask_rate": 0.25}, WORDS)
     assert reachable(
         variants_of(objective, [the, puppies, are, frolicking, outside, the2, house, stop]),
         input_ids=[4, the, puppies, are, MASK, outside, MASK, house, stop, 5],

@@ -18,7 +18,7 @@ VARIETIES = [
     {"name": "mass", "architecture": "encoder"},
     *({"name": "replaced_token_detection", "replacement": kind} for kind in ("uniform", "shuffle")),
     *({"name": "masked_lm", "attention": mode} for mode in ("left_to_right", "prefix")),
-    {"name": "masked_lm", "rate": 1.0, "mask_share": 0.0, "random_share": 1.0},
+    {"name": "masked_lm", "mask_rate": 1.0, "mask_share": 0.0, "random_share": 1.0},
 ]
 FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
 

@@ -54,7 +54,7 @@ def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:
 
 def test_worked_example() -> None:
     text = list(range(200, 208))
-    examples = variants_of(wide("masked_encoder_decoder", WORDS, rate=0.25), text)
+    examples = variants_of(wide("masked_encoder_decoder", WORDS, mask_rate=0.25), text)
     row = [1, *text[:3], MASK, text[4], MASK, *text[6:], 2]
     assert reachable(examples, input_ids=row, label_positions=[4, 6], label_ids=[text[3], text[5]])
 
@@ -66,7 +66,7 @@ def test_decoder_opens_with_the_token_asked_for(start: str) -> None:
 
 
 def test_rate_1_hides_everything() -> None:
-    blind = wide("masked_encoder_decoder", WORDS, rate=1.0, mask_share=1.0, random_share=0)
+    blind = wide("masked_encoder_decoder", WORDS, mask_rate=1.0, mask_share=1.0, random_share=0)
     (example,) = variants_of(blind, [300, 301, 302], count=1)
     assert example["input_ids"].tolist() == [1, MASK, MASK, MASK, 2]
     assert example["label_ids"].tolist() == [300, 301, 302]
@@ -78,7 +78,7 @@ def test_a_row_of_separators_has_nothing_to_mask() -> None:
     assert Skip(skips[0]).reason == "no_maskable"
 
 
-@pytest.mark.parametrize("options", [{"cross_documents": False, "grouping": "packed"}, {"rate": 0}])
+@pytest.mark.parametrize("options", [{"cross_documents": False, "grouping": "packed"}, {"mask_rate": 0}])
 def test_wrong_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=r"group by document instead|no label"):
         build_objective({"name": "masked_encoder_decoder", **options}, WORDS)

@@ -66,7 +66,7 @@ def test_equals_a_plain_loop(specials: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 1.0])
 def test_counts_labels_and_untouched_tokens(rate: float) -> None:
-    objective = wide("masked_lm", WORDS, rate=rate)
+    objective = wide("masked_lm", WORDS, mask_rate=rate)
     rows = samples([1, 2, 3, 10, 30, 190, 510], WORDS, specials=0.05, seed=3)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         maskable = int((sample["ids"] != SEP).sum())
@@ -120,7 +120,7 @@ def test_two_variants_are_independent() -> None:
 def test_worked_example() -> None:
     """[CLS] It is [MASK] . [SEP], labels 1 and 3, with "It" kept."""
     it, is_, raining, stop = range(200, 204)
-    examples = variants_of(build_objective({"name": "masked_lm", "rate": 0.5}, WORDS), [it, is_, raining, stop])
+    examples = variants_of(build_objective({"name": "masked_lm", "mask_rate": 0.5}, WORDS), [it, is_, raining, stop])
     assert reachable(examples, input_ids=[1, it, is_, MASK, stop, 2], label_positions=[1, 3], label_ids=[it, raining])
 
 
@@ -140,9 +140,9 @@ def test_document_starts_in_the_framed_row() -> None:
     ("options", "message"),
     [
         ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
-        ({"rate": 0}, "rate 0"),
-        ({"rate": 1.5}, "less than or equal to 1"),
-        ({"rate": 0.12345678}, "six decimals"),
+        ({"mask_rate": 0}, "mask_rate 0"),
+        ({"mask_rate": 1.5}, "less than or equal to 1"),
+        ({"mask_rate": 0.12345678}, "six decimals"),
         ({"max_length": 70_000}, "16 bits"),
         ({"grouping": "document", "cross_documents": False}, "packed"),
         ({"ratio": 0.15}, "unknown key 'ratio'"),

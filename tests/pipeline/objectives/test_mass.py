@@ -56,7 +56,7 @@ def slow(ids: list[int], key: np.uint64, percent: int, edge: int) -> tuple[list[
 @pytest.mark.parametrize("edge", [0.0, 0.2])
 @pytest.mark.parametrize("percent", [1, 50, 100])
 def test_equals_a_plain_loop(percent: int, edge: float) -> None:
-    options: dict[str, Any] = {"rate": percent / 100, "edge_share": edge}
+    options: dict[str, Any] = {"mask_rate": percent / 100, "edge_share": edge}
     rows = samples(LENGTHS, WORDS)
     keys = kernel_keys(1, "mass", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     pairs, blocks = (corrupt(wide("mass", WORDS, **options, **more), rows) for more in ({}, ENCODER))
@@ -105,7 +105,7 @@ def test_one_token_is_masked_lm_and_all_tokens_a_decoder() -> None:
     (one,) = variants_of(wide("mass", WORDS, mask_share=1.0, random_share=0), [300], count=1)
     assert [part.tolist() for part in one.columns.values()] == [[1, MASK, 2], [300], [1]]
     text = list(range(200, 210))
-    (all_,) = variants_of(wide("mass", WORDS, rate=1.0, mask_share=1.0, random_share=0), text, count=1)
+    (all_,) = variants_of(wide("mass", WORDS, mask_rate=1.0, mask_share=1.0, random_share=0), text, count=1)
     assert [part.tolist() for part in all_.columns.values()] == [[1, *[MASK] * 10, 2], text, [1]]
 
 
@@ -130,7 +130,7 @@ def test_a_fragment_outside_the_frame(start: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": 0}, "no fragment"),
+        ({"mask_rate": 0}, "no fragment"),
         ({"edge_share": 0.6}, "at most 0.5"),
         ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
     ],

@@ -26,7 +26,7 @@ def with_parts(rows: Rows, parts: Any) -> Rows:
 
 
 def test_rows_are_what_their_parts_make_of_them() -> None:
-    parts = [{**SPANS, "label": "a"}, {**SPANS, "label": "b", "mode": "X", "rate": 0.5},
+    parts = [{**SPANS, "label": "a"}, {**SPANS, "label": "b", "mode": "X", "noise_density": 0.5},
              {"name": "prefix_lm", "architecture": "encoder_decoder", "label": "c"}]  # fmt: skip
     objective = mixture(*parts)
     rows = samples([0, 1, 2, 5, 64, 30] * 40, WORDS)
@@ -114,7 +114,7 @@ def test_features_that_a_part_lacks_are_empty() -> None:
 
 
 def test_a_part_refuses_its_own_rows() -> None:
-    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "rate": 0.5})
+    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "noise_density": 0.5})
     lengths = [part.content_length for part in objective.parts]  # type: ignore[attr-defined]
     rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]], WORDS), [0, 0, 0, 1])
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)

@@ -36,7 +36,7 @@ OF_OBJECTIVES = [
     ("next_sentence_prediction", "np.minimum(ids.lengths - first, partners.lengths)", "ids.lengths - first"),
     ("permuted_lm", "(ids.offsets[:-1] - head, wanted)", "(ids.offsets[:-1] - 1, wanted)"),
     ("permuted_lm", "ranks[order] = 1 + np", "ranks[order] = np"),
-    ("prefix_lm", "most - self.options.least_target + 1", "most - self.options.least_target"),
+    ("prefix_lm", "longest - self.options.min_target_length + 1", "longest - self.options.min_target_length"),
     ("replaced_token_detection", "reorder(keys, counts, ORDERS)", "reorder(keys, counts - 1, ORDERS)"),
     ("replaced_token_detection", "counts[self.vocabulary.replaceable]", "counts[: len(self.vocabulary.replaceable)]"),
     ("sentence_comparison", "first + 2 < starts", "first + 1 < starts"),

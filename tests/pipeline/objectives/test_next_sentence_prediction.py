@@ -147,7 +147,7 @@ def test_grouping() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": 0}, "rate 0"),
+        ({"mask_rate": 0}, "mask_rate 0"),
         ({"mask_share": 0.9, "random_share": 0.2}, "exceeds 1"),
         ({"max_length": 4}, "max_length"),
         ({"max_length": 70_000}, "16 bits"),

@@ -58,7 +58,7 @@ def slow_spans(key: np.uint64, total: int, k: int) -> list[int]:
 @pytest.mark.parametrize("unit", ["span", "token"])
 @pytest.mark.parametrize("rate", ["0.166667", "0.7", "1"])
 def test_equals_a_plain_loop(specials: float, unit: str, rate: str) -> None:
-    objective = wide("permuted_lm", WORDS, unit=unit, rate=float(rate))
+    objective = wide("permuted_lm", WORDS, unit=unit, prediction_rate=float(rate))
     lengths = [1 + (37 * row) % 90 for row in range(150)] + [510] * 3
     rows = samples(lengths, WORDS, specials=specials)
     examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
@@ -91,7 +91,7 @@ def slow_masks(example: Example) -> tuple[list[list[bool]], list[list[bool]]]:
 
 def test_masks_follow_from_the_order_alone() -> None:
     examples = corrupt(
-        wide("permuted_lm", WORDS, rate=0.4), samples([1, 2, 5, 17, 40] * 4, WORDS, specials=0.1, seed=2)
+        wide("permuted_lm", WORDS, prediction_rate=0.4), samples([1, 2, 5, 17, 40] * 4, WORDS, specials=0.1, seed=2)
     )
     for example in examples:
         ranks = prediction_ranks(example["prediction_order"], len(example["input_ids"]))
@@ -104,7 +104,7 @@ def test_masks_follow_from_the_order_alone() -> None:
 @pytest.mark.parametrize("unit", ["span", "token"])
 def test_identity_order_of_everything_is_causal_lm(unit: str) -> None:
     """Each token reads the frame and what stands before it: the labels and contexts of causal LM."""
-    objective = wide("permuted_lm", WORDS, rate=1, order="identity", unit=unit)
+    objective = wide("permuted_lm", WORDS, prediction_rate=1, order="identity", unit=unit)
     causal = wide("causal_lm", WORDS)
     rows = samples([2, 7, 30], WORDS, seed=4)
     for example, plain in zip(corrupt(objective, rows), corrupt(causal, rows), strict=True):
@@ -118,7 +118,7 @@ def test_identity_order_of_everything_is_causal_lm(unit: str) -> None:
 
 
 def test_positions_of_tokens_are_uniform_and_orders_too() -> None:
-    examples = variants_of(wide("permuted_lm", WORDS, unit="token", rate=0.1), list(range(200, 230)))
+    examples = variants_of(wide("permuted_lm", WORDS, unit="token", prediction_rate=0.1), list(range(200, 230)))
     orders = np.array([example["prediction_order"] for example in examples], np.int64)
     assert orders.shape == (4000, 3)
     assert chi_square_is_plausible(np.bincount(orders.ravel(), minlength=31)[1:], np.full(30, 400.0), 29, 1 - 3 / 30)
@@ -129,7 +129,7 @@ def test_positions_of_tokens_are_uniform_and_orders_too() -> None:
 
 def test_spans_of_a_small_case_are_equally_likely_in_their_gaps() -> None:
     """7 tokens, 3 predicted: each set is as likely as its lengths are drawn, divided by the gaps they may take."""
-    examples = variants_of(wide("permuted_lm", WORDS, rate=0.428571), KITTEN)
+    examples = variants_of(wide("permuted_lm", WORDS, prediction_rate=0.428571), KITTEN)
     found = Counter(tuple(sorted(example["prediction_order"].tolist())) for example in examples)
     total = Fraction(137, 60)
     share = {length: Fraction(1, length) / total for length in range(1, 6)}
@@ -150,7 +150,7 @@ def test_spans_of_a_small_case_are_equally_likely_in_their_gaps() -> None:
 
 
 def test_two_variants_are_independent() -> None:
-    objective, rows = wide("permuted_lm", WORDS, unit="token", rate=0.15), samples([60] * 4000, WORDS)
+    objective, rows = wide("permuted_lm", WORDS, unit="token", prediction_rate=0.15), samples([60] * 4000, WORDS)
     first, second = (corrupt(objective, rows, variant).columns["prediction_order"] for variant in (0, 1))
     taken = np.zeros((4000, 62), np.bool_)
     taken[np.repeat(np.arange(4000), 9), first.values] = True
@@ -177,7 +177,9 @@ def test_document_starts_in_the_framed_row(frame: str, head: int) -> None:
 
 
 def test_worked_example() -> None:
-    examples = variants_of(build_objective({"name": "permuted_lm", "rate": 0.5}, WORDS), [200, 201, 202, 203])
+    examples = variants_of(
+        build_objective({"name": "permuted_lm", "prediction_rate": 0.5}, WORDS), [200, 201, 202, 203]
+    )
     assert reachable(examples, input_ids=[1, 200, 201, 202, 203, 2], prediction_order=[3, 1])
     assert prediction_ranks(np.array([3, 1], np.uint16), 6).tolist() == [0, 2, 0, 1, 0, 0]
 

@@ -41,7 +41,7 @@ def slow(ids: list[int], key: np.uint64, least_prefix: int, least_target: int, s
 @pytest.mark.parametrize("suffix", [None, 25])
 @pytest.mark.parametrize(("least_prefix", "least_target"), [(1, 1), (3, 2)])
 def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int | None) -> None:
-    options: dict[str, Any] = {"least_prefix": least_prefix, "least_target": least_target}
+    options: dict[str, Any] = {"min_prefix_length": least_prefix, "min_target_length": least_target}
     if suffix:
         options["suffix_rate"] = suffix / 100
     decoder, sides = wide("prefix_lm", WORDS, **options), wide("prefix_lm", WORDS, **options, **TWO_SIDES)
@@ -59,7 +59,7 @@ def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int |
 
 
 def test_every_admissible_cut_is_equally_likely() -> None:
-    objective = wide("prefix_lm", WORDS, least_prefix=3, least_target=5)
+    objective = wide("prefix_lm", WORDS, min_prefix_length=3, min_target_length=5)
     examples = variants_of(objective, list(range(200, 225)), count=9000)
     found = Counter(int(example["prefix_length"][0]) for example in examples)
     assert set(found) == set(range(3, 21))
@@ -81,10 +81,10 @@ def test_suffix_lengths_are_uniform_around_the_rate() -> None:
         ({"mode": "S"}, 510),
         (TWO_SIDES, 512),
         ({**TWO_SIDES, "mode": "S"}, 511),
-        ({**TWO_SIDES, "least_prefix": 20, "least_target": 9}, 520),
+        ({**TWO_SIDES, "min_prefix_length": 20, "min_target_length": 9}, 520),
         ({**TWO_SIDES, "mode": "S", "suffix_rate": 0.25}, 511),
         ({**TWO_SIDES, "suffix_rate": 0.75}, 512),
-        ({**TWO_SIDES, "suffix_rate": 0.25, "least_target": 100}, 611),
+        ({**TWO_SIDES, "suffix_rate": 0.25, "min_target_length": 100}, 611),
     ],
 )
 def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], longest: int) -> None:
@@ -123,7 +123,7 @@ def test_worked_example() -> None:
 
 
 def test_a_row_that_leaves_no_cut_is_too_short() -> None:
-    objective = wide("prefix_lm", WORDS, least_prefix=2, least_target=2)
+    objective = wide("prefix_lm", WORDS, min_prefix_length=2, min_target_length=2)
     _, skips = objective.corrupt(one_sample([300, 301, 302], [0], WORDS), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "too_short"
 
@@ -145,7 +145,7 @@ def test_an_example_that_contradicts_itself(options: dict[str, Any], columns: di
     ("options", "message"),
     [
         ({"suffix_rate": 0}, "leaves no target"),
-        ({"least_prefix": 600}, "exceed the 511 content tokens"),
+        ({"min_prefix_length": 600}, "exceed the 511 content tokens"),
         ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
         ({"mode": "Z"}, "mode"),
     ],

@@ -118,7 +118,7 @@ def test_replacements_follow_their_law(replacement: str) -> None:
 
 
 def test_shuffled_tokens_move_among_their_places() -> None:
-    examples = variants_of(wide(NAME, WORDS, replacement="shuffle", rate=0.3), list(range(200, 210)))
+    examples = variants_of(wide(NAME, WORDS, replacement="shuffle", mask_rate=0.3), list(range(200, 210)))
     orders = Counter()
     for example in examples:
         labels = example["label_ids"].tolist()
@@ -150,7 +150,7 @@ def test_heads_follow_from_the_replacement() -> None:
 
 def test_worked_example() -> None:
     the, chef, cooked, meal = 200, 201, 202, 203
-    examples = variants_of(build_objective({"name": NAME, "rate": 0.4}, WORDS), [the, chef, cooked, the, meal])
+    examples = variants_of(build_objective({"name": NAME, "mask_rate": 0.4}, WORDS), [the, chef, cooked, the, meal])
     assert reachable(examples, input_ids=[1, the, MASK, cooked, the, MASK, 2], label_positions=[2, 5],
                      label_ids=[chef, meal])  # fmt: skip
 

@@ -23,7 +23,7 @@ RAIN, UMBRELLA = [200, 201, 202, 203], [204, 205, 206, 207, 208]
 @pytest.mark.parametrize("longest", [0, 1, 3])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(longest: int, specials: float) -> None:
-    objective = wide("sentence_order_prediction", WORDS, longest=longest)
+    objective = wide("sentence_order_prediction", WORDS, max_span_length=longest)
     rows = samples([2 + (37 * row) % 90 for row in range(300)], WORDS, specials=specials, sentences=5)
     variants = np.full(len(rows), 4, np.uint16)
     examples, skips = objective.corrupt(rows, variants, 6)

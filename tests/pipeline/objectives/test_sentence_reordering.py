@@ -50,7 +50,7 @@ def test_five_orders_of_three_are_equally_likely() -> None:
 
 
 def test_a_share_of_the_sentences() -> None:
-    objective = wide("sentence_reordering", WORDS, rate=0.25)
+    objective = wide("sentence_reordering", WORDS, noise_density=0.25)
     rows = samples([300] * 100, WORDS, sentences=20)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         moved = int((example["sentence_order"] != np.arange(20)).sum())
@@ -60,7 +60,7 @@ def test_a_share_of_the_sentences() -> None:
 
 def test_at_least_two_sentences_move() -> None:
     rows = samples([300] * 20, WORDS, sentences=20)
-    for example in corrupt(wide("sentence_reordering", WORDS, rate=0.01), rows):
+    for example in corrupt(wide("sentence_reordering", WORDS, noise_density=0.01), rows):
         assert int((example["sentence_order"] != np.arange(20)).sum()) == 2
 
 
@@ -89,5 +89,5 @@ def test_a_broken_order_is_an_error() -> None:
 
 
 def test_rate_zero_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="rate 0 moves no sentence"):
-        build_objective({"name": "sentence_reordering", "rate": 0.0}, WORDS)
+    with pytest.raises(ConfigurationError, match="noise_density 0 moves no sentence"):
+        build_objective({"name": "sentence_reordering", "noise_density": 0.0}, WORDS)

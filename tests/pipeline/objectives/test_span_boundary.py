@@ -40,7 +40,7 @@ def slow_thresholds(success: Fraction, longest: int) -> list[int]:
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 @pytest.mark.parametrize(("rate", "unit"), [(0.15, "span"), (0.5, "token")])
 def test_equals_a_plain_loop(specials: float, rate: float, unit: str) -> None:
-    objective = wide("span_boundary", WORDS, rate=rate, role_unit=unit)
+    objective = wide("span_boundary", WORDS, mask_rate=rate, role_unit=unit)
     lengths = [1 + (37 * row) % 90 for row in range(300)] + [510] * 5
     rows = samples(lengths, WORDS, specials=specials)
     examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
@@ -101,7 +101,7 @@ def test_the_first_span_starts_anywhere() -> None:
 
 
 def test_spans_are_the_runs_of_labels_with_text_or_frame_around() -> None:
-    objective = wide("span_boundary", WORDS, rate=0.4)
+    objective = wide("span_boundary", WORDS, mask_rate=0.4)
     for example in corrupt(objective, samples([3, 30, 300] * 20, WORDS, specials=0.05, seed=5)):
         starts, lengths = example["span_starts"].astype(int), example["span_lengths"].astype(int)
         places = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, lengths, strict=True)])
@@ -112,7 +112,7 @@ def test_spans_are_the_runs_of_labels_with_text_or_frame_around() -> None:
 
 
 def test_spans_never_cross_a_separator_and_share_a_role() -> None:
-    objective = wide("span_boundary", WORDS, rate=0.5)
+    objective = wide("span_boundary", WORDS, mask_rate=0.5)
     rows = samples([200] * 100, WORDS, specials=0.1, seed=6)
     examples = corrupt(objective, rows)
     kinds = set()
@@ -130,7 +130,7 @@ def test_spans_never_cross_a_separator_and_share_a_role() -> None:
 def test_worked_example() -> None:
     an, american, football, game, was, played = range(201, 219, 3)
     examples = variants_of(
-        build_objective({"name": "span_boundary", "rate": 0.5}, WORDS), [an, american, football, game, was, played]
+        build_objective({"name": "span_boundary", "mask_rate": 0.5}, WORDS), [an, american, football, game, was, played]
     )
     assert reachable(
         examples, input_ids=[1, an, MASK, MASK, MASK, was, played, 2], label_positions=[2, 3, 4],
@@ -139,7 +139,8 @@ def test_worked_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"success": 0}, "success 0"), ({"longest": 0}, "greater than or equal to 1")]
+    ("options", "message"),
+    [({"geometric_p": 0}, "geometric_p 0"), ({"max_span_length": 0}, "greater than or equal to 1")],
 )
 def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

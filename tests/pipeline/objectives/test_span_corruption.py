@@ -68,11 +68,11 @@ def test_equals_a_plain_loop() -> None:
         ({"input_length": 512}, 568, 114, 85, 28),
         ({"input_length": 1024}, 1137, 229, 171, 57),
         ({"input_length": 2048}, 2274, 456, 341, 114),
-        ({"rate": 0.15, "mean_length": 8.0}, 588, 100, 88, 11),
-        ({"rate": 0.5, "target_length": 512}, 766, 512, 383, 128),
-        ({"rate": 0.5, "mean_length": 8.0, "target_length": 512}, 908, 512, 454, 57),
-        ({"rate": 0.15, "mean_length": 64.0}, 600, 92, 90, 1),
-        ({"rate": 0.5, "mean_length": 64.0, "target_length": 512}, 1006, 512, 503, 8),
+        ({"noise_density": 0.15, "mean_noise_span_length": 8.0}, 588, 100, 88, 11),
+        ({"noise_density": 0.5, "target_length": 512}, 766, 512, 383, 128),
+        ({"noise_density": 0.5, "mean_noise_span_length": 8.0, "target_length": 512}, 908, 512, 454, 57),
+        ({"noise_density": 0.15, "mean_noise_span_length": 64.0}, 600, 92, 90, 1),
+        ({"noise_density": 0.5, "mean_noise_span_length": 64.0, "target_length": 512}, 1006, 512, 503, 8),
     ],
 )
 def test_full_rows_fill_the_input(options: dict[str, float], raw: int, target: int, noise: int, marks: int) -> None:
@@ -100,7 +100,7 @@ def test_sentinels_stand_once_and_in_order(final: bool) -> None:
 
 
 def test_too_few_sentinels_are_refused_with_the_arithmetic() -> None:
-    options = {"name": "span_corruption", "rate": 0.5, "target_length": 512}
+    options = {"name": "span_corruption", "noise_density": 0.5, "target_length": 512}
     with pytest.raises(ConfigurationError, match=r"766 tokens has 128 spans and needs 128 sentinels.* has 100"):
         build_objective(options, vocabulary(sentinels=100))
     with pytest.raises(ConfigurationError, match="needs 129 sentinels"):
@@ -132,7 +132,7 @@ def corrupt_variants(objective, ids: list[int], copies: int):  # type: ignore[no
 
 def test_all_small_masks_are_equally_likely() -> None:
     """n = 7, k = 3, S = 2: C(5, 2) placings of C(2, 1) length pairs."""
-    masks = noise_masks(7, 20_000, rate=0.428571, mean_length=1.5)
+    masks = noise_masks(7, 20_000, noise_density=0.428571, mean_noise_span_length=1.5)
     observed = np.unique(masks @ (1 << np.arange(7)), return_counts=True)[1]
     assert len(observed) == comb(5, 2) * comb(2, 1) == 20
     assert chi_square_is_plausible(observed, np.full(20, 1000.0), 19)
@@ -151,7 +151,7 @@ def test_the_published_law_begins_with_text_and_ends_with_noise() -> None:
     masks = noise_masks(60, 3000, placement="t5")
     assert not masks[:, 0].any()
     assert masks[:, -1].all()
-    small = noise_masks(6, 6000, placement="t5", rate=0.5, mean_length=1.5)
+    small = noise_masks(6, 6000, placement="t5", noise_density=0.5, mean_noise_span_length=1.5)
     observed = np.unique(small @ (1 << np.arange(6)), return_counts=True)[1]
     assert len(observed) == len(list(combinations(range(2), 1))) ** 2 == 4
     assert chi_square_is_plausible(observed, np.full(4, 1500.0), 3)
@@ -165,7 +165,7 @@ def test_two_tokens_are_the_shortest_row() -> None:
 
 def test_every_gap_may_hold_a_span() -> None:
     """k = 2 of 3 at mean 1: both sides of the one token that stays."""
-    objective = wide("span_corruption", WORDS, input_length=60, rate=0.666667, mean_length=1.0)
+    objective = wide("span_corruption", WORDS, input_length=60, noise_density=0.666667, mean_noise_span_length=1.0)
     examples = variants_of(objective, [300, 301, 302], count=5)
     assert all(example["target_ids"].tolist() == [X, 300, Y, 302, EOS] for example in examples)
 
@@ -175,7 +175,9 @@ PUPPIES = list(range(300, 308))  # The puppies are frolicking outside the house 
 
 @pytest.mark.parametrize(("final", "closing"), [(False, []), (True, [Z])])
 def test_worked_example(final: bool, closing: list[int]) -> None:
-    objective = wide("span_corruption", WORDS, input_length=60, rate=0.25, mean_length=1.0, final_sentinel=final)
+    objective = wide(
+        "span_corruption", WORDS, input_length=60, noise_density=0.25, mean_noise_span_length=1.0, final_sentinel=final
+    )
     the, puppies, are, frolicking, outside, the2, house, stop = PUPPIES
     assert reachable(
         variants_of(objective, PUPPIES),
@@ -226,9 +228,9 @@ def test_special_ids_inside_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": 0.0}, "between 0 and 1"),
-        ({"rate": 1.0}, "between 0 and 1"),
-        ({"mean_length": 0.5}, "greater than or equal to 1"),
+        ({"noise_density": 0.0}, "above 0 and below 1"),
+        ({"noise_density": 1.0}, "above 0 and below 1"),
+        ({"mean_noise_span_length": 0.5}, "greater than or equal to 1"),
         ({"input_length": 3, "mode": "X"}, "no room"),
         ({"input_length": 65_000}, "16 bits|over 65000"),
         ({"mode": "Q"}, "mode"),

@@ -76,7 +76,7 @@ def infilled(ids: list[int], spans: list[tuple[int, int]]) -> list[int]:
 
 @pytest.mark.parametrize("rate", [0.3, 0.05, 1.0])
 def test_equals_a_plain_loop(rate: float) -> None:
-    objective = wide("text_infilling", WORDS, rate=rate)
+    objective = wide("text_infilling", WORDS, noise_density=rate)
     rows = samples([1 + (41 * row) % 120 for row in range(300)] + [510] * 3, WORDS)
     keys = kernel_keys(1, "text_infilling", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
@@ -98,7 +98,9 @@ def test_words_as_units_equal_a_plain_loop() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 1.0])
 def test_budget_gaps_and_length(rate: float) -> None:
-    for example in corrupt(wide("text_infilling", WORDS, rate=rate), samples([1, 2, 3, 5, 17, 64, 510] * 40, WORDS)):
+    for example in corrupt(
+        wide("text_infilling", WORDS, noise_density=rate), samples([1, 2, 3, 5, 17, 64, 510] * 40, WORDS)
+    ):
         n = len(example["target_ids"]) - 1
         k = min(max(1, n - 1), max(1, math.floor(Fraction(str(rate)) * n + Fraction(1, 2))))
         starts, lengths = example["span_starts"].astype(int), example["span_lengths"].astype(int)
@@ -150,7 +152,7 @@ def test_random_ids_for_some_spans() -> None:
 
 def test_worked_example() -> None:
     the, puppies, are, frolicking, outside, the2, house, stop = range(300, 308)
-    objective = build_objective({"name": "text_infilling", "rate": 0.375}, WORDS)
+    objective = build_objective({"name": "text_infilling", "noise_density": 0.375}, WORDS)
     assert reachable(
         variants_of(objective, [the, puppies, are, frolicking, outside, the2, house, stop], count=60_000),
         input_ids=[4, the, MASK, puppies, are, MASK, house, stop, 5],
@@ -180,7 +182,7 @@ def test_a_contradicting_example_is_an_error(columns: dict[str, list[int]]) -> N
 
 
 def test_wrong_options() -> None:
-    with pytest.raises(ConfigurationError, match="rate 0 takes nothing away"):
-        build_objective({"name": "text_infilling", "rate": 0.0}, WORDS)
+    with pytest.raises(ConfigurationError, match="noise_density 0 takes nothing away"):
+        build_objective({"name": "text_infilling", "noise_density": 0.0}, WORDS)
     with pytest.raises(ConfigurationError, match="three decimals"):
-        validate(type(wide("text_infilling", WORDS)).Options, {"mean_length": 3.0001}, "test")
+        validate(type(wide("text_infilling", WORDS)).Options, {"poisson_lambda": 3.0001}, "test")

@@ -67,11 +67,11 @@ def pair(source: str, target: str, **noise: Any) -> dict[str, Any]:
 
 DOCUMENT = {"grouping": "document"}
 CLS = {"source_head": "cls"}
-BERT = {"rate": 0.55, "mask_share": 0.5, "random_share": 0.25}
+BERT = {"mask_rate": 0.55, "mask_share": 0.5, "random_share": 0.25}
 BERT_ROW = masked("The kitten [MASK] playing the [MASK] .", label_positions=[2, 3, 4, 6],
                   label_ids="kitten is chasing ball")  # fmt: skip
 MASS_ROW = "[CLS] The kitten [MASK] [MASK] [MASK] ball . [SEP]"
-MASS = {"rate": 0.4, "mask_share": 1.0, "random_share": 0.0}
+MASS = {"mask_rate": 0.4, "mask_share": 1.0, "random_share": 0.0}
 TWO_MASKS = masked("The kitten [MASK] chasing the [MASK] .", label_positions=[3, 6], label_ids="is ball")
 
 TABLE = (
@@ -79,15 +79,15 @@ TABLE = (
     Case("Causal LM", "causal_lm", {"input_ids": "</s>", "target_ids": f"{KITTEN} </s>"}, {**DOCUMENT, **SIDES}),
     Case("Prefix LM", "prefix_lm", {"input_ids": "The kitten is </s>", "target_ids": "chasing the ball . </s>"}, SIDES),
     Case("Prefix LM", "prefix_lm", {"input_ids": f"{KITTEN} </s>", "prefix_length": [3]}),
-    Case("Masked LM", "masked_lm", TWO_MASKS, {**DOCUMENT, "rate": 0.3}),
-    Case("Masked LM", "masked_encoder_decoder", TWO_MASKS, {"rate": 0.3}),
+    Case("Masked LM", "masked_lm", TWO_MASKS, {**DOCUMENT, "mask_rate": 0.3}),
+    Case("Masked LM", "masked_encoder_decoder", TWO_MASKS, {"mask_rate": 0.3}),
     Case("MASS-style", "mass", {"input_ids": MASS_ROW, "target_ids": "is chasing the", "target_start": [3]}, MASS),
     Case("MASS-style", "mass", {"input_ids": MASS_ROW, "label_ids": "is chasing the"},
          {**MASS, "architecture": "encoder"}),
     Case("BERT-style", "masked_encoder_decoder", BERT_ROW, BERT, also=("playing",)),
     Case("BERT-style", "masked_lm", BERT_ROW, {**DOCUMENT, **BERT}, also=("playing",)),
     Case("Permuted LM", "permuted_lm", masked(KITTEN, prediction_order=[4, 6, 7, 5, 1, 3, 2]),
-         {"rate": 1.0, "grouping": "document"}),
+         {"prediction_rate": 1.0, "grouping": "document"}),
     Case("Next sentence", "next_sentence_prediction",
          masked(f"{KITTEN} [SEP] Birds eat worms .", segment_starts=[0, 9], sentence_label=[1]), AS_IT_IS,
          TWO_DOCUMENTS),
@@ -98,16 +98,17 @@ TABLE = (
          {**DOCUMENT, "replacement": "uniform"}, also=("puppies",)),
     Case("Token reordering", "token_reordering", pair(". kitten the chasing The is ball", KITTEN), CLS),
     Case("Token deletion", "token_deletion",
-         pair("The kitten chasing the .", KITTEN, kept_positions=[0, 1, 3, 4, 6]), {**CLS, "rate": 0.3}),
+         pair("The kitten chasing the .", KITTEN, kept_positions=[0, 1, 3, 4, 6]), {**CLS, "noise_density": 0.3}),
     Case("Span masking", "text_infilling",
-         pair("The kitten [MASK] is [MASK] .", KITTEN, span_starts=[2, 3], span_lengths=[0, 3]), {**CLS, "rate": 0.4}),
+         pair("The kitten [MASK] is [MASK] .", KITTEN, span_starts=[2, 3], span_lengths=[0, 3]),
+         {**CLS, "noise_density": 0.4}),
     Case("Sentinel masking", "span_corruption",
          {"input_ids": "The kitten <extra_0> the <extra_1> </s>",
           "target_ids": "<extra_0> is chasing <extra_1> ball . </s>"},
-         {"rate": 0.55, "mean_length": 2.0, "input_length": 64}),
+         {"noise_density": 0.55, "mean_noise_span_length": 2.0, "input_length": 64}),
     Case("Sentinel masking", "span_corruption",
          {"target_ids": "<extra_0> is chasing <extra_1> ball . <extra_2> </s>"},
-         {"rate": 0.55, "mean_length": 2.0, "input_length": 64, "final_sentinel": True}),
+         {"noise_density": 0.55, "mean_noise_span_length": 2.0, "input_length": 64, "final_sentinel": True}),
     Case("Sentence reordering", "sentence_reordering", pair(f"{BALL} {KITTEN}", f"{KITTEN} {BALL}"), CLS,
          (Text((KITTEN, BALL)),)),
     Case("Document rotation", "document_rotation",
@@ -130,19 +131,19 @@ TO_TEXT = (
 LONGER = (
     Case("puppies masked", "masked_lm",
          masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
-         {**DOCUMENT, "rate": 0.25}, PUPPY),
+         {**DOCUMENT, "mask_rate": 0.25}, PUPPY),
     Case("puppies masked", "masked_encoder_decoder",
          masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
-         {"rate": 0.25}, PUPPY),
+         {"mask_rate": 0.25}, PUPPY),
     Case("puppies masked", "denoising_autoencoding",
-         pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]), {**CLS, "rate": 0.25},
-         PUPPY),
+         pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]),
+         {**CLS, "mask_rate": 0.25}, PUPPY),
     Case("puppies in spans", "span_corruption",
          {"input_ids": "The puppies are <extra_0> outside <extra_1> house . </s>",
           "target_ids": "<extra_0> frolicking <extra_1> the <extra_2> </s>"},
-         {"rate": 0.25, "mean_length": 1.0, "input_length": 64, "final_sentinel": True}, PUPPY),
+         {"noise_density": 0.25, "mean_noise_span_length": 1.0, "input_length": 64, "final_sentinel": True}, PUPPY),
     Case("puppies in spans", "text_infilling", pair("The [MASK] puppies are [MASK] house .", PUPPIES),
-         {**CLS, "rate": 0.375}, PUPPY),
+         {**CLS, "noise_density": 0.375}, PUPPY),
     Case("hard work reordered", "sentence_reordering", pair(f"{SUCCESS} {WORK}", f"{WORK} {SUCCESS}"), CLS, HARD_WORK),
     Case("hard work rotated", "document_rotation",
          pair(f"leads to success . {SUCCESS} Hard work", f"{WORK} {SUCCESS}", rotation=[2]), CLS, HARD_WORK),
@@ -153,7 +154,7 @@ LONGER = (
          masked("The cat sleeps on the windowsill . [SEP] Apples grow on trees .", sentence_label=[1]), AS_IT_IS,
          NOT_NEXT),
     Case("five tokens permuted", "permuted_lm", {"prediction_order": [1, 5, 3, 2, 4]},
-         {"rate": 1.0, "grouping": "document"}, (Text(("The kitten is chasing it",)),)),
+         {"prediction_rate": 1.0, "grouping": "document"}, (Text(("The kitten is chasing it",)),)),
 )  # fmt: skip
 
 

@@ -25,7 +25,9 @@ WORDS = vocabulary(1000)
 def test_equals_a_plain_loop(rate: float, ppm: int) -> None:
     rows = samples([2 + (37 * row) % 90 for row in range(300)], WORDS)
     keys = kernel_keys(1, "token_deletion", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(wide("token_deletion", WORDS, rate=rate), rows), strict=True):
+    for key, sample, example in zip(
+        keys, rows, corrupt(wide("token_deletion", WORDS, noise_density=rate), rows), strict=True
+    ):
         ids = sample["ids"].tolist()
         drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
         k = min(len(ids) - 1, max(1, (len(ids) * ppm + 500_000) // 1_000_000))
@@ -43,7 +45,7 @@ def test_positions_are_uniform() -> None:
 
 def test_worked_example() -> None:
     the, puppies, are, frolicking, outside, the2, house, stop = range(300, 308)
-    objective = build_objective({"name": "token_deletion", "rate": 0.25}, WORDS)
+    objective = build_objective({"name": "token_deletion", "noise_density": 0.25}, WORDS)
     assert reachable(
         variants_of(objective, [the, puppies, are, frolicking, outside, the2, house, stop]),
         input_ids=[4, the, puppies, are, outside, house, stop, 5],

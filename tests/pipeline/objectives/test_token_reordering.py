@@ -55,7 +55,7 @@ def slow(n: int, key: np.uint64, percent: int, distance: int) -> list[int]:
 
 @pytest.mark.parametrize(("percent", "distance"), [(100, 0), (15, 0), (50, 0), (100, 1), (100, 3), (100, 600)])
 def test_equals_a_plain_loop(percent: int, distance: int) -> None:
-    objective = wide("token_reordering", WORDS, rate=percent / 100, distance=distance)
+    objective = wide("token_reordering", WORDS, noise_density=percent / 100, max_shuffle_distance=distance)
     rows = samples(LENGTHS, WORDS)
     keys = kernel_keys(1, "token_reordering", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
@@ -67,7 +67,9 @@ def test_equals_a_plain_loop(percent: int, distance: int) -> None:
 
 @pytest.mark.parametrize(("rate", "distance"), [(1.0, 0), (0.2, 0), (1.0, 1), (1.0, 2), (1.0, 5)])
 def test_orders_are_permutations_and_never_the_identity(rate: float, distance: int) -> None:
-    examples = corrupt(wide("token_reordering", WORDS, rate=rate, distance=distance), samples(LENGTHS, WORDS))
+    examples = corrupt(
+        wide("token_reordering", WORDS, noise_density=rate, max_shuffle_distance=distance), samples(LENGTHS, WORDS)
+    )
     for example in examples:
         order = example["token_order"].astype(int)
         n = len(order)
@@ -90,7 +92,7 @@ def test_orders_are_equally_likely_but_for_the_swap_that_takes_the_identitys_par
 
 
 def test_a_chosen_pair_is_uniform() -> None:
-    examples = variants_of(wide("token_reordering", WORDS, rate=0.2), list(range(300, 310)), count=9000)
+    examples = variants_of(wide("token_reordering", WORDS, noise_density=0.2), list(range(300, 310)), count=9000)
     found = Counter(tuple(np.flatnonzero(x["token_order"] != np.arange(10)).tolist()) for x in examples)
     assert len(found) == 45
     assert chi_square_is_plausible(list(found.values()), np.full(45, 200.0), 44)
@@ -122,7 +124,11 @@ def test_one_token_is_too_short_alone_and_passes_in_a_composition() -> None:
 
 
 def test_sentences_keep_their_places_in_a_composition() -> None:
-    steps = [{"name": "sentence_reordering"}, {"name": "token_reordering", "distance": 2}, {"name": "text_infilling"}]
+    steps = [
+        {"name": "sentence_reordering"},
+        {"name": "token_reordering", "max_shuffle_distance": 2},
+        {"name": "text_infilling"},
+    ]
     composed = wide("composition", WORDS, steps=steps)
     rows = samples([40, 300, 9], WORDS, sentences=5)
     for sample, example in zip(rows, corrupt(composed, rows), strict=True):
@@ -132,10 +138,10 @@ def test_sentences_keep_their_places_in_a_composition() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": 0}, "moves no token"),
-        ({"rate": 0.5, "distance": 3}, "expected rate 1.0, got 0.5"),
-        ({"distance": 65_100}, "exceed 65535"),
-        ({"distance": -1}, "distance"),
+        ({"noise_density": 0}, "moves no token"),
+        ({"noise_density": 0.5, "max_shuffle_distance": 3}, "expected noise_density 1.0, got 0.5"),
+        ({"max_shuffle_distance": 65_100}, "exceed 65535"),
+        ({"max_shuffle_distance": -1}, "max_shuffle_distance"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:

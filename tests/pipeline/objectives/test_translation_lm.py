@@ -64,7 +64,9 @@ def test_labels_are_uniform_over_both_sides_and_each_is_first_in_half_of_the_row
 
 
 def test_worked_example() -> None:
-    objective = build_objective({"name": "translation_lm", "rate": 0.4, "mask_share": 1.0, "random_share": 0.0}, WORDS)
+    objective = build_objective(
+        {"name": "translation_lm", "mask_rate": 0.4, "mask_share": 1.0, "random_share": 0.0}, WORDS
+    )
     rows = window([CHINESE], WORDS, 4000, target=ENGLISH, language=7)
     examples = list(objective.corrupt(rows, np.arange(4000, dtype=np.uint16), 1)[0])
     assert reachable(

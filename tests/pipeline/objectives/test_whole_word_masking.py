@@ -40,7 +40,7 @@ def budget(ids: np.ndarray, rate: str) -> int:
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("rate", [0.15, 0.5])
 def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
-    objective = wide("whole_word_masking", WORDS, role_unit=unit, rate=rate)
+    objective = wide("whole_word_masking", WORDS, role_unit=unit, mask_rate=rate)
     lengths = [1 + (37 * row) % 90 for row in range(250)] + [510] * 5
     rows = samples(lengths, WORDS, specials=specials)
     examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
@@ -67,7 +67,7 @@ def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.8])
 def test_words_are_whole_and_no_other_would_fit(rate: float) -> None:
-    objective = wide("whole_word_masking", WORDS, rate=rate)
+    objective = wide("whole_word_masking", WORDS, mask_rate=rate)
     rows = samples([1, 2, 3, 5, 9, 17, 64, 510] * 30, WORDS, specials=0.05, seed=3)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
     for row in np.flatnonzero(skips == 0):
@@ -92,7 +92,7 @@ def test_words_are_whole_and_no_other_would_fit(rate: float) -> None:
 
 def test_words_of_equal_length_are_equally_likely() -> None:
     ids = [OPEN, INSIDE] * 20
-    examples = variants_of(wide("whole_word_masking", WORDS, rate=0.2), ids)
+    examples = variants_of(wide("whole_word_masking", WORDS, mask_rate=0.2), ids)
     starts = np.array([example["label_positions"][::2] for example in examples])
     assert starts.shape == (4000, 4)
     observed = np.bincount((starts.ravel() - 1) // 2, minlength=20)
@@ -102,7 +102,7 @@ def test_words_of_equal_length_are_equally_likely() -> None:
 def test_shares_of_roles_that_words_draw() -> None:
     """Of words of two tokens, 8 of 10 are two masks, 1 of 10 is kept, 1 of 10 has two random ids of their own."""
     rows = one_sample([OPEN, INSIDE] * 100, [0], WORDS, 1500)
-    objective = wide("whole_word_masking", WORDS, role_unit="word", rate=0.3)
+    objective = wide("whole_word_masking", WORDS, role_unit="word", mask_rate=0.3)
     examples, _ = objective.corrupt(rows, np.arange(1500, dtype=np.uint16), 1)
     positions = examples.columns["label_positions"]
     flat = positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
@@ -120,7 +120,7 @@ def test_worked_example() -> None:
     the, cat, sat = 201, 204, 207
     un, believ, able = 210, 211, 212
     examples = variants_of(
-        build_objective({"name": "whole_word_masking", "rate": 0.5}, WORDS), [the, un, believ, able, cat, sat]
+        build_objective({"name": "whole_word_masking", "mask_rate": 0.5}, WORDS), [the, un, believ, able, cat, sat]
     )
     assert reachable(examples, input_ids=[1, the, MASK, MASK, MASK, cat, sat, 2], label_positions=[2, 3, 4],
                      label_ids=[un, believ, able])  # fmt: skip

@@ -50,7 +50,7 @@ def test_four_tasks_make_the_same_sets(folder: Path, tmp_path: Path) -> None:
 def test_killed_before_the_merge_there_is_no_set_and_a_rerun_completes_it(folder: Path, tmp_path: Path) -> None:
     """Also where a set of another configuration stood: the old manifest is gone before the first new shard comes."""
     output = tmp_path / "out"
-    assert main(words(folder, output, "corrupt.0.rate=0.4")) == 0
+    assert main(words(folder, output, "corrupt.0.mask_rate=0.4")) == 0
     shards = sorted(path.name for path in (output / "corrupt/masked_lm/train").glob("shard-*"))
     assert len(shards) > 1
     for name in (shards[0], shards[-1], "manifest.json"):
