@@ -61,11 +61,7 @@ class Chosen:
 
 
 def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
-    """Resolve `name` or `{name: ..., option: ...}` and validate the options.
-
-    Raises:
-        ConfigurationError: there is no such algorithm, or an option is wrong or has a former name (`RENAMED`).
-    """
+    """Resolve `name` or `{name: ..., option: ...}` and validate the options."""
     given = {"name": entry} if isinstance(entry, str) else dict(entry)
     name = given.pop("name", None)
     if not isinstance(name, str):
@@ -73,9 +69,6 @@ def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
             f"{package.replace('.', '/')}: expected a name or a mapping with 'name', got {entry!r}"
         )
     kind = find(package, name)
-    for old, new in getattr(kind, "RENAMED", {}).items():
-        if old in given:
-            raise ConfigurationError(f"{name}: the key '{old}' has a new name; write '{new}'")
     return Chosen(name, kind, validate(kind.Options, given, name))
 
 

@@ -52,6 +52,7 @@ class Pairs:
 class MaskedPairOptions:
     """Length and masks of a pair."""
 
+    RENAMED: ClassVar = {"rate": "mask_rate"}
     max_length: Annotated[int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")] = 512
     mask_rate: Annotated[
         Rate, Field(description="Share of the maskable tokens of both segments that become labels.")
@@ -77,7 +78,6 @@ class MaskedPair(Objective, ABC):
     """Masked LM over two segments; a subclass says which (`pairs`), and may add features behind `segment_starts`."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)

@@ -75,6 +75,7 @@ class RowOptions:
 class MaskedOptions(RowOptions):
     """A row of which some tokens become labels."""
 
+    RENAMED: ClassVar = {"rate": "mask_rate"}
     mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
 
     def __post_init__(self) -> None:
@@ -161,7 +162,6 @@ class MaskedRow(SingleRow):
     Options are a `MaskedOptions`; those of a `RoleOptions` decide the roles, else every label becomes [MASK].
     """
 
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
     own_features: tuple[Feature, ...] = MASKED_FEATURES
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:

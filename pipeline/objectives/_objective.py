@@ -11,22 +11,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import former_names
 from pipeline.errors import ConfigurationError
 from pipeline.groupings import LONGEST_ROW, GroupingSpec, Least
 from pipeline.kernels.ragged import spread, trimmed
-from pipeline.registry import choose, find, names
+from pipeline.registry import choose
 from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
 from pipeline.seeding import kernel_keys
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective", "recorded_objective"]
-
-_PACKAGE: Final = "pipeline.objectives"
 
 UInt8: TypeAlias = NDArray[np.uint8]
 
@@ -96,8 +95,6 @@ class Objective(ABC):
     architectures: ClassVar[tuple[str, ...]]
     heads: ClassVar[tuple[str, ...]]
     Options: ClassVar[Any]
-    RENAMED: ClassVar[Mapping[str, str]] = {}
-    """Former names of options, which manifests may hold and configurations may not, with their present names."""
     invertible: bool = True
     """Whether `uncorrupt` gives back what `original` says."""
 
@@ -232,7 +229,7 @@ class Objective(ABC):
 
 def build_objective(entry: str | Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None) -> Objective:
     """Return an objective from its name or `{name: ..., option: ...}`, as configurations write it."""
-    objective: Objective = choose(_PACKAGE, entry).build(vocabulary, label)
+    objective: Objective = choose("pipeline.objectives", entry).build(vocabulary, label)
     return objective
 
 
@@ -240,15 +237,5 @@ def recorded_objective(
     name: str, options: Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None
 ) -> Objective:
     """Return the objective that a manifest records, also where its options have former names."""
-    return build_objective(_present_names({"name": name, **options}), vocabulary, label)
-
-
-def _present_names(value: Any) -> Any:
-    """Return recorded options with their present names, those of steps and parts too."""
-    if isinstance(value, list):
-        return [_present_names(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    name = value.get("name")
-    renamed = find(_PACKAGE, name).RENAMED if name in names(_PACKAGE) else {}
-    return {renamed.get(key, key): _present_names(item) for key, item in value.items()}
+    with former_names():
+        return build_objective({"name": name, **options}, vocabulary, label)

@@ -34,13 +34,13 @@ class DenoisingAutoencoding(DenoisingPair):
     name: ClassVar[str] = "denoising_autoencoding"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
     noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
         """Parameters of denoising autoencoding."""
 
+        RENAMED: ClassVar = {"rate": "mask_rate"}
         mask_rate: Rate = 0.15
         """Share of tokens that become [MASK]; 1.0 leaves a language model with a blind encoder."""
 

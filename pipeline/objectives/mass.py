@@ -44,12 +44,12 @@ class Mass(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "mask_rate"}
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
         """Parameters of MASS."""
 
+        RENAMED: ClassVar = {"rate": "mask_rate"}
         architecture: Literal["encoder_decoder", "encoder"] = "encoder_decoder"
         """`encoder` stores the fragment as labels of a masked LM."""
         max_length: Annotated[int, Field(ge=3)] = 512

@@ -46,7 +46,6 @@ class PermutedLM(SingleRow):
 
     name: ClassVar[str] = "permuted_lm"
     VERSION: ClassVar[int] = 1
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "prediction_rate", "longest": "max_span_length"}
     own_features = (
         Feature("input_ids", "ids", 1, "framed row, unchanged"),
         Feature("prediction_order", "uint16", 1, "places in input_ids that are predicted, in the order of prediction"),
@@ -56,6 +55,7 @@ class PermutedLM(SingleRow):
     class Options(RowOptions):
         """Parameters of permuted LM."""
 
+        RENAMED: ClassVar = {"rate": "prediction_rate", "longest": "max_span_length"}
         prediction_rate: Rate = 0.166667
         """Share of the maskable tokens that are predicted, above 0."""
         separator: Separator = "none"

@@ -43,15 +43,12 @@ class PrefixLM(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
-    RENAMED: ClassVar[Mapping[str, str]] = {
-        "least_prefix": "min_prefix_length",
-        "least_target": "min_target_length",
-    }
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
         """Parameters of prefix LM."""
 
+        RENAMED: ClassVar = {"least_prefix": "min_prefix_length", "least_target": "min_target_length"}
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
         """Which model reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -42,13 +41,13 @@ class SentenceOrderPrediction(MaskedPair):
     name: ClassVar[str] = "sentence_order_prediction"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
-    RENAMED: ClassVar[Mapping[str, str]] = {**MaskedPair.RENAMED, "longest": "max_span_length"}
     least = Least(tokens=2, sentences=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
         """Parameters of sentence order prediction."""
 
+        RENAMED: ClassVar = {"longest": "max_span_length"}
         short_rate: Rate = 0.1
         """Share of windows that are shorter than a full row, by a uniform length."""
         max_span_length: Annotated[int, Field(ge=0, le=1000)] = 3

@@ -38,7 +38,6 @@ class SentenceReordering(DenoisingPair):
     name: ClassVar[str] = "sentence_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density"}
     least = Least(sentences=2)
     noise_features = (
         Feature("sentence_order", "uint16", 1, "target sentence that stands at each place of the input"),
@@ -49,6 +48,7 @@ class SentenceReordering(DenoisingPair):
     class Options(PairOptions):
         """Parameters of sentence reordering."""
 
+        RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 1.0
         """Share of a row's sentences that change places, at least two."""
 

@@ -48,17 +48,13 @@ class SpanBoundary(MaskedRow):
     name: ClassVar[str] = "span_boundary"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
-    RENAMED: ClassVar[Mapping[str, str]] = {
-        **MaskedRow.RENAMED,
-        "success": "geometric_p",
-        "longest": "max_span_length",
-    }
     own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(RoleOptions):
         """Parameters of span masking."""
 
+        RENAMED: ClassVar = {"success": "geometric_p", "longest": "max_span_length"}
         separator: Separator = "none"
         geometric_p: Rate = 0.2
         """Probability p of the geometric law p (1 - p)^(l - 1) of span lengths in words, above 0 and at most 1."""

@@ -45,13 +45,13 @@ class SpanCorruption(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
     least = Least(tokens=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
         """Parameters of span corruption."""
 
+        RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
         """`decoder` joins input and target in one row."""
         noise_density: Rate = 0.15

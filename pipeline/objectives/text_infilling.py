@@ -42,7 +42,6 @@ class TextInfilling(DenoisingPair):
     name: ClassVar[str] = "text_infilling"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density", "mean_length": "poisson_lambda"}
     noise_features = (
         Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
         Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
@@ -52,6 +51,7 @@ class TextInfilling(DenoisingPair):
     class Options(PairOptions):
         """Parameters of text infilling."""
 
+        RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "poisson_lambda"}
         noise_density: Rate = 0.3
         """Share of the tokens (or words) taken away."""
         poisson_lambda: MeanLength = 3.0

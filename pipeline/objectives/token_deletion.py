@@ -36,7 +36,6 @@ class TokenDeletion(DenoisingPair):
     name: ClassVar[str] = "token_deletion"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density"}
     least = Least(tokens=2)
     noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
 
@@ -44,6 +43,7 @@ class TokenDeletion(DenoisingPair):
     class Options(PairOptions):
         """Parameters of token deletion."""
 
+        RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 0.15
         """Share of tokens that go."""
 

@@ -45,7 +45,6 @@ class TokenReordering(DenoisingPair):
     name: ClassVar[str] = "token_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
-    RENAMED: ClassVar[Mapping[str, str]] = {"rate": "noise_density", "distance": "max_shuffle_distance"}
     least = Least(tokens=2)
     noise_features = (Feature("token_order", "uint16", 1, "target token that stands at each place of the input"),)
 
@@ -53,6 +52,7 @@ class TokenReordering(DenoisingPair):
     class Options(PairOptions):
         """Parameters of token reordering."""
 
+        RENAMED: ClassVar = {"rate": "noise_density", "distance": "max_shuffle_distance"}
         noise_density: Rate = 1.0
         """Share of a row's tokens that change places, at least two."""
         max_shuffle_distance: Annotated[int, Field(ge=0)] = 0
