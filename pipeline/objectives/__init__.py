@@ -6,7 +6,6 @@ of `Skip`.
 """
 
 from pipeline.objectives._entry import NamedObjective, side_by_side
-from pipeline.objectives._objective import Draws, Frame, Objective, Skip, build_objective, recorded_objective
+from pipeline.objectives._objective import Draws, Frame, Objective, Skip, build_objective
 
-__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "recorded_objective",
-           "side_by_side"]  # fmt: skip
+__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "side_by_side"]

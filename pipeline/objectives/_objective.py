@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import former_names
 from pipeline.errors import ConfigurationError
 from pipeline.groupings import LONGEST_ROW, GroupingSpec, Least
 from pipeline.kernels.ragged import spread, trimmed
@@ -25,7 +24,7 @@ from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, 
 from pipeline.seeding import kernel_keys
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective", "recorded_objective"]
+__all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
 
 UInt8: TypeAlias = NDArray[np.uint8]
 
@@ -231,11 +230,3 @@ def build_objective(entry: str | Mapping[str, Any], vocabulary: Vocabulary, labe
     """Return an objective from its name or `{name: ..., option: ...}`, as configurations write it."""
     objective: Objective = choose("pipeline.objectives", entry).build(vocabulary, label)
     return objective
-
-
-def recorded_objective(
-    name: str, options: Mapping[str, Any], vocabulary: Vocabulary, label: str | None = None
-) -> Objective:
-    """Return the objective that a manifest records, also where its options have former names."""
-    with former_names():
-        return build_objective({"name": name, **options}, vocabulary, label)

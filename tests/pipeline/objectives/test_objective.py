@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from pipeline import registry
-from pipeline.config import renamed_keys
+from pipeline.config import former_names, renamed_keys
 from pipeline.errors import ConfigurationError
-from pipeline.objectives import build_objective, recorded_objective
+from pipeline.objectives import build_objective
 from tests.pipeline.corruption_cases import vocabulary
 
 WORDS = vocabulary(1000)
+
+
+def recorded(name: str, options: dict[str, Any]) -> Any:
+    with former_names():
+        return build_objective({"name": name, **options}, WORDS)
+
+
 RENAMED = [
     (name, old, new)
     for name in registry.names("pipeline.objectives")
@@ -30,17 +37,16 @@ def test_a_former_name_is_refused_by_its_new_one_and_read_in_manifests(name: str
     value = default.default if hasattr(default, "default") else default
     with pytest.raises(ConfigurationError, match=f"{name}: key '{old}' is called '{new}' now"):
         build_objective({"name": name, old: value}, WORDS)
-    assert recorded_objective(name, {old: value}, WORDS).options == build_objective({"name": name}, WORDS).options
+    assert recorded(name, {old: value}).options == build_objective({"name": name}, WORDS).options
 
 
 def test_former_names_of_steps_and_parts_are_read() -> None:
     step = {"name": "text_infilling", "rate": 0.2, "mean_length": 4.0}
-    composed = recorded_objective("composition", {"steps": [step]}, WORDS)
+    composed = recorded("composition", {"steps": [step]})
     assert composed.steps[0].options.noise_density == 0.2
     assert composed.steps[0].options.poisson_lambda == 4.0
     part = {"label": "a", "weight": 1.0, "objective": {"name": "span_corruption", "rate": 0.5, "mean_length": 8.0}}
-    mixed = recorded_objective("mixture", {"parts": [part]}, WORDS, "both")
-    assert mixed.label == "both"
+    mixed = recorded("mixture", {"parts": [part]})
     assert mixed.parts[0].options.mean_noise_span_length == 8.0
     with pytest.raises(ConfigurationError, match="'rate' is called 'noise_density' now"):
         build_objective({"name": "mixture", "parts": [part]}, WORDS)
@@ -48,4 +54,4 @@ def test_former_names_of_steps_and_parts_are_read() -> None:
 
 def test_unknown_options_of_a_manifest_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="unknown key 'colour'"):
-        recorded_objective("masked_lm", {"colour": "red"}, WORDS)
+        recorded("masked_lm", {"colour": "red"})
