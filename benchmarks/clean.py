@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.config import validate
-from pipeline.execution.runner import stage_of
+from pipeline.execution.order import stage_of
 from pipeline.execution.unit_record import Output
 from pipeline.recipe import Recipe
 from pipeline.registry import choose

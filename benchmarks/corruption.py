@@ -30,7 +30,7 @@ from rich.table import Table
 
 from pipeline import registry
 from pipeline.config import validate
-from pipeline.execution.runner import stage_of
+from pipeline.execution.order import stage_of
 from pipeline.execution.unit_record import Output
 from pipeline.objectives import Objective, build_objective
 from pipeline.objectives.mixture import Mixture

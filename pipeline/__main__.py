@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 
 from pipeline.command import Parser, guarded, print_keys
-from pipeline.config import config_file
+from pipeline.config import config_file, describe
 from pipeline.errors import StorageError
+from pipeline.execution.order import all_stages, check_needs, stage_of, stages_of
 from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.progress import Progress
 from pipeline.execution.report import write_run_report
-from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key, stage_of
+from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
 from pipeline.execution.summary_table import HEADER, accounting_rows, print_table
 from pipeline.recipe import Recipe, load_recipe
 
@@ -44,7 +46,8 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     options = parser.parse_intermixed_args(arguments)
     if options.help:
         parser.print_help()
-        print_keys(Recipe)
+        place = {name: number for number, name in enumerate(all_stages())}
+        print_keys(sorted(describe(Recipe), key=lambda key: place.get(key[0].partition(".")[0], -1)))
         return 0
     if options.config is None:
         parser.error("--config FILE is missing")
@@ -53,7 +56,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
 
 def _run(options: argparse.Namespace, stage: str | None) -> int:
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    recipe.check_needs()
+    check_needs(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
     summaries: list[StageSummary] = []
@@ -73,7 +76,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     plan = load_plan(recipe)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     upstream: str | None = plan.digest
-    for name in recipe.stages:
+    for name in stages_of(recipe):
         run = None if upstream is None else _planned(recipe, name, plan, upstream)
         missing = None if run is None else run.missing()
         if only in (None, name):
@@ -82,7 +85,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     return 0
 
 
-def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun | None:
+def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun[Any] | None:
     """The run of a stage, or None where its passes follow from files that an earlier stage has yet to write."""
     stage = stage_of(recipe, name, plan)
     try:
@@ -91,7 +94,7 @@ def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun |
         return None
 
 
-def _to_do(run: StageRun | None, missing: list[list[int]] | None) -> str:
+def _to_do(run: StageRun[Any] | None, missing: list[list[int]] | None) -> str:
     if run is None or missing is None:
         return "follows from the stages before it"
     named = zip(run.passes, missing, strict=False)
@@ -103,7 +106,7 @@ def _report(recipe: Recipe, summaries: Sequence[StageSummary]) -> None:
         summary.name: {"counts": summary.counts, "bytes": summary.bytes, "seconds": round(summary.seconds, 3)}
         for summary in summaries
     }
-    folder = recipe.folder("clean").parent
+    folder = recipe.output_folder
     write_run_report(folder, HEADER, accounting_rows(summaries), {"format": 1, "stages": stages})
     Console().print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 from rich.console import Console
 
-from pipeline.config import describe
 from pipeline.errors import ClozelineError, ConfigurationError
 
 __all__ = ["Parser", "guarded", "print_keys"]
@@ -24,11 +23,11 @@ class Parser(argparse.ArgumentParser):
         raise ConfigurationError(f"{message}; see --help")
 
 
-def print_keys(schema: Any) -> None:
-    """List every key of a configuration: type, default, meaning."""
+def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
+    """Print the keys of a configuration, as `describe` yields them."""
     console = Console(width=120)
     console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
-    for key, kind, default, text in describe(schema):
+    for key, kind, default, text in keys:
         shown = f" = {default}" if default else ""
         console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
 

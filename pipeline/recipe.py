@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -20,21 +20,19 @@ from pipeline.config import STRICT, load_config, validate
 from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
 
-__all__ = ["STAGES", "ExecutorConfig", "InputEntry", "Recipe", "load_recipe"]
+__all__ = ["ExecutorConfig", "InputEntry", "Recipe", "load_recipe", "part_of_stage", "stage_names"]
 
-STAGES: Final = ("clean", "dedup", "train_tokenizer", "encode", "group", "corrupt")
-"""All stages in the order they run."""
 
-_NEEDS: Final = {
-    "dedup": ("clean",),
-    "train_tokenizer": ("clean",),
-    "encode": ("clean", "train_tokenizer"),
-    "group": ("encode",),
-    "corrupt": ("group",),
-}
-"""What a stage reads."""
+def stage_names() -> list[str]:
+    """Return the stages by name: folders of `pipeline/` that hold `stage.py` and `__main__.py`."""
+    folders = {path.parent for path in Path(__file__).parent.glob("*/stage.py")}
+    return sorted(folder.name for folder in folders if (folder / "__main__.py").exists())
 
-_HOLDS_DOCUMENTS: Final = ("clean", "dedup")
+
+def part_of_stage(stage: str, part: str) -> Any:
+    """Return what a stage's `stage.py` holds under its own name: `DedupConfig` for `dedup` and `Config`."""
+    module = importlib.import_module(f"pipeline.{stage}.stage")
+    return getattr(module, "".join(word.capitalize() for word in stage.split("_")) + part)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -98,14 +96,13 @@ class HeldoutConfig:
 
 
 class _StageConfig:
-    """Annotation of a stage's key: its config class stands in `pipeline/<stage>/stage.py`, imported when needed."""
+    """Annotation of a stage's key. Its config class is imported when the key is read."""
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
 
     def schema(self) -> Any:
-        module = importlib.import_module(f"pipeline.{self.stage}.stage")
-        return getattr(module, f"{camel(self.stage)}Config")
+        return part_of_stage(self.stage, "Config")
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
@@ -119,11 +116,6 @@ class _StageConfig:
 
     def _plain(self, value: Any) -> Any:
         return None if value is None else TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
-
-
-def camel(name: str) -> str:
-    """`train_tokenizer` to `TrainTokenizer`."""
-    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _entries(value: Any) -> Any:
@@ -151,40 +143,34 @@ class Recipe:
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
-    clean: Annotated[Any, _StageConfig("clean")] = None
-    dedup: Annotated[Any, _StageConfig("dedup")] = None
-    train_tokenizer: Annotated[Any, _StageConfig("train_tokenizer")] = None
-    encode: Annotated[Any, _StageConfig("encode")] = None
-    group: Annotated[Any, _StageConfig("group")] = None
-    corrupt: Annotated[Any, _StageConfig("corrupt")] = None
+    # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.
+    __annotations__.update({stage: Annotated[Any, _StageConfig(stage)] for stage in stage_names()})
+    locals().update(dict.fromkeys(stage_names()))
 
-    def check_needs(self) -> None:
-        """Refuse a stage whose input no other stage of the recipe writes, before any of them has run."""
-        for stage in self.stages:
-            for key in _NEEDS.get(stage, ()):
-                if key not in self.stages:
-                    raise ConfigurationError(
-                        f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
-                    )
+    def has(self, stage: str) -> bool:
+        """Return whether the recipe has the key of a stage."""
+        return getattr(self, stage) is not None
+
+    def config_of(self, stage: str) -> Any:
+        """Return the value of a stage's key.
+
+        Raises:
+            ConfigurationError: the recipe does not have the key.
+        """
+        if not self.has(stage):
+            raise ConfigurationError(f"the recipe has no key '{stage}'")
+        return getattr(self, stage)
 
     @property
-    def stages(self) -> list[str]:
-        """Stages of this recipe, in the order they run."""
-        return [name for name in STAGES if getattr(self, name) is not None]
-
-    def folder(self, stage: str) -> Path:
-        """Where a stage writes."""
+    def output_folder(self) -> Path:
+        """The folder of the whole run."""
         if self.output is None:
             raise ConfigurationError("no output folder: add output=DIR to the command, or `output:` to the recipe")
-        return self.output / stage
+        return self.output
 
-    def documents_folder(self, before: str) -> Path:
-        """Folder of the nearest earlier stage of the recipe that holds documents."""
-        earlier = self.stages[: self.stages.index(before)] if before in self.stages else self.stages
-        for name in reversed(earlier):
-            if name in _HOLDS_DOCUMENTS:
-                return self.folder(name)
-        raise ConfigurationError(f"'{before}' needs documents, but the recipe has no earlier stage that writes them")
+    def folder(self, stage: str) -> Path:
+        """Return the folder that a stage writes to."""
+        return self.output_folder / stage
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:

@@ -1,10 +1,12 @@
-"""Which documents are held out: one predicate, shared by every stage that must agree on it."""
+"""Training and held-out sets: one predicate and one count of shards for every stage that must agree on them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pipeline.seeding import fraction as keyed_fraction
 
-__all__ = ["is_heldout"]
+__all__ = ["Splits", "is_heldout"]
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
@@ -19,3 +21,26 @@ def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
         seed: the recipe's seed.
     """
     return keyed_fraction(uid, "heldout", seed) < fraction
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training and held-out shards: unit u below `shards` is training shard u, the others are held-out ones."""
+
+    shards: int
+    fraction: float
+
+    @property
+    def heldout(self) -> int:
+        """Number of held-out shards, 0 where nothing is held out."""
+        return max(1, round(self.shards * self.fraction)) if self.fraction > 0 else 0
+
+    def of_unit(self, unit: int) -> tuple[str, int, int]:
+        """Split, shard and number of shards of a unit."""
+        if unit < self.shards:
+            return "train", unit, self.shards
+        return "heldout", unit - self.shards, self.heldout
+
+    def items(self) -> list[tuple[str, int]]:
+        """Splits that exist, with their number of shards."""
+        return [("train", self.shards)] + ([("heldout", self.heldout)] if self.heldout else [])

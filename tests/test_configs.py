@@ -53,7 +53,7 @@ def test_objectives_of_a_recipe_can_be_built(path: Path) -> None:
     """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
     recipe = load(path)
     assert isinstance(recipe, Recipe)
-    built = [entry.build(vocabulary(1000)) for entry in recipe.corrupt]
+    built = [entry.build(vocabulary(1000)) for entry in recipe.config_of("corrupt")]
     assert len({objective.label for objective in built}) == len(built)
 
 
@@ -73,7 +73,7 @@ def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
     assert isinstance(training, TrainConfig)
     served = [
         entry.objective.type
-        for entry in recipe.corrupt
+        for entry in recipe.config_of("corrupt")
         if set(training.model.heads) <= set(entry.objective.type.heads)
         and training.model.architecture in entry.objective.type.architectures
     ]

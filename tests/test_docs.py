@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import load_config
-from pipeline.recipe import STAGES, load_recipe
+from pipeline.execution.order import all_stages
+from pipeline.recipe import load_recipe
 from tests.crawled_chain import Chain
 from train.config import TrainConfig
 
@@ -86,7 +87,7 @@ def split_config(words: list[str]) -> tuple[Path, list[str]]:
 
 def check_pipeline(words: list[str]) -> None:
     module = words[2]
-    assert module in {"pipeline", *(f"pipeline.{stage}" for stage in STAGES)}
+    assert module in {"pipeline", *(f"pipeline.{stage}" for stage in all_stages())}
     check_options(help_of("-m", module), words[3:])
     if "--config" in words:
         path, overrides = split_config(words)

@@ -108,10 +108,43 @@ def test_names_say_what_is_inside() -> None:
 
 
 def test_stages_are_verbs_with_a_command() -> None:
-    from pipeline.recipe import STAGES
+    from pipeline.execution.order import all_stages
 
     folders = {path.parent.name for path in (ROOT / "pipeline").glob("*/__main__.py")}
-    assert folders == set(STAGES)
+    assert folders == set(all_stages())
+
+
+def _modules() -> dict[str, Path]:
+    """Every file of the packages by its dotted name."""
+    found = {}
+    for path in files(*PACKAGES):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if path.stem == "__init__" else parts)] = path
+    return found
+
+
+def _imports(path: Path, modules: dict[str, Path]) -> set[str]:
+    """Files that a file imports anywhere: inside functions and for type checkers too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            names = {f"{node.module}.{name.name}" for name in node.names}
+            found |= {name if name in modules else str(node.module) for name in names}
+    return found & modules.keys()
+
+
+def test_no_circle_of_files() -> None:
+    """Files that import nothing of the rest are taken away until none is left; what stays imports itself."""
+    modules = _modules()
+    graph = {name: _imports(path, modules) - {name} for name, path in modules.items()}
+    while leaves := {name for name, targets in graph.items() if not targets}:
+        graph = {name: targets - leaves for name, targets in graph.items() if name not in leaves}
+    while roots := graph.keys() - set().union(*graph.values()):
+        graph = {name: targets for name, targets in graph.items() if name not in roots}
+    assert not graph, f"files that import each other: {graph}"
 
 
 def test_tests_mirror_the_source() -> None:

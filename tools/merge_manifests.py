@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import ConfigurationError
-from pipeline.execution.unit_record import Counts, Output, add_counts
+from pipeline.execution.unit_record import Output, add_counts
 from pipeline.files import publish
 from pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
 from pipeline.shards.layout import shard_name
@@ -152,9 +152,9 @@ def _quarantined(
     ]
 
 
-def _totals(manifests: Sequence[Manifest]) -> Counts:
+def _totals(manifests: Sequence[Manifest]) -> dict[str, Any]:
     """Sums of the tables; one that a set with tokens does not have would be wrong, so it is left out."""
-    totals: Counts = {"skipped": {}}
+    totals: dict[str, Any] = {"skipped": {}}
     for manifest in manifests:
         add_counts(totals, {"skipped": manifest.totals.skipped})
     for name in ("tokens_by_language", "tokens_by_source"):

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from pipeline.encode.token_set import TOKEN_COUNTS_FILE
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
+from pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from tools.lib.command import Arguments, counted, positive, run_tool, some_path
 from tools.lib.rewriting import carried, new_files, open_files, quarantine_entries, write_quarantine
 from tools.lib.shard_rows import blocks_of

@@ -10,10 +10,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.clean.unit import CleanUnits, SourceSteps
+from pipeline.clean.unit_counts import CleanCounts
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import Counts, require_equal
+from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.unit_record import require_equal
 from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, OneOf, choose, find
 from pipeline.text.normal_form import NORMALISE_VERSION
@@ -59,16 +60,16 @@ class CleanConfig:
     """share of rejections that show the beginning of the text, 0 to 1"""
 
 
-class CleanStage(Stage):
+class CleanStage(Stage[CleanConfig, CleanCounts]):
     """One pass over the units of the plan."""
 
     name: ClassVar[str] = "clean"
+    place: ClassVar[int] = 10
+    writes_documents: ClassVar[bool] = True
+    shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
-        if recipe.clean is None:
-            raise ConfigurationError("the recipe has no key 'clean'")
-        self.config: CleanConfig = recipe.clean
         labels = {entry.source for entry in recipe.input}
         for label in self.config.sources:
             if labels and label not in labels:
@@ -83,7 +84,7 @@ class CleanStage(Stage):
         versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]
         return _CLEAN_VERSION + NORMALISE_VERSION + int(sum(versions))
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Reading to writing in one go."""
         work = CleanUnits(
             planned=self.plan.units,
@@ -109,11 +110,15 @@ class CleanStage(Stage):
             pair_filters=own.filters or [],
         )
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: CleanCounts) -> Row:
+        """Documents; what gave none, and why others were left out."""
+        left_out = (counts["rejected"], counts["malformed"], counts["ignored"], counts["notes"])
+        return Row(amount(counts["documents_in"], "document"), amount(counts["documents_out"], "document"), left_out)
+
+    def check(self, counts: CleanCounts) -> None:
         """No record, no document and no character is lost or counted twice."""
-        ignored, malformed, rejected = (
-            sum(counts.get(group, {}).values()) for group in ("ignored", "malformed", "rejected")
-        )
+        ignored, malformed = sum(counts.get("ignored", {}).values()), sum(counts.get("malformed", {}).values())
+        rejected = sum(counts.get("rejected", {}).values())
         documents_in = counts.get("documents_in", 0)
         require_equal(self.name, "records_in", counts.get("records_in", 0), "ignored + malformed + documents_in",
                       ignored + malformed + documents_in)  # fmt: skip

@@ -53,7 +53,7 @@ class Steps:
             given_language: the language that the input's configuration states; it is not identified then.
             target_language: the same for the other side of a pair.
         """
-        self._ledger.add(characters_in=characters_of(document))
+        self._ledger.add({"characters_in": characters_of(document)})
         normal = self._normalised(document)
         if normal is not None and normal.target_text is not None:
             normal = self._with_other_side(normal)
@@ -70,7 +70,7 @@ class Steps:
             return None
         text = normalise(raw)
         if controls := control_characters(raw):
-            self._ledger.add(repairs={"control_characters": controls})
+            self._ledger.add({"repairs": {"control_characters": controls}})
         self._ledger.removed("normalise", len(raw) - len(text))
         document = document.having(text=text)
         if not text:
@@ -86,7 +86,7 @@ class Steps:
             return None
         target = normalise(raw)
         if controls := control_characters(raw):
-            self._ledger.add(repairs={"control_characters": controls})
+            self._ledger.add({"repairs": {"control_characters": controls}})
         self._ledger.removed("normalise", len(raw) - len(target))
         document = document.having(target_text=target)
         if not target:
@@ -121,7 +121,7 @@ class Steps:
                 return None
             if verdict.text is not None:
                 self._ledger.removed(name, len(document.text) - len(verdict.text))
-                self._ledger.add(edits={f"{name}.{rule}": count for rule, count in verdict.removed.items()})
+                self._ledger.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
                 document = document.having(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
         return document.having(

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.clean.steps import Steps, host_of
-from pipeline.clean.unit_counts import UnitCounts
+from pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents, write_rejects
 from pipeline.errors import IntegrityError, StorageError
 from pipeline.execution.plan import PlannedUnit
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output
+from pipeline.execution.unit_record import Output
 from pipeline.extractors import BATCH, shared_extraction
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, RawRecord, Reader
@@ -38,7 +38,7 @@ class SourceSteps:
 
 
 @dataclass
-class CleanUnits(Pass):
+class CleanUnits(Pass[CleanCounts]):
     """Reads each unit of the plan and writes `documents/` and `rejects/`."""
 
     planned: Sequence[PlannedUnit]
@@ -54,7 +54,7 @@ class CleanUnits(Pass):
     def __post_init__(self) -> None:
         self.units = len(self.planned)
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> CleanCounts:
         """Clean one unit.
 
         Raises:
@@ -83,7 +83,7 @@ class CleanUnits(Pass):
         steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, ledger)
         reader = _reader(planned.reader, entry, self.limits)
         ledger.open(reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
-        ledger.add(bytes_in=planned.end - planned.start)
+        ledger.add({"bytes_in": planned.end - planned.start})
         if path.stat().st_size == 0:
             ledger.count(Counted("note", _EMPTY))
             return
@@ -153,7 +153,7 @@ def _batches(items: Iterator[Item], ledger: UnitCounts) -> Iterator[list[RawReco
             ledger.count(item)
             continue
         if "dropped" in item.extra:
-            ledger.add(repairs={"extra_dropped": 1})
+            ledger.add({"repairs": {"extra_dropped": 1}})
         batch.append(item)
         characters += len(item.text)
         if len(batch) == BATCH or characters > _BATCH_CHARACTERS:

@@ -11,12 +11,36 @@ from pipeline.errors import IntegrityError
 from pipeline.execution.unit_record import Counts, add_counts
 from pipeline.readers import Counted
 
-__all__ = ["UnitCounts", "characters_of"]
+__all__ = ["CleanCounts", "UnitCounts", "characters_of"]
 
 
 def characters_of(document: Document) -> int:
     """Characters of a document, or of both sides of a pair."""
     return len(document.text) + len(document.target_text or "")
+
+
+class CleanCounts(Counts, total=False):
+    """Counts of units of `clean`; `dict` values are by reason, step, rule or language."""
+
+    bytes_in: int
+    """bytes of the input ranges"""
+    records_in: int
+    """records found: ignored, malformed or a document"""
+    ignored: dict[str, int]
+    malformed: dict[str, int]
+    notes: dict[str, int]
+    """events that are not records, such as an empty file"""
+    bytes_skipped: dict[str, int]
+    """bytes passed over without being read as a record"""
+    rejected: dict[str, int]
+    """documents left out"""
+    characters_in: int
+    characters_out: int
+    characters_removed: dict[str, int]
+    repairs: dict[str, int]
+    edits: dict[str, int]
+    """characters or lines that filters removed"""
+    languages: dict[str, int]
 
 
 @dataclass
@@ -25,7 +49,7 @@ class UnitCounts:
 
     seed: int
     keep_text: float
-    counts: Counts = field(default_factory=dict)
+    counts: CleanCounts = field(default_factory=CleanCounts)
     rejections: list[Rejection] = field(default_factory=list)
     _uids: set[bytes] = field(default_factory=set)
 
@@ -37,16 +61,21 @@ class UnitCounts:
             "characters_in": 0, "characters_out": 0, "characters_removed": {},
         }  # fmt: skip
 
-    def add(self, **more: int | dict[str, int]) -> None:
+    def add(self, more: CleanCounts) -> None:
         """Add to the counts."""
         add_counts(self.counts, more)
 
     def count(self, counted: Counted) -> None:
         """A record that gave no document, or a note that is no record."""
-        group = "notes" if counted.group == "note" else counted.group
-        self.add(**{group: {counted.reason: 1}}, records_in=int(counted.group != "note"))
+        one = {counted.reason: 1}
+        if counted.group == "note":
+            self.add({"notes": one})
+        elif counted.group == "ignored":
+            self.add({"ignored": one, "records_in": 1})
+        else:
+            self.add({"malformed": one, "records_in": 1})
         if counted.bytes:
-            self.add(bytes_skipped={counted.reason: counted.bytes})
+            self.add({"bytes_skipped": {counted.reason: counted.bytes}})
 
     def enter(self, uid: bytes, source: str, locator: int) -> None:
         """A record that is a document.
@@ -57,11 +86,11 @@ class UnitCounts:
         if uid in self._uids:
             raise IntegrityError(f"{source}: two documents have the uid {uid.hex()}, the second at {locator}")
         self._uids.add(uid)
-        self.add(records_in=1, documents_in=1)
+        self.add({"records_in": 1, "documents_in": 1})
 
     def removed(self, step: str, characters: int) -> None:
         """Characters that a step took out of a text; normalisation may also add some."""
-        self.add(characters_removed={step: characters})
+        self.add({"characters_removed": {step: characters}})
 
     def reject(self, document: Document, step: str, reason: str, detail: str = "") -> None:
         """A document left out, with the text it had at that step."""
@@ -69,9 +98,10 @@ class UnitCounts:
             document, stage="clean", reason=reason, detail=detail, keep_text=self.keep_text, seed=self.seed
         )
         self.rejections.append(rejection)
-        self.add(rejected={reason: 1})
+        self.add({"rejected": {reason: 1}})
         self.removed(step, characters_of(document))
 
     def keep(self, document: Document) -> None:
         """A document that goes on."""
-        self.add(documents_out=1, characters_out=characters_of(document), languages={document.language: 1})
+        kept: CleanCounts = {"documents_out": 1, "characters_out": characters_of(document)}
+        self.add({**kept, "languages": {document.language: 1}})

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from pipeline.config import to_plain
+from pipeline.corrupt.counts import CorruptCounts, RowCounts, SetCounts
 from pipeline.corrupt.entries import ObjectiveEntry
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output, add_counts, records
-from pipeline.group.passes import Splits
+from pipeline.execution.unit_record import Output, add_counts, records
 from pipeline.objectives import Objective, Skip
 from pipeline.rows import Rows
 from pipeline.shards import (
@@ -29,13 +29,15 @@ from pipeline.shards import (
     write_shard,
 )
 from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.layout import block_rows_of, shard_name, vocabulary_of
+from pipeline.shards.layout import block_rows_of, shard_name
+from pipeline.splits import Splits
+from pipeline.tokenizers import vocabulary_of
 
-__all__ = ["CorruptManifests", "CorruptShards", "Place"]
+__all__ = ["CorruptManifests", "CorruptShards", "ExampleUnit", "example_units"]
 
 
 @dataclass(frozen=True)
-class Place:
+class ExampleUnit:
     """What a unit makes: shard `variant * shards + shard` of an entry's training or held-out set."""
 
     entry: int
@@ -51,10 +53,10 @@ class Place:
         return self.variant * self.shards + self.shard
 
 
-def places(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[Place, ...]:
+def example_units(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[ExampleUnit, ...]:
     """All units of the stage, in order."""
     return tuple(
-        Place(number, split, shard, shards, variant, variants)
+        ExampleUnit(number, split, shard, shards, variant, variants)
         for number, entry in enumerate(entries)
         for split, shards in splits.items()
         for variants in [entry.variants if split == "train" else 1]
@@ -64,25 +66,25 @@ def places(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[Place, 
 
 
 @dataclass(frozen=True)
-class CorruptShards(Pass):
+class CorruptShards(Pass[CorruptCounts]):
     """One sample shard under one variant to one example shard, rows in the same order."""
 
     units: int
     tokens: Path
     samples: Path
     entries: tuple[ObjectiveEntry, ...]
-    places: tuple[Place, ...]
+    made: tuple[ExampleUnit, ...]
     seed: int
     name: str = "main"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> CorruptCounts:
         """Corrupt one shard, block by block."""
-        place = self.places[unit]
-        entry = self.entries[place.entry]
-        objective, source = self.open(entry, place.split)
+        made = self.made[unit]
+        entry = self.entries[made.entry]
+        objective, source = self.open(entry, made.split)
         columns, block_rows = layout(entry, objective)
-        shard = CorruptedShard(objective, source, place, self.seed_of(entry))
-        relative = f"{entry.set_label}/{place.split}/{self.file_name(place)}"
+        shard = CorruptedShard(objective, source, made, self.seed_of(entry))
+        relative = f"{entry.set_label}/{made.split}/{self.file_name(made)}"
         with output.file(relative) as path:
             info = write_shard(
                 path, shard.blocks(), columns, block_rows=block_rows, container=entry.container,
@@ -91,9 +93,10 @@ class CorruptShards(Pass):
             )  # fmt: skip
         with output.file(f"tmp/{relative}.json") as path:
             path.write_text(json.dumps(info.to_json()), encoding="utf-8")
-        found = {**shard.counts, "tokens": info.tokens}
-        own = {**found, "by_language": shard.by_language}
-        return {**found, "objectives": {entry.set_label: {place.split: own}}}
+        shard.counts["tokens"] = info.tokens
+        own: SetCounts = {**shard.counts, "by_language": shard.by_language}
+        counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: own}}}
+        return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
         """The objective and the sample set it reads.
@@ -116,10 +119,10 @@ class CorruptShards(Pass):
         """Seed of an entry's draws."""
         return self.seed if entry.seed is None else entry.seed
 
-    def file_name(self, place: Place) -> str:
+    def file_name(self, made: ExampleUnit) -> str:
         """File name of the example shard."""
-        container = self.entries[place.entry].container
-        return shard_name(place.file_number, place.shards * place.variants, container)
+        container = self.entries[made.entry].container
+        return shard_name(made.file_number, made.shards * made.variants, container)
 
 
 def layout(entry: ObjectiveEntry, objective: Objective) -> tuple[list[ColumnSpec], int]:
@@ -136,16 +139,16 @@ class CorruptedShard:
 
     objective: Objective
     source: ShardSet
-    place: Place
+    unit: ExampleUnit
     seed: int
-    counts: Counts = field(default_factory=lambda: {"samples_in": 0, "examples": 0, "skipped": {}})
+    counts: RowCounts = field(default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={}))
     by_language: dict[str, int] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[Rows]:
         """Examples block by block, skipped rows left out."""
-        for block in np.flatnonzero(self.source.index.shard == self.place.shard).tolist():
+        for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
             samples = self.source.read_block(block)
-            variants = np.full(len(samples), self.place.variant, dtype=np.uint16)
+            variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
             total = len(samples)
             if skips.any():
@@ -167,20 +170,20 @@ class CorruptedShard:
 
 
 @dataclass(frozen=True)
-class CorruptManifests(Pass):
+class CorruptManifests(Pass[CorruptCounts]):
     """The manifests of all example sets, when their shards are there."""
 
     shards: CorruptShards
     name: str = "manifest"
     units: int = 1
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> CorruptCounts:
         """Merge the records of the shards.
 
         Raises:
             ConfigurationError: every sample of a set was skipped.
         """
-        counts: Counts = {}
+        counts: CorruptCounts = {}
         for record in records(output.folder, self.shards.name):
             add_counts(counts, record.counts)
         for number, entry in enumerate(self.shards.entries):
@@ -193,15 +196,15 @@ class CorruptManifests(Pass):
                 self._write(number, split, found, output)
         return {}
 
-    def _write(self, number: int, split: str, found: dict[str, Any], output: Output) -> None:
+    def _write(self, number: int, split: str, found: SetCounts, output: Output) -> None:
         work, entry = self.shards, self.shards.entries[number]
         objective, source = work.open(entry, split)
         columns, block_rows = layout(entry, objective)
         relative = f"{entry.set_label}/{split}"
-        made = [place for place in work.places if (place.entry, place.split) == (number, split)]
-        made.sort(key=lambda place: place.file_number)
+        made = [unit for unit in work.made if (unit.entry, unit.split) == (number, split)]
+        made.sort(key=lambda unit: unit.file_number)
         infos = [
-            json.loads((output.folder / f"tmp/{relative}/{work.file_name(place)}.json").read_text()) for place in made
+            json.loads((output.folder / f"tmp/{relative}/{work.file_name(unit)}.json").read_text()) for unit in made
         ]
         samples = source.manifest
         write_manifest(

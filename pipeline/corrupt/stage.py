@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
+from pipeline.corrupt.counts import CorruptCounts, SetCounts
 from pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
-from pipeline.corrupt.passes import CorruptManifests, CorruptShards, places
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import Counts, require_equal
-from pipeline.group.passes import Splits
-from pipeline.recipe import Recipe
+from pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
+from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.unit_record import require_equal
 from pipeline.shards import Manifest
+from pipeline.splits import Splits
 
 __all__ = ["CorruptConfig", "CorruptStage"]
 
 CorruptConfig = ObjectiveEntries
 
 
-class CorruptStage(Stage):
+class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Sample shard k under variant v to example shard v * K + k, rows in the same order."""
 
     name: ClassVar[str] = "corrupt"
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(recipe)
-        if recipe.corrupt is None:
-            raise ConfigurationError("the recipe has no key 'corrupt'")
-        self.entries: tuple[ObjectiveEntry, ...] = tuple(recipe.corrupt)
+    place: ClassVar[int] = 80
+    needs: ClassVar[tuple[str, ...]] = ("group",)
+    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
         """Sum of the objectives' versions."""
-        return sum(entry.objective.type.VERSION for entry in self.entries)
+        return sum(entry.objective.type.VERSION for entry in self.config)
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[Pass[CorruptCounts]]:
         """Shards, then manifests."""
         tokens = self.recipe.folder("encode")
         splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
-        found = places(self.entries, splits)
-        work = CorruptShards(len(found), tokens, self.recipe.folder("group"), self.entries, found, self.recipe.seed)
+        entries = tuple(self.config)
+        found = example_units(entries, splits)
+        work = CorruptShards(len(found), tokens, self.recipe.folder("group"), entries, found, self.recipe.seed)
         return [work, CorruptManifests(work)]
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: CorruptCounts) -> Row:
+        """Samples and examples, over all objectives and variants."""
+        out = f"{amount(counts['examples'], 'example')}\n{counts['tokens']:,} tokens"
+        return Row(amount(counts["samples_in"], "sample"), out, (counts["skipped"],))
+
+    def check(self, counts: CorruptCounts) -> None:
         """Each sample is an example or skipped for a reason; per unit, this is per variant."""
         for label, splits in counts.get("objectives", {}).items():
             for split, found in splits.items():
                 _check_set(f"corrupt {label}/{split}", found)
 
 
-def _check_set(where: str, found: Mapping[str, Any]) -> None:
+def _check_set(where: str, found: SetCounts) -> None:
     skipped = sum(found["skipped"].values())
     require_equal(where, "samples_in", found["samples_in"], "examples + skipped", found["examples"] + skipped)

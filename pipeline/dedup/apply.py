@@ -9,13 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.dedup.columns import uid_bytes, uid_column
-from pipeline.dedup.parts import Parts, read_batches
+from pipeline.dedup.counts import DedupCounts
+from pipeline.dedup.parts import Parts
 from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection, read_documents, write_documents, write_rejects
+from pipeline.documents.files import Rejection, read_batches, read_documents, write_documents, write_rejects
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output, add_counts
+from pipeline.execution.unit_record import Output, add_counts
 
 __all__ = ["Apply"]
+
+
+def _nothing() -> DedupCounts:
+    amounts: DedupCounts = {"documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0}
+    return {**amounts, "rejected": {}, "characters_removed": {}}
 
 
 @dataclass
@@ -26,7 +32,7 @@ class _Ledger:
     near: dict[bytes, bytes]
     seed: int
     rejections: list[Rejection] = field(default_factory=list)
-    counts: Counts = field(default_factory=dict)
+    counts: DedupCounts = field(default_factory=_nothing)
 
     def kept(self, documents: Iterable[Document]) -> Iterator[Document]:
         for document in documents:
@@ -48,7 +54,7 @@ class _Ledger:
 
 
 @dataclass
-class Apply(Pass):
+class Apply(Pass[DedupCounts]):
     """Per part: documents that stay, in their order, and rejections that name the document kept in their place."""
 
     units: int
@@ -58,11 +64,9 @@ class Apply(Pass):
     seed: int
     name: str = "main"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the documents and rejections of a part."""
         ledger = _Ledger(*self._drops(unit), self.seed)
-        ledger.counts = {"documents_in": 0, "documents_out": 0, "rejected": {}, "characters_in": 0}
-        add_counts(ledger.counts, {"characters_out": 0, "characters_removed": {}})
         documents = read_documents(self.parts.source(unit))
         with output.file(f"documents/{unit:06d}.arrow") as path:
             write_documents(path, ledger.kept(documents))

@@ -8,18 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.dedup.columns import range_slice, uid_column, write_columns
+from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, kept_rows, merits
-from pipeline.dedup.parts import Parts, read_batches, write_clusters
+from pipeline.dedup.parts import Parts, write_clusters
+from pipeline.documents.files import read_batches
 from pipeline.errors import IntegrityError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output
+from pipeline.execution.unit_record import Output
 
 __all__ = ["ExactHashes", "ExactSurvivors"]
 
 
 @dataclass
-class ExactHashes(Pass):
+class ExactHashes(Pass[DedupCounts]):
     """Per part: (hash, uid, merit) of every document, sorted by hash."""
 
     units: int
@@ -28,7 +30,7 @@ class ExactHashes(Pass):
     keep: Keep
     name: str = "exact-hashes"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the run of a part."""
         hashes, uids = [uid_column([])], [uid_column([])]
         merit = [np.empty(0, dtype=np.int64)]
@@ -45,14 +47,14 @@ class ExactHashes(Pass):
 
 
 @dataclass
-class ExactSurvivors(Pass):
+class ExactSurvivors(Pass[DedupCounts]):
     """Per hash range: groups of equal hashes, the one of each that stays, and the drops of every part."""
 
     units: int
     parts: Parts
     name: str = "exact-survivors"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the clusters and the drops of a hash range."""
         hashes, uids, merit, part = self._gather(unit)
         kept = kept_rows(hashes, merit, uids)

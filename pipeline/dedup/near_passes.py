@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from pipeline.dedup.clusters import resolve, smallest_uids
 from pipeline.dedup.columns import range_slice, uid_column, write_columns
+from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, merits
 from pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
-from pipeline.dedup.parts import Parts, read_batches, write_clusters
+from pipeline.dedup.parts import Parts, write_clusters
+from pipeline.documents.files import read_batches
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output
+from pipeline.execution.unit_record import Output
 from pipeline.text.normal_form import MATCH_VERSION
 
 __all__ = ["NearCandidates", "NearClusters", "NearSignatures", "SignatureFacts"]
@@ -44,7 +46,7 @@ class SignatureFacts:
 
 
 @dataclass
-class NearSignatures(Pass):
+class NearSignatures(Pass[DedupCounts]):
     """Per part: band keys (sorted), sketches, uids and merits of the documents that exact dedup left."""
 
     units: int
@@ -54,7 +56,7 @@ class NearSignatures(Pass):
     after_exact: bool
     name: str = "near-signatures"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the signatures of a part."""
         minhash = self.facts.minhash()
         functions = self.facts.bands * self.facts.rows
@@ -95,7 +97,7 @@ def _both_sides(batch: pa.RecordBatch) -> list[str]:
 
 
 @dataclass
-class NearCandidates(Pass):
+class NearCandidates(Pass[DedupCounts]):
     """Per range of band keys: the keys that two or more documents share, with those documents."""
 
     units: int
@@ -103,7 +105,7 @@ class NearCandidates(Pass):
     facts: SignatureFacts
     name: str = "near-candidates"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the candidate groups of a range."""
         keys, parts, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
         for number in range(self.parts.units):
@@ -125,7 +127,7 @@ class NearCandidates(Pass):
 
 
 @dataclass
-class NearClusters(Pass):
+class NearClusters(Pass[DedupCounts]):
     """Once: components of the candidates, checked against their representatives; clusters and drops."""
 
     units: int
@@ -134,7 +136,7 @@ class NearClusters(Pass):
     verify: float | None
     name: str = "near-clusters"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> DedupCounts:
         """Write all clusters, by range of their smallest uid, and the drops, sorted by uid."""
         groups = [self.parts.read("near-groups", index) for index in range(self.parts.ranges)]
         key, part, row = (np.concatenate([group[name] for group in groups]) for name in ("key", "part", "row"))

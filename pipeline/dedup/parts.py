@@ -1,8 +1,7 @@
-"""What the passes of dedup share: the parts they read, the files between them, and how a part's texts are read."""
+"""Files of dedup: the parts that its passes read, the files between them, and the clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,10 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.dedup.columns import read_columns, uid_column
-from pipeline.documents.document import DOCUMENT_SCHEMA
-from pipeline.errors import IntegrityError, StorageError
 
-__all__ = ["CLUSTER_SCHEMA", "Parts", "read_batches", "write_clusters"]
+__all__ = ["CLUSTER_SCHEMA", "Parts", "write_clusters"]
 
 CLUSTER_SCHEMA: Final = pa.schema(
     [
@@ -68,20 +65,6 @@ class Parts:
         joined, replacing = np.concatenate(uids), np.concatenate(kept)
         order = np.argsort(joined)
         return joined[order], replacing[order]
-
-
-def read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """UnitRecord batches of a documents file with the named columns only: the others are not even decompressed."""
-    fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
-    options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-    try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source, options=options) as reader:
-            for index in range(reader.num_record_batches):
-                yield reader.get_batch(index)
-    except FileNotFoundError as error:
-        raise StorageError(f"{path}: missing; run the stage before dedup again") from error
-    except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"{path}: not an Arrow file of documents ({error}); run its stage again") from error
 
 
 def write_clusters(

@@ -16,16 +16,16 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.dedup.apply import Apply
 from pipeline.dedup.clusters import CLUSTERS_VERSION
+from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.exact import EXACT_VERSION, Key
 from pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
 from pipeline.dedup.keep import Keep
 from pipeline.dedup.near import NEAR_VERSION
 from pipeline.dedup.near_passes import NearCandidates, NearClusters, NearSignatures, SignatureFacts
 from pipeline.dedup.parts import Parts
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import Counts, require_equal
-from pipeline.recipe import Recipe
+from pipeline.execution.order import documents_folder
+from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.unit_record import require_equal
 from pipeline.text.normal_form import MATCH_VERSION
 
 __all__ = ["DedupConfig", "DedupStage", "ExactConfig", "NearConfig"]
@@ -74,27 +74,24 @@ class DedupConfig:
             raise ValueError("both exact and near are null: leave the key `dedup` out of the recipe instead")
 
 
-class DedupStage(Stage):
+class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Exact, then near: hashes per part, decisions per hash range, and one pass that rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(recipe)
-        if recipe.dedup is None:
-            raise ConfigurationError("the recipe has no key 'dedup'")
-        self.config: DedupConfig = recipe.dedup
+    place: ClassVar[int] = 20
+    needs: ClassVar[tuple[str, ...]] = ("clean",)
+    writes_documents: ClassVar[bool] = True
 
     def version(self) -> int:
         """Sum of the versions of what decides which documents stay."""
         return EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[Pass[DedupCounts]]:
         """Those of exact and near as configured, then the one that applies both."""
         plan = self.plan
-        parts = Parts(self.recipe.documents_folder("dedup"), self.folder, len(plan.units), plan.shards)
+        parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), plan.shards)
         exact, near = self.config.exact, self.config.near
-        found: list[Pass] = []
+        found: list[Pass[DedupCounts]] = []
         if exact is not None:
             found += [ExactHashes(parts.units, parts, exact.key, exact.keep), ExactSurvivors(parts.ranges, parts)]
         if near is not None:
@@ -106,7 +103,12 @@ class DedupStage(Stage):
             ]
         return [*found, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: DedupCounts) -> Row:
+        """Documents; how many were duplicates, by kind."""
+        documents_in, documents_out = counts["documents_in"], counts["documents_out"]
+        return Row(amount(documents_in, "document"), amount(documents_out, "document"), (counts["rejected"],))
+
+    def check(self, counts: DedupCounts) -> None:
         """Every document is kept or rejected; the sum of rejections is what the deciding passes dropped."""
         documents_in, documents_out = counts.get("documents_in", 0), counts.get("documents_out", 0)
         rejected = counts.get("rejected", {})
@@ -114,8 +116,8 @@ class DedupStage(Stage):
                       documents_out + sum(rejected.values()))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
-        for kind in ("exact", "near"):
+        for kind, found in (("exact", counts.get("exact", {})), ("near", counts.get("near", {}))):
             # Per unit only one side is known: drops are decided by hash range and applied by part.
-            if "documents_in" in counts and "dropped" in counts.get(kind, {}):
-                dropped = counts[kind]["dropped"]
-                require_equal(self.name, f"{kind} drops", dropped, "rejected", rejected.get(f"{kind}_duplicate", 0))
+            if "documents_in" in counts and "dropped" in found:
+                applied = rejected.get(f"{kind}_duplicate", 0)
+                require_equal(self.name, f"{kind} drops", found["dropped"], "rejected", applied)

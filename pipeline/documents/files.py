@@ -17,6 +17,7 @@ from pipeline.seeding import fraction
 __all__ = [
     "REJECT_SCHEMA",
     "Rejection",
+    "read_batches",
     "read_documents",
     "read_rejects",
     "write_documents",
@@ -104,6 +105,25 @@ def read_documents(path: Path) -> Iterator[Document]:
 def read_rejects(path: Path) -> Iterator[Rejection]:
     """Return the rejections of a file, in order."""
     return (Rejection(**row) for row in _read(path, REJECT_SCHEMA))
+
+
+def read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of a documents file with the named columns only; the others are not decompressed.
+
+    Raises:
+        StorageError: the file is missing.
+        IntegrityError: it is not an Arrow file.
+    """
+    fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
+    options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+    try:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source, options=options) as reader:
+            for index in range(reader.num_record_batches):
+                yield reader.get_batch(index)
+    except FileNotFoundError as error:
+        raise StorageError(f"{path}: missing; run its stage again") from error
+    except (pa.ArrowException, OSError) as error:
+        raise IntegrityError(f"{path}: not an Arrow file of documents ({error}); run its stage again") from error
 
 
 def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: str) -> int:

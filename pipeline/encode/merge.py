@@ -12,8 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.encode.counts import EncodeCounts, ShardCounts
 from pipeline.encode.runs import read_range, run_schema
-from pipeline.encode.token_set import (
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Output, add_counts, records
+from pipeline.kernels.sampling import offsets_of
+from pipeline.rows import Ragged, Rows
+from pipeline.shards import ShardInfo, auto_block_rows, write_manifest, write_shard
+from pipeline.shards.layout import shard_name
+from pipeline.shards.token_set import (
     DOCUMENTS_SCHEMA,
     TOKEN_COUNTS_FILE,
     TOKEN_COUNTS_SCHEMA,
@@ -21,13 +29,6 @@ from pipeline.encode.token_set import (
     token_columns,
     write_table,
 )
-from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output, add_counts, records
-from pipeline.kernels.sampling import offsets_of
-from pipeline.rows import Ragged, Rows
-from pipeline.shards import ShardInfo, auto_block_rows, write_manifest, write_shard
-from pipeline.shards.layout import shard_name
 from pipeline.splits import is_heldout
 from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
@@ -40,7 +41,7 @@ _CODES: Final = "tmp/codes.json"
 
 
 @dataclass(frozen=True)
-class Codes(Pass):
+class Codes(Pass[EncodeCounts]):
     """One unit: what all shards must agree on, from the counts of the first pass.
 
     Codes of languages and of source groups are their places in the sorted list, so they depend on the set alone.
@@ -50,13 +51,13 @@ class Codes(Pass):
     units: int
     id_bytes: int
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write `tmp/codes.json`.
 
         Raises:
             ConfigurationError: there are no token documents, or more than 255 languages.
         """
-        counts: Counts = {}
+        counts: EncodeCounts = {}
         for record in records(output.folder, "tokenise"):
             add_counts(counts, record.counts)
         if not counts.get("documents_out"):
@@ -87,7 +88,7 @@ def _codes(folder: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Merge(Pass):
+class Merge(Pass[EncodeCounts]):
     """One unit a shard: its range of every run becomes `shard-*.arrow` and `documents-*.arrow`."""
 
     name: str
@@ -97,7 +98,7 @@ class Merge(Pass):
     heldout: float
     seed: int
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write the shard in (order, uid) order, its documents, and intermediates for the manifest."""
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(output.folder)
@@ -140,7 +141,7 @@ class Merge(Pass):
             )
         return table.take(pa.array(sorting)).combine_chunks()
 
-    def _count(self, unit: int, rows: Rows, size: int, output: Output) -> Counts:
+    def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
         """Count the ids of documents that are not held out, for the manifest."""
         tokens = rows.columns["token_ids"]
         targets = rows.columns.get("target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64)))
@@ -151,9 +152,11 @@ class Merge(Pass):
             others = targets.values[~np.repeat(held, targets.lengths)]
             found = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
             np.save(sink, found.astype(np.uint64))
-        pairs = {"target_tokens": len(targets.values)} if len(targets.values) else {}
+        merged: ShardCounts = {"documents": len(rows), "tokens": len(tokens.values)}
+        if len(targets.values):
+            merged["target_tokens"] = len(targets.values)
         return {
-            "merged": {"documents": len(rows), "tokens": len(tokens.values), **pairs},
+            "merged": merged,
             "held_out": {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)},
         }
 
@@ -190,7 +193,7 @@ def _ragged(column: pa.ChunkedArray) -> Ragged:
 
 
 @dataclass(frozen=True)
-class Manifest(Pass):
+class Manifest(Pass[EncodeCounts]):
     """One unit, the last: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
 
     name: str
@@ -201,7 +204,7 @@ class Manifest(Pass):
     seed: int
     config: Mapping[str, Any]
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> EncodeCounts:
         """Sum the counts of the shards and write what is known of the whole set."""
         folder = output.folder
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
+from pipeline.encode.counts import EncodeCounts
 from pipeline.encode.merge import MERGE_VERSION, Codes, Manifest, Merge
 from pipeline.encode.tokenise import TOKENISE_VERSION, Tokenise
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import Counts, require_equal
-from pipeline.recipe import Recipe
+from pipeline.execution.order import documents_folder
+from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.unit_record import require_equal
 from pipeline.registry import Chosen, OneOf, choose
 
 __all__ = ["EncodeConfig", "EncodeStage"]
@@ -32,31 +32,26 @@ class EncodeConfig:
     """splitter of sentences, a file of pipeline/sentences/: `regex`, or `lines` where each line is a sentence"""
 
 
-class EncodeStage(Stage):
+class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     """Tokenise each part into sorted runs, agree on codes, merge the runs shard by shard, write the manifest."""
 
     name: ClassVar[str] = "encode"
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(recipe)
-        if recipe.encode is None:
-            raise ConfigurationError("the recipe has no key 'encode'")
-        if recipe.train_tokenizer is None:
-            raise ConfigurationError("'encode' needs a tokenizer: add the key `train_tokenizer` to the recipe")
-        self.config: EncodeConfig = recipe.encode
+    place: ClassVar[int] = 60
+    needs: ClassVar[tuple[str, ...]] = ("clean", "train_tokenizer")
+    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
         """Versions of both passes, of the splitter and of the tokenizer."""
-        tokenizer = self.recipe.train_tokenizer.chosen().type
+        tokenizer = self.recipe.config_of("train_tokenizer").chosen().type
         return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + int(tokenizer.VERSION)
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[Pass[EncodeCounts]]:
         """Parts, then one unit for what all shards share, then shards, then the manifest."""
         recipe, plan = self.recipe, self.plan
         units, shards = len(plan.units), plan.shards
-        documents = recipe.documents_folder("encode")
+        documents = documents_folder(recipe, self.name)
         tokenizer = recipe.folder("train_tokenizer") / "tokenizer"
-        id_bytes = 2 if recipe.train_tokenizer.size <= 65536 else 4
+        id_bytes = 2 if recipe.config_of("train_tokenizer").size <= 65536 else 4
         return [
             Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, shards, recipe.seed),
             Codes("codes", 1, id_bytes),
@@ -64,7 +59,12 @@ class EncodeStage(Stage):
             Manifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
         ]
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: EncodeCounts) -> Row:
+        """Documents, and the tokens they became."""
+        out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
+        return Row(amount(counts["documents_in"], "document"), out, (counts["rejected"],))
+
+    def check(self, counts: EncodeCounts) -> None:
         """Documents are encoded or rejected; what was merged is what was tokenised."""
         rejected = sum(counts.get("rejected", {}).values())
         documents = counts.get("documents_out", 0)

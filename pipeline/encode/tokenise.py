@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from pipeline.documents.document import Document
 from pipeline.documents.files import read_documents
+from pipeline.encode.counts import EncodeCounts
 from pipeline.encode.runs import RunWriter
 from pipeline.encode.sentence_starts import sentence_starts
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output, add_counts
+from pipeline.execution.unit_record import Output, add_counts
 from pipeline.registry import Chosen
 from pipeline.seeding import order_key
 from pipeline.sentences import Sentences
@@ -63,7 +64,7 @@ def token_documents(
 
 
 @dataclass(frozen=True)
-class Tokenise(Pass):
+class Tokenise(Pass[EncodeCounts]):
     """One unit a part: writes `tmp/runs/<unit:06d>.arrow` and its index."""
 
     name: str
@@ -74,12 +75,12 @@ class Tokenise(Pass):
     shards: int
     seed: int
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> EncodeCounts:
         """Encode a part; a part whose unit failed in an earlier stage is empty."""
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
         path = self.documents / "documents" / f"{unit:06d}.arrow"
-        counts: Counts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
+        counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
         with output.file(f"tmp/runs/{unit:06d}.arrow") as file, file.open("wb") as sink:
             writer = RunWriter(sink, tokenizer.vocabulary.id_dtype, self.shards)
             for batch in _batches(read_documents(path) if path.exists() else ()):
@@ -94,15 +95,11 @@ class Tokenise(Pass):
         return counts
 
 
-def _counted(item: TokenDocument) -> Counts:
+def _counted(item: TokenDocument) -> EncodeCounts:
     if len(item.ids) == 0:
         return {"documents_in": 1, "rejected": {"no_tokens": 1}}
     tokens, other = len(item.ids), len(item.target_ids)
-    pair = (
-        {"target_tokens": other, "target_languages": {item.document.target_language or "und": other}} if other else {}
-    )
-    return {
-        **pair,
+    counts: EncodeCounts = {
         "documents_in": 1,
         "documents_out": 1,
         "tokens": tokens,
@@ -111,6 +108,10 @@ def _counted(item: TokenDocument) -> Counts:
         "tokens_by_language": {item.document.language: tokens},
         "tokens_by_source": {item.document.source_group: tokens},
     }
+    if other:
+        counts["target_tokens"] = other
+        counts["target_languages"] = {item.document.target_language or "und": other}
+    return counts
 
 
 def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -20,14 +20,13 @@ from typing import Any, Final, Protocol
 import psutil
 from loguru import logger
 
-from pipeline.recipe import STAGES, ExecutorConfig
+from pipeline.recipe import ExecutorConfig, stage_names
 
 __all__ = ["UnitStep", "die_with", "run_units"]
 
 _POLL_S: Final = 0.2
 _ATTEMPTS: Final = 2
 _LOGS: Final = "memory://datatrove"
-_STAGE_MODULES: Final = [f"pipeline.{stage}.stage" for stage in STAGES]
 
 
 class UnitStep(Protocol):
@@ -43,7 +42,7 @@ class UnitStep(Protocol):
         """Whether a worker began the unit without dealing with it."""
 
     def give_up(self, unit: int, reason: str) -> None:
-        """UnitRecord the unit as failed."""
+        """Record the unit as failed."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,8 @@ class _Ticking:
 def _supervise(deal: _Deal, tasks: int, workers: int, tick: Callable[[], None]) -> None:
     # The fork server imports once what every worker of every pass needs; it ends with this process.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "datatrove.executor.local", *_STAGE_MODULES])
+    modules = [f"pipeline.{stage}.stage" for stage in stage_names()]
+    context.set_forkserver_preload(["__main__", "datatrove.executor.local", *modules])
     processes: list[BaseProcess] = [
         context.Process(target=_worker, args=(deal, tasks, range(first, tasks, workers), os.getpid()), daemon=False)
         for first in range(workers)

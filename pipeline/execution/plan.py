@@ -22,9 +22,11 @@ from pipeline.files import publish_json
 from pipeline.readers import detect
 from pipeline.recipe import InputEntry, Recipe
 
-__all__ = ["Plan", "PlannedUnit", "freeze_plan", "load_plan", "source_files"]
+__all__ = ["PLAN_STAGE", "Plan", "PlannedUnit", "freeze_plan", "load_plan", "source_files"]
 
 _FORMAT: Final = 1
+PLAN_STAGE: Final = "clean"
+"""The stage that reads the inputs, so its first start freezes the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def _with_digest(plan: Plan) -> Plan:
 
 
 def _path(recipe: Recipe) -> Path:
-    return recipe.folder("clean") / "plan.json"
+    return recipe.folder(PLAN_STAGE) / "plan.json"
 
 
 def _read(recipe: Recipe) -> Plan | None:

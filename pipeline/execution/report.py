@@ -14,7 +14,7 @@ from pipeline.html_page import bars, page, table
 __all__ = ["write_run_report", "write_stage_report"]
 
 
-def _flat(counts: Counts) -> list[tuple[str, int]]:
+def _flat(counts: Mapping[str, object]) -> list[tuple[str, int]]:
     return [(name, value) for name, value in sorted(counts.items()) if isinstance(value, int)]
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Generic, cast
 
 from pipeline.config import config_digest, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, PartialFailureError
 from pipeline.execution.executors import run_units
-from pipeline.execution.plan import Plan, freeze_plan, load_plan
+from pipeline.execution.order import all_stages, stage_of, stages_of
+from pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
 from pipeline.execution.progress import Progress
 from pipeline.execution.report import write_stage_report
-from pipeline.execution.stage import Pass, Stage, UnitRunner
+from pipeline.execution.stage import Pass, Row, Stage
 from pipeline.execution.unit_record import (
     TEMPORARY,
+    C,
     Counts,
     UnitRecord,
     add_counts,
@@ -25,34 +26,27 @@ from pipeline.execution.unit_record import (
     records,
     require_equal,
 )
+from pipeline.execution.unit_runner import UnitRunner
 from pipeline.files import one_at_a_time, publish, read_json, sweep
-from pipeline.recipe import STAGES, Recipe, camel
+from pipeline.recipe import Recipe
 
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json", "report.html")
 """Files of a stage's folder that no record lists."""
 
-__all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key", "stage_of"]
+__all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key"]
 
 
 @dataclass(frozen=True)
 class StageSummary:
-    """What a stage did: sums of its units, bytes of its outputs, seconds of the run that made them."""
+    """Result of a stage: sums over its units, bytes of its outputs, seconds of the run that made them."""
 
     name: str
     counts: Counts
+    row: Row
     bytes: int
     seconds: float
     units: int
     skipped: bool
-
-
-def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage:
-    """Return the stage of a recipe's key; it loads the plan itself where none is given."""
-    module = importlib.import_module(f"pipeline.{name}.stage")
-    stage: Stage = getattr(module, f"{camel(name)}Stage")(recipe)
-    if plan is not None:
-        stage.plan = plan
-    return stage
 
 
 def run_recipe(
@@ -72,20 +66,22 @@ def run_recipe(
         IntegrityError: counts do not add up, within a stage or between two.
         PartialFailureError: units failed; the others are published.
     """
-    if only is not None and only not in recipe.stages:
-        raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(recipe.stages)}")
-    with one_at_a_time(recipe.folder("clean").parent, progress.waiting):
+    names = stages_of(recipe)
+    if only is not None and only not in names:
+        raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(names)}")
+    with one_at_a_time(recipe.output_folder, progress.waiting):
         _run_stages(recipe, only, progress, summaries, verify)
 
 
 def _run_stages(
     recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], verify: bool
 ) -> None:
-    cleans = only in (None, "clean") and "clean" in recipe.stages
-    plan = freeze_plan(recipe) if cleans else load_plan(recipe)
+    names = stages_of(recipe)
+    starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
+    plan = freeze_plan(recipe) if starts else load_plan(recipe)
     upstream = plan.digest
     held: tuple[str, int] | None = None
-    for name in recipe.stages:
+    for name in names:
         stage = stage_of(recipe, name, plan)
         run = StageRun(stage, stage_key(stage, upstream), verify)
         if only in (None, name):
@@ -104,17 +100,14 @@ def _run_stages(
         held = (name, out) if (out := run.counts().get("documents_out")) is not None else held
 
 
-def stage_key(stage: Stage, upstream: str) -> str:
-    """What decides the bytes of a stage: its own configuration, the shared keys it reads, and everything before it."""
+def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
+    """Return the digest of what decides a stage's bytes: its key, the shared keys it reads, and all before it."""
     plain = to_plain(stage.recipe)
-    shared = ["seed"]
-    shared += ["corpus", "limits", "on_error"] if stage.name == "clean" else []
-    shared += ["heldout"] if STAGES.index(stage.name) >= STAGES.index("train_tokenizer") else []
     return config_digest(
         {
             "stage": stage.name,
             "config": plain[stage.name],
-            "shared": {name: plain[name] for name in shared},
+            "shared": {name: plain[name] for name in stage.shared},
             "upstream": upstream,
             "version": stage.version(),
         }
@@ -136,15 +129,17 @@ def _check_handover(held: tuple[str, int] | None, summary: StageSummary) -> None
         require_equal("run", f"documents out of {held[0]}", held[1], f"documents into {summary.name}", into)
 
 
-def _save_config(stage: Stage) -> None:
+def _save_config(stage: Stage[Any, Any]) -> None:
+    plain = to_plain(stage.recipe)
+    stages = {name: plain.pop(name) for name in all_stages()}
     with publish(stage.folder / "config.yaml") as temporary:
-        save_yaml(to_plain(stage.recipe), temporary)
+        save_yaml({**plain, **stages}, temporary)
 
 
-class StageRun:
+class StageRun(Generic[C]):
     """One stage of one run: which units are missing, and making them."""
 
-    def __init__(self, stage: Stage, key: str, verify: bool) -> None:
+    def __init__(self, stage: Stage[Any, C], key: str, verify: bool) -> None:
         self.stage = stage
         self.passes = list(stage.passes())
         self.runners = [UnitRunner(stage, work, key) for work in self.passes]
@@ -171,12 +166,12 @@ class StageRun:
         """Records of all passes, in order."""
         return [record for work in self.passes for record in records(self.stage.folder, work.name)]
 
-    def counts(self) -> Counts:
-        """Sums over all records."""
+    def counts(self) -> C:
+        """Return the sums over all records."""
         counts: Counts = {}
         for record in self.all_records():
             add_counts(counts, record.counts)
-        return counts
+        return cast(C, counts)
 
     def _forget_stale(self) -> None:
         """Remove records of another configuration, so that no sum and no manifest can hold them."""
@@ -215,12 +210,13 @@ class StageRun:
                 self._raise(failed)
         return self._summarise(progress, time.monotonic() - start, skipped=not missing)
 
-    def _run_pass(self, work: Pass, runner: UnitRunner, units: Sequence[int], progress: Progress) -> list[UnitRecord]:
+    def _run_pass(
+        self, work: Pass[C], runner: UnitRunner, units: Sequence[int], progress: Progress
+    ) -> list[UnitRecord]:
         for unit in units:
             UnitRecord.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
-        with progress.bar(
-            f"{self.stage.name} · {work.name}" if work.name != "main" else self.stage.name, len(units)
-        ) as bar:
+        title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
+        with progress.bar(title, len(units)) as bar:
             run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.done, units))))
         loaded = [runner.load(unit) for unit in units]
         return [record for record in loaded if record is not None and record.status == "failed"]
@@ -251,6 +247,6 @@ class StageRun:
             write_stage_report(folder, self.stage.name, counts, found, seconds)
         if not self.stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
-        summary = StageSummary(self.stage.name, counts, size, seconds, len(found), skipped)
+        summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(found), skipped)
         progress.stage_done(summary.name, seconds, skipped=skipped)
         return summary

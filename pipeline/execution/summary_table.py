@@ -8,62 +8,36 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.execution.runner import StageSummary
+from pipeline.execution.stage import Row
 
 __all__ = ["HEADER", "accounting_rows", "print_table"]
 
 HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
 
-_IN = ("documents_in", "samples_in", "tokens_in")
-_OUT = ("documents_out", "examples", "samples")
-_REASONS = ("rejected", "skipped", "malformed", "ignored", "notes", "tokens_dropped")
-
 
 def accounting_rows(summaries: Sequence[StageSummary]) -> list[tuple[str, str, str, str, str, str]]:
-    """One row a stage: in, out, reasons, bytes, seconds."""
-    rows = []
-    for summary in summaries:
-        reasons = [
-            f"{count:,} {reason}"
-            for group in _REASONS
-            for reason, count in sorted(_leaves(summary.counts.get(group, {})).items(), key=lambda item: -item[1])
-            if count
-        ]
-        seconds = f"{summary.seconds:.1f}" + (" (earlier)" if summary.skipped else "")
-        rows.append(
-            (
-                summary.name,
-                _amount(summary, _IN),
-                _amount(summary, _OUT) + _tokens(summary),
-                "\n".join(reasons) or "–",
-                f"{summary.bytes:,}",
-                seconds,
-            )
+    """Return one row a stage: name, in, out, reasons, bytes, seconds."""
+    return [
+        (
+            summary.name,
+            summary.row.amount_in,
+            summary.row.amount_out,
+            "\n".join(_reasons(summary.row)) or "–",
+            f"{summary.bytes:,}",
+            f"{summary.seconds:.1f}" + (" (earlier)" if summary.skipped else ""),
         )
-    return rows
+        for summary in summaries
+    ]
 
 
-def _leaves(group: dict[str, object], prefix: str = "") -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name, value in group.items():
-        if isinstance(value, dict):
-            found.update(_leaves(value, f"{prefix}{name}: "))
-        elif isinstance(value, int):
-            found[f"{prefix}{name}"] = value
-    return found
-
-
-def _amount(summary: StageSummary, names: Sequence[str]) -> str:
-    for name in names:
-        value = summary.counts.get(name)
-        if isinstance(value, int):
-            noun = name.split("_")[0]
-            return f"{value:,} {noun.removesuffix('s') if value == 1 else noun}"
-    return "–"
-
-
-def _tokens(summary: StageSummary) -> str:
-    tokens = summary.counts.get("tokens_out", summary.counts.get("tokens"))
-    return f"\n{tokens:,} tokens" if isinstance(tokens, int) else ""
+def _reasons(row: Row) -> list[str]:
+    """Return the reasons that occurred, group by group, the most frequent first."""
+    return [
+        f"{count:,} {reason}"
+        for group in row.left_out
+        for reason, count in sorted(sorted(group.items()), key=lambda item: -item[1])
+        if count
+    ]
 
 
 def print_table(summaries: Sequence[StageSummary]) -> None:

@@ -12,27 +12,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pipeline.errors import IntegrityError
 from pipeline.files import file_hash, publish, publish_json
 
-__all__ = ["TEMPORARY", "Counts", "Output", "UnitRecord", "add_counts", "outputs_digest", "records", "require_equal"]
+__all__ = [
+    "TEMPORARY",
+    "C",
+    "Counts",
+    "Output",
+    "UnitRecord",
+    "add_counts",
+    "outputs_digest",
+    "records",
+    "require_equal",
+]
 
-Counts = dict[str, Any]
-"""Numbers by name, nested by reason or kind; merged by addition, so order cannot matter."""
+
+class Counts(TypedDict, total=False):
+    """Numbers by name, nested by reason or kind. Each stage has a type of its own, which adds names.
+
+    A pass leaves out what it does not count. Sums do not depend on the order of units.
+    """
+
+    documents_in: int
+    """documents that the stage read"""
+    documents_out: int
+    """documents that it wrote"""
+
+
+C = TypeVar("C", bound=Counts)
+M = TypeVar("M", bound=Mapping[str, Any])
 
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
 
-def add_counts(total: Counts, more: Mapping[str, Any]) -> Counts:
-    """Add `more` into `total`, nested dictionaries included; returns `total`."""
+def add_counts(total: M, more: M) -> M:
+    """Add `more` into `total`, nested mappings included; return `total`."""
+    sums = cast(dict[str, Any], total)
     for name, value in more.items():
         if isinstance(value, Mapping):
-            add_counts(total.setdefault(name, {}), value)
+            add_counts(sums.setdefault(name, {}), value)
         else:
-            total[name] = total.get(name, 0) + value
+            sums[name] = sums.get(name, 0) + value
     return total
 
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Counts, Output, add_counts, records
+from pipeline.execution.unit_record import Output, add_counts, records
+from pipeline.group.counts import GroupCounts, SetCounts
 from pipeline.group.documents import heldout_documents, train_documents
 from pipeline.group.sample_sets import SampleSet
 from pipeline.groupings import Context, Grouping, build_grouping
@@ -20,37 +20,16 @@ from pipeline.rows import Rows
 from pipeline.seeding import mix
 from pipeline.shards import Manifest, ShardInfo, feature_columns, fixed_columns, write_manifest, write_shard
 from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.layout import BlockRows, Compression, block_rows_of, heldout_shards, shard_name, vocabulary_of
+from pipeline.shards.layout import BlockRows, Compression, block_rows_of, shard_name
+from pipeline.splits import Splits
+from pipeline.tokenizers import vocabulary_of
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["GroupManifests", "GroupShards", "Splits"]
+__all__ = ["GroupManifests", "GroupShards"]
 
 
 @dataclass(frozen=True)
-class Splits:
-    """Training and held-out shards: unit u below `shards` is training shard u, the others are held-out ones."""
-
-    shards: int
-    fraction: float
-
-    @property
-    def heldout(self) -> int:
-        """Number of held-out shards."""
-        return heldout_shards(self.shards, self.fraction)
-
-    def of_unit(self, unit: int) -> tuple[str, int, int]:
-        """Split, shard and number of shards of a unit."""
-        if unit < self.shards:
-            return "train", unit, self.shards
-        return "heldout", unit - self.shards, self.heldout
-
-    def items(self) -> list[tuple[str, int]]:
-        """Splits that exist, with their number of shards."""
-        return [("train", self.shards)] + ([("heldout", self.heldout)] if self.heldout else [])
-
-
-@dataclass(frozen=True)
-class GroupShards(Pass):
+class GroupShards(Pass[GroupCounts]):
     """Token documents of one shard to one shard of every sample set."""
 
     units: int
@@ -62,7 +41,7 @@ class GroupShards(Pass):
     seed: int
     name: str = "main"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> GroupCounts:
         """Group the documents of a unit in every way."""
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
@@ -72,7 +51,7 @@ class GroupShards(Pass):
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        counts: Counts = {"documents": {split: len(documents)}}
+        counts: GroupCounts = {"documents": {split: len(documents)}}
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
             context = Context(sample_set.label, self.seed, manifest.source_groups)
@@ -113,20 +92,20 @@ def _by_language(rows: Rows, languages: tuple[str, ...]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class GroupManifests(Pass):
+class GroupManifests(Pass[GroupCounts]):
     """The manifests of all sample sets, when their shards are there."""
 
     shards: GroupShards
     name: str = "manifest"
     units: int = 1
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> GroupCounts:
         """Merge the records of the shards.
 
         Raises:
             ConfigurationError: a set would be empty.
         """
-        counts: Counts = {}
+        counts: GroupCounts = {}
         for record in records(output.folder, self.shards.name):
             add_counts(counts, record.counts)
         for sample_set in self.shards.sets:
@@ -136,7 +115,7 @@ class GroupManifests(Pass):
                 self._write(sample_set, split, shards, found, output)
         return {}
 
-    def _refuse_empty(self, label: str, split: str, documents: int, found: dict[str, Any]) -> None:
+    def _refuse_empty(self, label: str, split: str, documents: int, found: SetCounts) -> None:
         if found["samples"]:
             return
         fraction = self.shards.splits.fraction
@@ -150,7 +129,7 @@ class GroupManifests(Pass):
             f"{found['tokens_dropped'] or 'none'}; add input, or lower max_length of the objectives that read it"
         )
 
-    def _write(self, sample_set: SampleSet, split: str, shards: int, found: dict[str, Any], output: Output) -> None:
+    def _write(self, sample_set: SampleSet, split: str, shards: int, found: SetCounts, output: Output) -> None:
         work = self.shards
         tokens = Manifest.load(work.tokens)
         vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import Counts, require_equal
-from pipeline.group.passes import GroupManifests, GroupShards, Splits
+from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.unit_record import require_equal
+from pipeline.group.counts import GroupCounts, SetCounts
+from pipeline.group.passes import GroupManifests, GroupShards
 from pipeline.group.sample_sets import SampleSet, sample_sets
-from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, OneOf, find
 from pipeline.seeding import keyed_hash
 from pipeline.shards import Manifest
-from pipeline.shards.layout import BlockRows, Compression, vocabulary_of
+from pipeline.shards.layout import BlockRows, Compression
+from pipeline.splits import Splits
+from pipeline.tokenizers import vocabulary_of
 
 __all__ = ["GroupConfig", "GroupStage"]
 
@@ -35,24 +37,25 @@ class GroupConfig:
     compression: Compression = field(default_factory=Compression)
 
 
-class GroupStage(Stage):
+class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Token shard k to sample shard k of every set; held-out documents to shards of their own."""
 
     name: ClassVar[str] = "group"
+    place: ClassVar[int] = 70
+    needs: ClassVar[tuple[str, ...]] = ("encode",)
+    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(recipe)
-        if recipe.group is None:
-            raise ConfigurationError("the recipe has no key 'group'")
-        self.config: GroupConfig = recipe.group
-        self._tokens = recipe.folder("encode")
+    @property
+    def _tokens(self) -> Path:
+        return self.recipe.folder("encode")
 
     @cached_property
     def sets(self) -> tuple[SampleSet, ...]:
         """The sample sets, by label."""
         manifest = Manifest.load(self._tokens)
         vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        return sample_sets(self.config.groupings, self.recipe.corrupt or [], vocabulary)
+        entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
+        return sample_sets(self.config.groupings, entries, vocabulary)
 
     def version(self) -> int:
         """The groupings' versions and, since `auto` follows the objectives, the sets that they ask for."""
@@ -62,7 +65,7 @@ class GroupStage(Stage):
         ]
         return keyed_hash(repr(facts))
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[Pass[GroupCounts]]:
         """Shards, then manifests."""
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
         shards = GroupShards(
@@ -76,14 +79,19 @@ class GroupStage(Stage):
         )
         return [shards, GroupManifests(shards)]
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: GroupCounts) -> Row:
+        """Tokens in, over all sets; rows and tokens out."""
+        out = f"{amount(counts['samples'], 'sample')}\n{counts['tokens']:,} tokens"
+        return Row(amount(counts["tokens_in"], "token"), out, (counts["tokens_dropped"],))
+
+    def check(self, counts: GroupCounts) -> None:
         """Each token is in a row of each set or dropped for a reason."""
         for label, splits in counts.get("sets", {}).items():
             for split, found in splits.items():
                 _check_set(f"group {label}/{split}", found)
 
 
-def _check_set(where: str, found: Mapping[str, Any]) -> None:
+def _check_set(where: str, found: SetCounts) -> None:
     dropped = sum(found["tokens_dropped"].values())
     require_equal(
         where, "tokens_in", found["tokens_in"], "tokens_in_samples + tokens_dropped",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -12,13 +10,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.encode.token_set import find_token_counts
 from pipeline.rows import FIXED_COLUMNS, Feature
 from pipeline.shards import auto_block_rows
-from pipeline.tokenizers import find_tokenizer
-from pipeline.vocabulary import Vocabulary
 
-__all__ = ["BlockRows", "Compression", "block_rows_of", "heldout_shards", "shard_name", "vocabulary_of"]
+__all__ = ["BlockRows", "Compression", "block_rows_of", "shard_name"]
 
 BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
 """Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB uncompressed."""
@@ -53,17 +48,3 @@ def block_rows_of(wanted: BlockRows, features: Iterable[Feature], length: int, i
 def shard_name(shard: int, shards: int, container: str) -> str:
     """File name of a shard: `shard-00003-of-00128.arrow`."""
     return f"shard-{shard:05d}-of-{shards:05d}.{container}"
-
-
-def heldout_shards(shards: int, fraction: float) -> int:
-    """Shards of a held-out set, 0 where nothing is held out."""
-    return max(1, round(shards * fraction)) if fraction > 0 else 0
-
-
-def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
-    """The vocabulary of the tokenizer that a shard set was made with, and the corpus's token counts where they lie."""
-    vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / "vocabulary.json")
-    counts = find_token_counts(manifest_path)
-    if counts is None or len(counts) != vocabulary.size:
-        return vocabulary
-    return replace(vocabulary, token_counts=counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from pipeline import registry
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.shards.token_set import find_token_counts
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer"]
+__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "vocabulary_of"]
 
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
@@ -109,3 +110,16 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
             found.append(f"{candidate} has {have}")
     seen = "; ".join(found) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")
+
+
+def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
+    """Return the vocabulary that a shard set was made with, with the corpus's token counts where they are found.
+
+    Raises:
+        ConfigurationError: no tokenizer above the manifest has this fingerprint.
+    """
+    vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / VOCABULARY_FILE)
+    counts = find_token_counts(manifest_path)
+    if counts is None or len(counts) != vocabulary.size:
+        return vocabulary
+    return replace(vocabulary, token_counts=counts)

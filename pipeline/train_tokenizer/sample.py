@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 import pyarrow.compute as pc
 
-from pipeline.dedup.parts import read_batches
+from pipeline.documents.files import read_batches
 from pipeline.seeding import fraction
 from pipeline.splits import is_heldout
 

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypedDict
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.order import documents_folder
+from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
-from pipeline.recipe import Recipe
 from pipeline.registry import Chosen, choose
 from pipeline.tokenizers import save_tokenizer
 from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
@@ -56,37 +56,61 @@ class TrainTokenizerConfig:
         return choose("pipeline.tokenizers", {**self.options, "name": self.name, "size": self.size})
 
 
-class TrainTokenizerStage(Stage):
+class _SampleCounts(TypedDict):
+    """Amount of text that the tokenizer learned from."""
+
+    documents: int
+    bytes: int
+
+
+class _VocabularyCounts(TypedDict):
+    """Number of ids: asked for, and what the text supports."""
+
+    asked: int
+    size: int
+
+
+class TrainTokenizerCounts(Counts, total=False):
+    """Counts of the one unit."""
+
+    skipped: dict[str, int]
+    """documents that it did not learn from, by reason"""
+    sample: _SampleCounts
+    vocabulary: _VocabularyCounts
+
+
+class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     """Learns from documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(recipe)
-        if recipe.train_tokenizer is None:
-            raise ConfigurationError("the recipe has no key 'train_tokenizer'")
-        self.config: TrainTokenizerConfig = recipe.train_tokenizer
+    place: ClassVar[int] = 50
+    needs: ClassVar[tuple[str, ...]] = ("clean",)
+    shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
         """Versions of the algorithm and of the sample."""
         return SAMPLE_VERSION + int(self.config.chosen().type.VERSION)
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         """The one pass, of one unit."""
         chosen = self.config.chosen()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
-        folder = self.recipe.documents_folder("train_tokenizer") / "documents"
+        folder = documents_folder(self.recipe, self.name) / "documents"
         parts = tuple(folder / f"{unit:06d}.arrow" for unit in range(len(self.plan.units)))
         return [TrainTokenizer("main", 1, chosen, budget, parts, self.recipe.heldout.fraction, self.recipe.seed)]
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: TrainTokenizerCounts) -> Row:
+        """Documents, and those that it did not learn from."""
+        return Row(amount(counts["documents_in"], "document"), left_out=(counts["skipped"],))
+
+    def check(self, counts: TrainTokenizerCounts) -> None:
         """Every document is in the sample, held out, or beyond the budget."""
-        accounted = counts.get("sample", {}).get("documents", 0) + sum(counts.get("skipped", {}).values())
-        require_equal(self.name, "documents_in", counts.get("documents_in", 0), "sample + skipped", accounted)
+        accounted = counts["sample"]["documents"] + sum(counts["skipped"].values())
+        require_equal(self.name, "documents_in", counts["documents_in"], "sample + skipped", accounted)
 
 
 @plain_dataclass(frozen=True)
-class TrainTokenizer(Pass):
+class TrainTokenizer(Pass[TrainTokenizerCounts]):
     """Draw the sample, train, publish."""
 
     name: str
@@ -97,7 +121,7 @@ class TrainTokenizer(Pass):
     heldout: float
     seed: int
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> TrainTokenizerCounts:
         """Publish the model file, `vocabulary.json` and `name` below `tokenizer/`.
 
         Raises:

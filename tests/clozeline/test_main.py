@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
-from pipeline.recipe import STAGES
+from pipeline.execution.order import all_stages
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def clozeline(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_every_stage_and_every_tool_is_a_command_with_a_summary() -> None:
     groups = commands()
-    assert {name.replace("-", "_") for name in groups["one stage"]} == set(STAGES)
+    assert {name.replace("-", "_") for name in groups["one stage"]} == set(all_stages())
     tools = {path.stem for path in (ROOT / "tools").glob("*.py")} - {"__init__"}
     assert {name.replace("-", "_") for name in groups["tools"]} == tools
     names = [name for group in groups.values() for name in group] + ["where"]

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.encode.token_set import find_token_counts
 from pipeline.objectives import build_objective
 from pipeline.rows import Rows
 from pipeline.shards import ShardSet, open_shards
-from pipeline.shards.layout import vocabulary_of
+from pipeline.shards.token_set import find_token_counts
 from pipeline.splits import is_heldout
-from pipeline.tokenizers import load_tokenizer
+from pipeline.tokenizers import load_tokenizer, vocabulary_of
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import sentence, text
 from tools.validate_shards import validate

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.__main__ import main, stage_main
 from pipeline.documents.files import read_documents
-from pipeline.recipe import STAGES
+from pipeline.execution.order import all_stages
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 
@@ -19,7 +19,7 @@ def run(recipe: Path, source: Path, output: Path, *more: str) -> int:
 
 
 def whole_tree(output: Path) -> dict[str, bytes]:
-    return {f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()}
+    return {f"{stage}/{name}": data for stage in all_stages() for name, data in tree(output / stage).items()}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_killed_in_every_stage_and_restarted_gives_the_same_bytes(corpus, refere
 def _points(reference: Path) -> list[tuple[str, str]]:
     """Per stage: a data file or its record, and the last record."""
     points: list[tuple[str, str]] = []
-    for position, stage in enumerate(STAGES):
+    for position, stage in enumerate(all_stages()):
         records = sorted((reference / stage / "records").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
         first, last = records[0], records[-1]
         outputs = list(json.loads(first.read_text())["outputs"])
@@ -76,14 +76,14 @@ def test_rerun_skips_everything_and_a_changed_key_redoes_what_follows(corpus, re
     assert run(recipe, source, output) == 0
     capsys.readouterr()
     assert run(recipe, source, output) == 0
-    assert capsys.readouterr().err.count("already complete") == len(STAGES)
+    assert capsys.readouterr().err.count("already complete") == len(all_stages())
     assert run(recipe, source, output, "corrupt.0.mask_rate=0.3") == 0
-    assert capsys.readouterr().err.count("already complete") == len(STAGES) - 1
+    assert capsys.readouterr().err.count("already complete") == len(all_stages()) - 1
 
 
 def test_stage_by_stage_equals_all_at_once(corpus, reference, tmp_path):
     recipe, source = corpus
-    for stage in STAGES:
+    for stage in all_stages():
         assert stage_main(stage, ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}"]) == 0
     mine, theirs = whole_tree(tmp_path / "out"), whole_tree(reference)
     assert [name for name in theirs if mine.get(name) != theirs[name]] == []

@@ -9,9 +9,9 @@ import numpy as np
 
 from pipeline.config import validate
 from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from pipeline.execution.runner import stage_of
-from pipeline.execution.stage import UnitRunner
+from pipeline.execution.order import stage_of
 from pipeline.execution.unit_record import Counts, Output, add_counts
+from pipeline.execution.unit_runner import UnitRunner
 from pipeline.recipe import Recipe
 from pipeline.rows import Ragged, Rows
 from pipeline.seeding import order_key

@@ -12,9 +12,9 @@ from pipeline import registry
 from pipeline.config import validate
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents
-from pipeline.execution.runner import stage_of
-from pipeline.execution.stage import UnitRunner
+from pipeline.execution.order import stage_of
 from pipeline.execution.unit_record import UnitRecord
+from pipeline.execution.unit_runner import UnitRunner
 from pipeline.recipe import Recipe
 from tests.pipeline.miniature import text
 

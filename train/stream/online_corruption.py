@@ -17,9 +17,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import NamedObjective, Objective, side_by_side
 from pipeline.rows import ExampleBatch, SampleBatch
 from pipeline.shards import Manifest, ShardSet, feature_columns
-from pipeline.shards.layout import vocabulary_of
 from pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts
 from pipeline.shards.store import as_url
+from pipeline.tokenizers import vocabulary_of
 
 __all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
 

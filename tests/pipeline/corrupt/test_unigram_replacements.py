@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.encode.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.rows import Rows
 from pipeline.shards import open_shards
-from pipeline.shards.layout import vocabulary_of
+from pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from pipeline.tokenizers import vocabulary_of
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tools.validate_shards import main
 

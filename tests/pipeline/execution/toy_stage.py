@@ -7,19 +7,20 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipeline.errors import ConfigurationError
-from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import Counts, Output, require_equal
+from pipeline.execution.stage import Pass, Row, Stage
+from pipeline.execution.unit_record import Output, require_equal
 
 
 @dataclass
-class Square(Pass):
+class Square(Pass[Any]):
     units: int
     fault: str = ""
     name: str = "square"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> dict[str, int]:
         flag = output.folder / "once"
         if self.fault == "die always" and unit == 1:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -36,20 +37,21 @@ class Square(Pass):
 
 
 @dataclass
-class Gather(Pass):
+class Gather(Pass[Any]):
     units: int
     of: int
     name: str = "main"
 
-    def run(self, unit: int, output: Output) -> Counts:
+    def run(self, unit: int, output: Output) -> dict[str, int]:
         mine = [int((output.folder / f"tmp/{i:06d}.txt").read_text()) for i in range(unit, self.of, self.units)]
         with output.file(f"sums/{unit:06d}.txt") as path:
             path.write_text(str(sum(mine)))
         return {"documents_in": len(mine), "documents_out": len(mine)}
 
 
-class ToyStage(Stage):
+class ToyStage(Stage[Any, Any]):
     name = "dedup"
+    place = 20
 
     def __init__(self, recipe, fault: str = "", version: int = 1, lose: int = 0) -> None:
         super().__init__(recipe)
@@ -61,7 +63,10 @@ class ToyStage(Stage):
     def passes(self) -> Sequence[Pass]:
         return [Square(6, self.fault), Gather(2, 6)]
 
-    def check(self, counts: Counts) -> None:
+    def row(self, counts: Any) -> Row:
+        return Row(f"{counts['squares']} numbers")
+
+    def check(self, counts: Any) -> None:
         out = counts.get("documents_out", 0) - (self.lose if "documents_out" in counts else 0)
         require_equal("toy", "documents in", counts.get("documents_in", 0), "documents out", out)
 

@@ -12,7 +12,7 @@ import pytest
 from pipeline.errors import IntegrityError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import ShardSet, open_shards
-from pipeline.shards.layout import vocabulary_of
+from pipeline.tokenizers import vocabulary_of
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tools.validate_shards import validate
 from tools.validation.invariants import check_rows

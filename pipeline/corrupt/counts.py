@@ -1,0 +1,34 @@
+"""What the units of corrupt count."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from pipeline.execution.unit_record import Counts
+
+__all__ = ["CorruptCounts", "RowCounts", "SetCounts"]
+
+
+class RowCounts(TypedDict, total=False):
+    """Samples and the examples made of them. An objective may count more."""
+
+    samples_in: int
+    examples: int
+    skipped: dict[str, int]
+    """samples that gave no example, by reason"""
+    unused_tokens: int
+    """tokens of samples that are in no example"""
+    tokens: int
+
+
+class SetCounts(RowCounts, total=False):
+    """Counts of one split of an example set."""
+
+    by_language: dict[str, int]
+    """tokens by the language of the row's first document"""
+
+
+class CorruptCounts(RowCounts, Counts, total=False):
+    """Counts of units of `corrupt`: sums over all sets, and each set by label and split."""
+
+    objectives: dict[str, dict[str, SetCounts]]

@@ -1,0 +1,36 @@
+"""What the units of dedup count."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from pipeline.execution.unit_record import Counts
+
+__all__ = ["DedupCounts"]
+
+
+class _KindCounts(TypedDict, total=False):
+    """Counts of the passes that find duplicates of one kind."""
+
+    candidates: int
+    """band keys that two or more documents share, over all these documents"""
+    members: int
+    """documents that share a band key with another one"""
+    clusters: int
+    dropped: int
+
+
+class DedupCounts(Counts, total=False):
+    """Counts of units of `dedup`."""
+
+    hashed: int
+    """documents that have a key of exact deduplication"""
+    signatures: int
+    """documents that have a signature"""
+    exact: _KindCounts
+    near: _KindCounts
+    rejected: dict[str, int]
+    """documents left out, by kind of duplicate"""
+    characters_in: int
+    characters_out: int
+    characters_removed: dict[str, int]

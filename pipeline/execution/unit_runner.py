@@ -1,0 +1,68 @@
+"""Running one unit of a pass in any process: work, check, publish, record."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ClozelineError
+from pipeline.execution.stage import Pass, Stage
+from pipeline.execution.unit_record import TEMPORARY, Output, UnitRecord
+
+__all__ = ["UnitRunner"]
+
+
+@dataclass(frozen=True)
+class UnitRunner:
+    """The step that workers run on each unit of a pass. Picklable."""
+
+    stage: Stage[Any, Any]
+    work: Pass[Any]
+    key: str
+
+    def __call__(self, unit: int) -> None:
+        """Run a unit; an error of its own becomes a record with status `failed`."""
+        folder = self.stage.folder
+        marker = self._marker(unit)
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+        output = Output(folder)
+        try:
+            counts = self.work.run(unit, output)
+            self.stage.check(counts)
+        except ClozelineError as error:
+            self._fail(unit, str(error), error.exit_code)
+        except Exception as error:
+            self._fail(unit, repr(error), 1, traceback.format_exc())
+        else:
+            UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files).save(folder)
+        marker.unlink(missing_ok=True)
+
+    def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
+        record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
+        record.save(self.stage.folder)
+
+    def _marker(self, unit: int) -> Path:
+        return self.stage.folder / TEMPORARY / "running" / f"{self.work.name}-{unit:06d}"
+
+    def load(self, unit: int) -> UnitRecord | None:
+        """Return the unit's record if it belongs to this configuration."""
+        record = UnitRecord.load(self.stage.folder, self.work.name, unit)
+        return record if record is not None and record.key == self.key else None
+
+    def done(self, unit: int) -> bool:
+        """Return whether the unit has a record, of success or failure.
+
+        The driver removes the records of units that must be made before it starts a pass.
+        """
+        return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
+
+    def started(self, unit: int) -> bool:
+        """Return whether a process began the unit and did not finish it."""
+        return self._marker(unit).exists()
+
+    def give_up(self, unit: int, reason: str) -> None:
+        """Record the unit as failed."""
+        self._fail(unit, reason, 69)

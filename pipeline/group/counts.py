@@ -1,0 +1,40 @@
+"""What the units of group count."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from pipeline.execution.unit_record import Counts
+
+__all__ = ["GroupCounts", "SetCounts"]
+
+
+class _RowCounts(TypedDict, total=False):
+    """Tokens that were grouped, and the rows they came to. A grouping may count more."""
+
+    tokens_in: int
+    tokens_in_samples: int
+    tokens_dropped: dict[str, int]
+    """tokens in no row, by reason"""
+    separators: int
+    """separators between documents of a row"""
+    target_tokens: int
+    """tokens of the other sides of pairs, among those in samples"""
+    samples: int
+    tokens: int
+    """the same as `tokens_in_samples`"""
+
+
+class SetCounts(_RowCounts, total=False):
+    """Counts of one split of a sample set."""
+
+    by_language: dict[str, int]
+    """tokens and separators by the language of the row's first document"""
+
+
+class GroupCounts(_RowCounts, Counts, total=False):
+    """Counts of units of `group`: sums over all sets, and each set by label and split."""
+
+    documents: dict[str, int]
+    """documents by split"""
+    sets: dict[str, dict[str, SetCounts]]
