@@ -31,6 +31,8 @@ class Model(nn.Module):
         self.vocab_size = vocab_size
         self.family: Family = find("model.families", config.family)(config, rows)
         heads = {name: find("model.heads", name)(config, self.family.tokens, vocab_size) for name in config.heads}
+        for name, head in heads.items():
+            head.normalise = config.heads[name].normalise
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
         # Counted now: a sharded engine leaves parameters empty on each rank.
         self._parameter_count = sum(parameter.numel() for parameter in self.parameters())
@@ -45,12 +47,12 @@ class Model(nn.Module):
         """Summed loss and count of each head.
 
         Raises:
-            BatchError: a tensor that the family or a head reads is missing.
+            BatchError: a tensor that the family or a head reads is missing, or a head cannot weigh the labels.
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         hidden = self.family(tensors)
-        return {name: Loss(head(hidden, tensors), head.counted(tensors)) for name, head in self.heads.items()}
+        return {name: head.loss(hidden, tensors) for name, head in self.heads.items()}
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Scores of each head at every place, [B, T, vocabulary]: for evaluation and generation, not for training."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
 from model.registry import find, names
 
-__all__ = ["STRICT", "BiasConfig", "DropoutConfig", "InitConfig", "ModelConfig", "PositionConfig"]
+__all__ = ["STRICT", "BiasConfig", "DropoutConfig", "HeadConfig", "InitConfig", "ModelConfig", "PositionConfig"]
 
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Unknown keys are errors; the docstring below a field is its description."""
@@ -81,6 +81,25 @@ class InitConfig:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class HeadConfig:
+    """What a head adds to the loss of the model."""
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Factor of the head's mean loss."""
+    normalise: Literal["label", "row"] = "label"
+    """What weighs alike in the head's mean: each label, or each row that has labels, whatever their number
+    (arXiv 2410.24159)."""
+
+
+def _long_form(value: Any) -> Any:
+    return {"weight": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _short_form(head: HeadConfig) -> Any:
+    return head.weight if head.normalise == "label" else {"weight": head.weight, "normalise": head.normalise}
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class ModelConfig:
     """One Transformer (arXiv 1706.03762), assembled from parts."""
 
@@ -138,8 +157,9 @@ class ModelConfig:
     """Dropout probabilities."""
     init: InitConfig = InitConfig()
     """Initial weights."""
-    heads: dict[str, Annotated[float, Field(gt=0)]]
-    """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}."""
+    heads: dict[str, Annotated[HeadConfig, BeforeValidator(_long_form), PlainSerializer(_short_form)]]
+    """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
+    {masked_lm: {weight: 1.0, normalise: row}}."""
 
     def __post_init__(self) -> None:
         for problem in (self._unknown_parts(), self._wrong_attention(), self._wrong_embedding()):
@@ -173,8 +193,6 @@ class ModelConfig:
     def _wrong_embedding(self) -> str:
         if self.position.kind == "sinusoidal" and self.embedding_width % 2:
             return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
-        if self.tied and "lm" in self.heads and self.embedding_width != self.dim:
-            return f"emb_dim: a tied lm head needs emb_dim = dim {self.dim}, got {self.emb_dim}; set tied: false"
         return ""
 
     @property
@@ -182,6 +200,11 @@ class ModelConfig:
         """The family's architecture: encoder, decoder or encoder_decoder."""
         architecture: str = find("model.families", self.family).architecture
         return architecture
+
+    @property
+    def head_weights(self) -> dict[str, float]:
+        """The factor of each head's mean loss."""
+        return {name: head.weight for name, head in self.heads.items()}
 
     @property
     def head_width(self) -> int:

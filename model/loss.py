@@ -1,18 +1,32 @@
-"""What a head gives: a sum and a count, never a mean.
+"""What a head returns: a sum and a count, never a mean.
 
-Means of micro-batches with different numbers of labels do not average to the mean over all labels, so the division is
-left to the trainer, which knows the count over every rank and micro-batch.
+Means of micro-batches with different numbers of labels do not average to the mean over all labels. The trainer knows
+the count over every rank and micro-batch, so the trainer divides.
+
+The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of `label_count`. Where a batch does
+not hold these tensors, every label weighs 1 and a row counts its labels. `row_weight` multiplies both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["IGNORED", "Loss", "count_labels", "cross_entropy_sum", "gather_labels"]
+from model.errors import BatchError
+
+__all__ = [
+    "IGNORED",
+    "Labels",
+    "Loss",
+    "count_labels",
+    "cross_entropy_sum",
+    "gather_labels",
+    "weigh_rows_alike",
+]
 
 IGNORED = -100
 """Label id without loss, as in torch's cross entropy."""
@@ -23,54 +37,114 @@ class Loss:
     """Summed loss of one head over one micro-batch."""
 
     total: Tensor
-    """fp32 scalar: the sum over the counted labels, in nats; it always has a gradient path to every parameter."""
+    """fp32 scalar in nats: the weighted sum over labels. It always has a gradient path to every parameter."""
     counted: Tensor | int
-    """Number of labels in the sum, wherever it was computed."""
+    """What the sum is divided by, wherever it was computed."""
 
     @property
     def count(self) -> int:
-        """Number of labels in the sum; reading it waits for the device where the batch lies on an accelerator."""
+        """The divisor as a number; reading it waits for the device where the batch lies on an accelerator."""
         return int(self.counted)
 
 
+class Labels(NamedTuple):
+    """Labelled places of a batch, one entry a label."""
+
+    states: Tensor
+    """hidden states [max(N, 1), dim]"""
+    ids: Tensor
+    """label ids [max(N, 1)], `IGNORED` in rows of weight 0"""
+    weights: Tensor | None
+    """fp32 [N]; None: all are 1"""
+
+
 def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Number of labels in rows of non-zero weight: an int64 scalar, from inputs alone."""
-    return (_label_rows_weight(tensors) != 0).sum()
+    """Return what the rows of a batch add to the divisor: an int64 scalar, from inputs alone.
+
+    A row adds its `label_count` if the batch holds that tensor, else the number of its labels. A row without labels,
+    and one of weight 0, adds nothing.
+    """
+    if "label_count" not in tensors:
+        return (tensors["row_weight"][_rows_of_labels(tensors)] != 0).sum()
+    counts = tensors["label_count"].to(tensors["label_index"].device)
+    return counts[(_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)].sum()
 
 
-def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Hidden states and label ids of the labelled places only, so that the vocabulary projection sees no others.
+def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
+    """Return the batch with weights that make every labelled row add the mean over its labels, and count once.
+
+    Args:
+        tensors: a batch whose labels have no weights yet.
+        head: name of the head, for the error.
+
+    Raises:
+        BatchError: the objective of some rows has declared weights, whose unit is the label.
+
+    Example:
+        >>> import torch
+        >>> batch = {"input_ids": torch.zeros(2, 4), "row_weight": torch.ones(2)}
+        >>> batch["label_index"] = torch.tensor([0, 2, 5])
+        >>> found = weigh_rows_alike(batch, "masked_lm")
+        >>> found["label_weight"].tolist(), found["label_count"].tolist()
+        ([0.5, 0.5, 1.0], [1, 1])
+    """
+    if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
+        raise BatchError(
+            f"model.heads.{head}.normalise: row would mix two units, for the batch holds {' and '.join(declared)} per "
+            "label: set it to label, or train on objectives without weights"
+        )
+    labels = _labels_of_rows(tensors)
+    weights = 1.0 / labels[_rows_of_labels(tensors)].float()
+    return {**tensors, "label_weight": weights, "label_count": (labels > 0).long()}
+
+
+def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
+    """Return the labelled places only, so that the vocabulary projection sees no others.
+
+    A micro-batch without labels gives its first state with an ignored label: loss 0, and still a gradient path through
+    the whole head.
 
     Args:
         hidden: [B, T, dim].
-        tensors: `label_index` [N] into B*T, `label_ids` [N], `row_weight` [B].
-
-    Returns:
-        states [max(N, 1), dim] and label ids [max(N, 1)], `IGNORED` in rows of weight 0. A micro-batch without labels
-        gives its first state with an ignored label: loss 0, and still a gradient path through the whole head.
+        tensors: `label_index` [N] into B*T, `label_ids` [N], `row_weight` [B], and optionally `label_weight` [N].
     """
     index, ids = tensors["label_index"], tensors["label_ids"]
     flat = hidden.flatten(0, 1)
     if not index.numel():
-        return flat[:1], ids.new_full((1,), IGNORED)
-    return flat.index_select(0, index), ids.masked_fill(_label_rows_weight(tensors) == 0, IGNORED)
+        return Labels(flat[:1], ids.new_full((1,), IGNORED), None)
+    of_row, weights = tensors["row_weight"][_rows_of_labels(tensors)], tensors.get("label_weight")
+    weighed = None if weights is None else weights * of_row
+    return Labels(flat.index_select(0, index), ids.masked_fill(of_row == 0, IGNORED), weighed)
 
 
-def cross_entropy_sum(logits: Tensor, label_ids: Tensor) -> Tensor:
-    """Sum over labels of -log softmax(logits)[label], computed in fp32; `IGNORED` labels add 0.
+def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the sum over labels of weight x -log softmax(logits)[label], in fp32; `IGNORED` labels add 0.
 
     Args:
         logits: [N, vocabulary], any floating dtype.
         label_ids: [N] int64.
+        weights: [N] fp32; None: all are 1.
 
     Example:
         >>> import torch
         >>> round(cross_entropy_sum(torch.zeros(2, 4), torch.tensor([3, 1])).item(), 4)  # 2 ln 4
         2.7726
+        >>> round(cross_entropy_sum(torch.zeros(2, 4), torch.tensor([3, 1]), torch.tensor([2.0, 0.5])).item(), 4)
+        3.4657
     """
-    return F.cross_entropy(logits.float(), label_ids, reduction="sum", ignore_index=IGNORED)
+    if weights is None:
+        return F.cross_entropy(logits.float(), label_ids, reduction="sum", ignore_index=IGNORED)
+    losses = F.cross_entropy(logits.float(), label_ids, reduction="none", ignore_index=IGNORED)
+    return (losses * weights).sum()
 
 
-def _label_rows_weight(tensors: Mapping[str, Tensor]) -> Tensor:
+def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the row [N] in which each label lies."""
     labelled = tensors.get("decoder_input_ids", tensors["input_ids"])
-    return tensors["row_weight"][tensors["label_index"] // labelled.shape[1]]
+    return tensors["label_index"] // labelled.shape[1]
+
+
+def _labels_of_rows(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the number of labels [B] of each row."""
+    rows = _rows_of_labels(tensors)
+    return rows.new_zeros(len(tensors["row_weight"])).index_add_(0, rows, rows.new_ones(rows.shape))

@@ -58,7 +58,7 @@ class Engine:
         self.skipped = 0
         self.gradient_bytes = 0
         self._accumulation = check_world(config, world.size)
-        self._weights = dict(config.model.heads)
+        self._weights = config.model.head_weights
         self._linear = torch.nn.functional.linear
         model.to(world.device)
         self.model = model

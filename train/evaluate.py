@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -81,7 +81,7 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
 def _evaluated(
     engine: Engine, heldout: HeldoutSet, source: _Source, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
-    heads: Mapping[str, float] = engine.config.model.heads
+    heads = engine.config.model.head_weights
     sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
     counts = dict.fromkeys(heads, 0.0)
     histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)

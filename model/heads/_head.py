@@ -4,38 +4,54 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.loss import Loss, weigh_rows_alike
 
 __all__ = ["Head"]
 
 
 class Head(nn.Module, ABC):
-    """A loss on hidden states, summed over what it counts."""
+    """A loss on hidden states: a sum over labels, and the count that the sum is divided by."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch, besides the family's and `row_weight`."""
+    normalise: Literal["label", "row"] = "label"
+    """What weighs alike in the mean; the model sets it from the configuration."""
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Summed loss, an fp32 scalar; without labels it is 0 and still has a gradient path to every parameter."""
+        """Return the summed loss, an fp32 scalar.
+
+        Without labels it is 0 and still has a gradient path to every parameter.
+        """
 
     @abstractmethod
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """What the sum runs over, as an integer scalar on the batch's device: a function of inputs alone."""
+        """Return what the sum is divided by, an integer scalar on the batch's device: a function of inputs alone."""
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores at every place: [B, T, dim] to [B, T, classes]."""
+        """Return scores at every place: [B, T, dim] to [B, T, classes]."""
+
+    def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
+        """Return sum and count of a batch, weighed as `normalise` says."""
+        weighed = self._weighed(tensors)
+        return Loss(self(hidden, weighed), self.counted(weighed))
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
-        """`counted` as a number; free for a batch that is still on the host."""
-        return int(self.counted(tensors))
+        """Return the count of a batch as a number; free for a batch that is still on the host."""
+        return int(self.counted(self._weighed(tensors)))
 
     def flops(self) -> float:
-        """Floating-point operations of the forward for one counted place: each entry of a matrix is used once."""
+        """Return the forward's floating-point operations for one label: each entry of a matrix is used once."""
         return 2.0 * sum(parameter.numel() for parameter in self.parameters() if parameter.ndim == 2)
+
+    def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        if self.normalise == "label":
+            return tensors
+        return weigh_rows_alike(tensors, type(self).__module__.rpartition(".")[2])

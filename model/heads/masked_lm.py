@@ -33,15 +33,15 @@ class MaskedLM(Head):
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Summed cross entropy at the labelled places."""
-        states, label_ids = gather_labels(hidden, tensors)
-        return cross_entropy_sum(self.logits(states), label_ids)
+        """Return the summed cross entropy at the labelled places."""
+        labels = gather_labels(hidden, tensors)
+        return cross_entropy_sum(self.logits(labels.states), labels.ids, labels.weights)
 
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Labels in rows with weight."""
+        """Return what rows with weight add to the divisor, by default their labels."""
         return count_labels(tensors)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """[..., dim] to [..., vocab_size]."""
+        """Return scores: [..., dim] to [..., vocab_size]."""
         scores: Tensor = self.projection(self.norm(self.act(self.transform(hidden))))
         return scores

@@ -1,6 +1,7 @@
 """Configurations that contradict themselves are refused in words."""
 
 import dataclasses
+import json
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -19,11 +20,11 @@ from tests.model.small_models import small_config
         ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
         ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
         ({"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7}, "even embedding width, got 7"),
-        ({"emb_dim": 12, "heads": {"lm": 1.0}}, "needs emb_dim = dim 24, got 12"),
         ({"family": "encodr"}, "expected one of decoder, encoder, encoder_decoder, got 'encodr'"),
         ({"heads": {"masked": 1.0}}, "got 'masked'"),
         ({"heads": {}}, "at least one"),
         ({"heads": {"masked_lm": 0.0}}, "greater than 0"),
+        ({"heads": {"masked_lm": {"weight": 1.0, "normalise": "rows"}}}, "'label' or 'row'"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"dim": 2**40}, "less than or equal to 1048576"),
         ({"norm": "batch"}, "'layer' or 'rms'"),
@@ -44,6 +45,22 @@ def test_unknown_keys_are_errors():
 def test_every_field_is_described(schema):
     for name, field in schema.__pydantic_fields__.items():
         assert field.description, name
+
+
+def test_a_tied_head_needs_embeddings_of_its_own_width():
+    with pytest.raises(ConfigurationError, match=r"model\.emb_dim: a head tied to embeddings of width 12 reads states"):
+        build_model(small_config("decoder", emb_dim=12), 37, {})
+
+
+def test_heads_have_a_short_form_and_a_long_one():
+    """What is saved of a head without options is a number, as it was before there were any."""
+    plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
+    assert plain["heads"] == {"masked_lm": 1.0}
+    for given, dumped in ((2, 2.0), ({"weight": 2}, 2.0), ({"normalise": "row"}, {"weight": 1.0, "normalise": "row"})):
+        text = json.dumps(plain | {"heads": {"masked_lm": given}})
+        config = TypeAdapter(ModelConfig).validate_json(text, strict=True)
+        assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == {"masked_lm": dumped}
+    assert config.head_weights == {"masked_lm": 1.0}
 
 
 def test_special_ids_must_lie_in_the_vocabulary():

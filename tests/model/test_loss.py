@@ -7,6 +7,7 @@ import torch
 
 import model.loss
 from model.build import build_model
+from model.config import HeadConfig
 from model.errors import BatchError
 from model.loss import IGNORED, cross_entropy_sum, gather_labels
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
@@ -94,6 +95,90 @@ def test_micro_batches_add_up_to_the_batch(family):
     assert sum(half.total.item() for half in halves) == pytest.approx(whole.total.item(), rel=1e-5)
 
 
+def part_of(tensors, rows, columns):
+    """A slice of the rows as a micro-batch of its own."""
+    flat = [name for name in tensors if name.startswith("label_") and name != "label_count"]
+    part = {name: value[rows] for name, value in tensors.items() if name not in flat}
+    inside = (tensors["label_index"] // columns >= rows.start) & (tensors["label_index"] // columns < rows.stop)
+    part |= {name: tensors[name][inside] for name in flat}
+    return part | {"label_index": part["label_index"] - rows.start * columns}
+
+
+def weighted_batch():
+    """Causal rows, masked rows with weight m / k and count m, a filler row, and a row without labels."""
+    tensors = batch_for("encoder", lengths=[11, 11, 9, 8, 10, 11])
+    places = [range(10), (1, 4), (0, 2, 5), (3,), (), (0, 7, 8, 9)]
+    tensors["label_index"] = torch.tensor([row * 11 + place for row, of in enumerate(places) for place in of])
+    tensors["label_ids"] = torch.arange(len(tensors["label_index"])) % VOCABULARY
+    counts = torch.tensor([10, 10, 8, 8, 7, 10])
+    weights = [10 / 10, 10 / 2, 8 / 3, 8 / 1, 0, 10 / 4]
+    tensors["label_weight"] = torch.tensor([weight for weight, of in zip(weights, places, strict=True) for _ in of])
+    attention, prefix = torch.tensor([1, 0, 0, 0, 1, 0]), torch.zeros(6, dtype=torch.int64)
+    tensors |= {"label_count": counts, "attention": attention, "prefix_length": prefix}
+    tensors["row_weight"][3] = 0
+    return tensors
+
+
+def test_the_loss_is_a_weighted_sum_over_the_declared_count():
+    network, tensors = built("encoder", type_vocab_size=0), weighted_batch()
+    loss, logits = only(network(tensors)), network.logits(tensors)["masked_lm"].flatten(0, 1).double()
+    by_hand = 0.0
+    for index, label, weight in zip(*(tensors[f"label_{name}"] for name in ("index", "ids", "weight")), strict=True):
+        if index // 11 != 3:
+            by_hand -= (weight * logits[index].log_softmax(-1)[label]).item()
+    assert loss.total.item() == pytest.approx(by_hand, rel=1e-6)
+    assert loss.count == 10 + 10 + 8 + 10, "neither the filler row nor the row without labels counts"
+
+
+@pytest.mark.parametrize("normalise", ["label", "row"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_any_split_of_a_mixed_batch_adds_up(normalise, size):
+    network = built("encoder", type_vocab_size=0, heads={"masked_lm": HeadConfig(normalise=normalise)}).eval()
+    tensors = weighted_batch()
+    if normalise == "row":
+        del tensors["label_weight"], tensors["label_count"]
+    whole = only(network(tensors))
+    (whole.total / whole.count).backward()
+    gradients = [parameter.grad for parameter in network.parameters()]
+    network.zero_grad()
+    parts = [part_of(tensors, slice(first, first + size), 11) for first in range(0, 6, size)]
+    assert sum(network.heads["masked_lm"].count(part) for part in parts) == whole.count
+    for part in parts:
+        (only(network(part)).total / whole.count).backward()
+    for parameter, gradient in zip(network.parameters(), gradients, strict=True):
+        assert torch.allclose(parameter.grad, gradient, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("normalise", "shares"), [("label", [7 / 10, 2 / 10, 1 / 10]), ("row", [1 / 3] * 3)])
+def test_gradient_shares_are_those_of_labels_or_of_rows(normalise, shares):
+    """With all scores equal, each label has a gradient of the same size: its share is its weight."""
+    network = built("encoder", heads={"masked_lm": HeadConfig(normalise=normalise)})
+    tensors = batch_for("encoder", lengths=[11, 11, 11, 11])
+    tensors["label_index"] = torch.tensor([0, 1, 2, 3, 4, 5, 6, 11, 19, 23, 34, 35])
+    tensors["label_ids"] = torch.full((12,), 5)
+    tensors["row_weight"][3] = 0
+    seen = []
+    head = network.heads["masked_lm"]
+    head.projection.register_full_backward_hook(lambda _module, _inputs, outputs: seen.append(outputs[0]))
+    with torch.no_grad():
+        for parameter in head.projection.parameters():
+            parameter.zero_()
+    loss = only(network(tensors))
+    (loss.total / loss.count).backward()
+    sizes = seen[0].abs().sum(-1)
+    assert sizes.sum().item() == pytest.approx(2 * (1 - 1 / VOCABULARY), rel=1e-6), "the shares make up the whole"
+    by_row = [sizes[tensors["label_index"] // 11 == row].sum().item() for row in range(3)]
+    assert [size / sum(by_row) for size in by_row] == pytest.approx(shares, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["label_weight", "label_count"])
+def test_two_units_in_one_head_are_refused(name):
+    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalise": "row"}})
+    tensors = batch_for("encoder") | {name: weighted_batch()[name]}
+    with pytest.raises(BatchError, match=f"model.heads.masked_lm.normalise: row would mix two units.* {name}"):
+        network(tensors)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_padded_vocabulary_rows_never_win(family):
     network = built(family, vocab_multiple=16)
@@ -119,11 +204,12 @@ def test_only_labelled_states_are_gathered():
     hidden = torch.arange(24.0).view(2, 3, 4)
     tensors = {"input_ids": torch.zeros(2, 3), "row_weight": torch.tensor([1.0, 0.0])}
     labels = {"label_index": torch.tensor([2, 4]), "label_ids": torch.tensor([7, 8])}
-    states, ids = gather_labels(hidden, tensors | labels)
+    states, ids, weights = gather_labels(hidden, tensors | labels)
+    assert weights is None
     assert torch.equal(states, torch.stack((hidden[0, 2], hidden[1, 1])))
     assert ids.tolist() == [7, IGNORED]
     nothing = {"label_index": torch.tensor([]).long(), "label_ids": torch.tensor([]).long()}
-    states, ids = gather_labels(hidden, tensors | nothing)
+    states, ids, _ = gather_labels(hidden, tensors | nothing)
     assert torch.equal(states, hidden[0, :1])
     assert ids.tolist() == [IGNORED]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from tests.train.synthetic import (
     VOCABULARY,
     RandomBatch,
     RandomSource,
+    WeightedSource,
     build,
     global_loss,
     random_rows,
     tiny,
     train_steps,
+    weighted,
 )
 from train.agreement import take_turn
 from train.checkpoint.zero_partitions import memory
@@ -27,9 +30,11 @@ from train.engine import deepspeed_settings
 from train.stopping import StopRequest
 
 
-def losses(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
+def losses(
+    world: World, config: TrainConfig, steps: int, kind: type[RandomSource] = RandomSource
+) -> list[tuple[float, float]]:
     engine = build(config, world)
-    found = train_steps(engine, 1, steps)
+    found = train_steps(engine, 1, steps, kind)
     engine.close()
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
 
@@ -47,7 +52,9 @@ def test_settings_written_out_for_deepspeed() -> None:
     assert deepspeed_settings(tiny(zero__stage=0), 1, 1000)["gradient_clipping"] == 0.0
 
 
-def reference(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
+def reference(
+    world: World, config: TrainConfig, steps: int, change: Callable[..., Any] = dict
+) -> list[tuple[float, float]]:
     """The same run in plain torch: one process, one batch a step, mean over all labels."""
     from model.build import build_model
     from train.parameter_groups import parameter_groups
@@ -60,7 +67,7 @@ def reference(world: World, config: TrainConfig, steps: int) -> list[tuple[float
     for step in range(1, steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = 0.003 * schedule(step)
-        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
+        loss = model(change(random_rows(step, 8, 0, 8)))["masked_lm"]
         (loss.total / loss.count).backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -78,6 +85,21 @@ def test_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
         found = two_ranks.run(losses, tiny(**NO_DROPOUT, zero__stage=stage), 10)[0]
         assert found == [pytest.approx(pair, rel=2e-6) for pair in expected], f"stage {stage}"
     assert one_rank.run(losses, config, 10)[0] == [pytest.approx(pair, rel=2e-6) for pair in expected]
+
+
+@pytest.mark.parametrize("normalise", ["label", "row"])
+def test_weights_do_not_depend_on_the_split(one_rank: RankPool, two_ranks: RankPool, normalise: str) -> None:
+    """Label weights, declared counts, rows of two modes of attention and filler; or each row as heavy as another."""
+    head = {"masked_lm": {"weight": 1.0, "normalise": normalise}}
+    config = tiny(**NO_DROPOUT, model__heads=head)
+    kind, change = (WeightedSource, weighted) if normalise == "label" else (RandomSource, dict)
+    (expected,) = one_rank.run(reference, config, 4, change)
+    unweighted = one_rank.run(reference, tiny(**NO_DROPOUT), 4)[0]
+    assert expected[0][0] != pytest.approx(unweighted[0][0], rel=1e-4)
+    for ranks, micro_batch, stage in ((one_rank, 4, 1), (two_ranks, 1, 0), (two_ranks, 2, 1), (two_ranks, 4, 3)):
+        config = tiny(**NO_DROPOUT, model__heads=head, data__micro_batch=micro_batch, zero__stage=stage)
+        found = ranks.run(losses, config, 4, kind)[0]
+        assert found == [pytest.approx(pair, rel=2e-6) for pair in expected], (micro_batch, stage)
 
 
 @pytest.mark.slow

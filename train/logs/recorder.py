@@ -118,7 +118,7 @@ class Recorder:
             "samples": state.samples,
             "epoch": getattr(turn.batches[-1], "epoch", 0.0),
             "time": time.time(),
-            "loss": sum(weight * losses[head] for head, weight in config.model.heads.items()),
+            "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
             "losses": losses,
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
