@@ -155,6 +155,13 @@ def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | No
             f"model.heads: {missing[0]} cannot be trained on {shards.path}, whose objective {objective.name} serves "
             f"{', '.join(objective.heads)}"
         )
+    by_row = [name for name, head in model.heads.items() if head.normalise == "row"]
+    weights = [spec.name for spec in manifest.specs if spec.name in ("label_weight", "label_count")]
+    if by_row and weights:
+        raise ConfigurationError(
+            f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
+            "label: set it to label, or train on objectives without weights"
+        )
     check_length(manifest.max_length, config, shards.path)
     return corruption
 

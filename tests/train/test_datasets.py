@@ -6,19 +6,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from pipeline.config import load_config
-from pipeline.shards import open_shards
+from pipeline.rows import Ragged
+from pipeline.shards import ColumnSpec, open_shards
 from tests.distributed import RankPool
-from tests.shard_sets import write_set
+from tests.shard_sets import objective, write_set
 from tests.train.masked_set import masked_rows, write_masked_sets
 from tests.train.synthetic import plain_config
 from train.config import TrainConfig
 from train.datasets import open_datasets
 from train.distributed import World
-from train.errors import ClozelineError
+from train.errors import ClozelineError, ConfigurationError
 from train.logs.journal import read_lines
 from train.run import dry_run, run
 
@@ -219,6 +221,24 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
                         columns=_columns(), tokenizer=_tokenizer())  # fmt: skip
     assert "or set data.corrupt" in problem({"shards": str(samples.path)})
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
+
+
+def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Path, sets: list[str]) -> None:
+    rows = masked_rows(1, 9)
+    rows = rows.with_columns({**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
+    columns = (*_columns(), ColumnSpec("label_weight", "float32", "list", "weight of the row's labels"))
+    facts = {**objective("encoder"), "heads": ["masked_lm"]}
+    weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=_tokenizer())
+
+    def config(path: str) -> TrainConfig:
+        by_row = {"masked_lm": {"weight": 1.0, "normalise": "row"}}
+        written = config_file(tmp_path / "c.yaml", {"shards": path}, model__heads=by_row)
+        found: TrainConfig = load_config(TrainConfig, written, [])
+        return found
+
+    with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalise: row would mix two units"):
+        open_datasets(config(str(weighted.path)))
+    assert open_datasets(config(sets[0])).rows == 200
 
 
 def _columns() -> Any:
