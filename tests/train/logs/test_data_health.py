@@ -114,7 +114,7 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     place = damage(open_shards(manifest), 0)
     if how == "quarantine":
         (manifest.parent / "quarantine.json").write_text(json.dumps([{**place, "reason": "bits"}]))
-    mask = ["data.on_damaged=mask", "data.max_damaged_fraction=0.1"] if how == "corrupt" else []
+    mask = ["data.on_damaged=skip", "data.max_damaged_fraction=0.1"] if how == "corrupt" else []
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
     assert one_rank.run(start, config, mask) == [(0, "")]
     assert dry_run(load_config(TrainConfig, config, mask)) == 0
