@@ -1,1 +1,1 @@
-"""Checks of shard sets: what a set says of itself, what its rows must obey, and whether its examples can be undone."""
+"""Checks of shard sets: manifest against content, rules for rows, examples restored to their samples."""

@@ -1,4 +1,4 @@
-"""What the rows of a set must obey by the meaning of their columns, whatever objective or grouping wrote them."""
+"""Rules for rows that follow from the meaning of their columns, whatever objective or grouping wrote them."""
 
 from __future__ import annotations
 
@@ -18,58 +18,59 @@ from tools.validation.lists import (
     first_row,
     first_without_zero,
     rank_in_row,
+    special_ids,
 )
+from tools.validation.located_rows import LocatedRows
 from tools.validation.masked_rules import MASKED_CHECKS
 from tools.validation.pair_rules import PAIR_CHECKS
-from tools.validation.place import Place
 
 __all__ = ["BASE_COLUMNS", "check_rows"]
 
 Problem = tuple[int, str]
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
-"""The column that each kind of set must have, and that document and segment starts point into."""
+"""The column of ids that each kind of set has; document and segment starts are positions in it."""
 
 
-def check_rows(place: Place, manifest: Manifest) -> None:
+def check_rows(block: LocatedRows, manifest: Manifest) -> None:
     """Check every invariant of a block.
 
     Raises:
         IntegrityError: the first row that breaks one.
     """
     for check in _CHECKS:
-        for row, message in check(place, manifest):
-            raise place.error(row, message)
+        for row, message in check(block, manifest):
+            raise block.error(row, message)
 
 
-def _named(place: Place, ending: str) -> Iterator[tuple[str, Ragged]]:
-    """Columns of that name, also behind the name of a composition's step: `text_infilling_span_starts`."""
-    for name, column in place.rows.columns.items():
+def _named(block: LocatedRows, ending: str) -> Iterator[tuple[str, Ragged]]:
+    """Yield columns of that name; a composition puts the name of a step in front: `text_infilling_span_starts`."""
+    for name, column in block.rows.columns.items():
         if name.endswith(ending):
             yield name, column
 
 
-def _codes(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     tables = {"language": manifest.languages, "source_group": manifest.source_groups}
     for name, table in tables.items():
-        if name in place.rows.fixed and table:
-            codes = place.rows.fixed[name]
+        if name in block.rows.fixed and table:
+            codes = block.rows.fixed[name]
             if (row := first_row(codes >= len(table))) is not None:
                 yield row, f"{name}: expected a code below {len(table)}, got {int(codes[row])}"
-    if "variant" in place.rows.fixed:
-        variants = place.rows.fixed["variant"]
+    if "variant" in block.rows.fixed:
+        variants = block.rows.fixed["variant"]
         if (row := first_row(variants >= manifest.variants)) is not None:
             yield row, f"expected a variant below {manifest.variants}"
 
 
-def _not_empty(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def _not_empty(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     base = BASE_COLUMNS[manifest.kind]
-    if manifest.kind != "tokens" and (row := first_row(place.rows.columns[base].lengths == 0)) is not None:
+    if manifest.kind != "tokens" and (row := first_row(block.rows.columns[base].lengths == 0)) is not None:
         yield row, f"{base} is empty"
 
 
-def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    columns = place.rows.columns
+def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
     if "label_positions" not in columns:
         return
     positions, labels = columns["label_positions"], columns["label_ids"]
@@ -82,34 +83,34 @@ def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_outside(positions, columns["input_ids"].lengths)) is not None:
         length = columns["input_ids"].lengths[row]
         yield row, f"expected label_positions below the {length} tokens of the row, got {positions[row].max()}"
-    special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
-    special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
-    if (row := first_of_values(labels, special[labels.values])) is not None:
-        yield row, f"expected labels that stand for text, got a special id among {labels[row].tolist()}"
+    if (row := first_of_values(labels, special_ids(manifest)[labels.values])) is not None:
+        yield row, f"expected labels that are text, got a special id among {labels[row].tolist()}"
 
 
-def _starts(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def _starts(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     base = BASE_COLUMNS[manifest.kind]
     endings = ("document_starts", "segment_starts", "sentence_starts")
-    for name, starts in (found for ending in endings for found in _named(place, ending)):
-        # Sentence starts of an example point into the original, those of a later step into what it was given.
+    for name, starts in (found for ending in endings for found in _named(block, ending)):
+        # Sentence starts of an example are positions in the original; those of a later step, in the step's input.
         target = "target_ids" if manifest.kind == "examples" and name.endswith("sentence_starts") else base
-        if manifest.kind == "tokens" or name in ("document_starts", "segment_starts") or target in place.rows.columns:
-            lengths = place.rows.columns[target].lengths
+        if manifest.kind == "tokens" or name in ("document_starts", "segment_starts") or target in block.rows.columns:
+            lengths = block.rows.columns[target].lengths
             if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
                 yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
-        # A part of a mixture may lack a feature of another; its rows are empty there.
-        lacking = manifest.objective is not None and manifest.objective.name == "mixture" and not starts.lengths.all()
-        present = starts.take(np.flatnonzero(starts.lengths)) if lacking else starts
-        if (row := first_without_zero(present)) is not None and place.rows.columns[base].lengths[row] > 0:
+        # A part of a mixture may lack a feature of another part; its rows are empty there.
+        may_be_empty = (
+            manifest.objective is not None and manifest.objective.name == "mixture" and not starts.lengths.all()
+        )
+        present = starts.take(np.flatnonzero(starts.lengths)) if may_be_empty else starts
+        if (row := first_without_zero(present)) is not None and block.rows.columns[base].lengths[row] > 0:
             yield row, f"expected {name} to begin with 0, got {starts[row][:3].tolist()}"
         if (row := first_not_ascending(starts)) is not None:
             yield row, f"expected rising {name}, got {starts[row].tolist()}"
 
 
-def _spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    for name, starts in _named(place, "span_starts"):
-        lengths = place.rows.columns[name.removesuffix("starts") + "lengths"]
+def _spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    for name, starts in _named(block, "span_starts"):
+        lengths = block.rows.columns[name.removesuffix("starts") + "lengths"]
         if (row := first_row(starts.lengths != lengths.lengths)) is not None:
             yield row, f"{name} has {starts.lengths[row]} entries, their lengths {lengths.lengths[row]}"
             return
@@ -120,27 +121,27 @@ def _spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
             yield row, f"{name}: spans overlap: {starts[row].tolist()} with lengths {lengths[row].tolist()}"
 
 
-def _orders(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def _orders(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     for ending in ("sentence_order", "token_order"):
-        for name, order in _named(place, ending):
+        for name, order in _named(block, ending):
             if (row := first_not_permutation(order)) is not None:
                 yield row, f"expected {name} to be a permutation, got {order[row].tolist()}"
 
 
-def _sentinels(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    """Sentinels come in their own order, each once, in the input as in the target."""
+def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require sentinels in their own order, each once, in the input and in the target."""
     sentinels = list(manifest.tokenizer.sentinels)
-    if not {"input_ids", "target_ids"} <= place.rows.columns.keys() or not sentinels:
+    if not {"input_ids", "target_ids"} <= block.rows.columns.keys() or not sentinels:
         return
     ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
     ranks[sentinels] = np.arange(len(sentinels))
     for name in ("input_ids", "target_ids"):
-        found = as_ranks(place.rows.columns[name], ranks)
+        found = as_ranks(block.rows.columns[name], ranks)
         if (row := first_of_values(found, found.values != rank_in_row(found))) is not None:
             yield row, f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}"
 
 
-_CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
+_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
     _codes,
     _not_empty,
     _labels,

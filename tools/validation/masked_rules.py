@@ -1,4 +1,4 @@
-"""What the columns beside a masked block must obey: order of prediction, attention, spans of labels, crops."""
+"""Rules for the columns beside labels: order of prediction, attention, spans of labels, crops."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ import numpy as np
 
 from pipeline.rows import Ragged
 from pipeline.shards import Manifest
-from tools.validation.lists import first_not_ascending, first_of_values, first_outside, first_row, row_of_values
-from tools.validation.place import Place
+from tools.validation.lists import (
+    first_not_ascending,
+    first_of_values,
+    first_outside,
+    first_row,
+    row_of_values,
+    special_ids,
+)
+from tools.validation.located_rows import LocatedRows
 
 __all__ = ["MASKED_CHECKS"]
 
 Problem = tuple[int, str]
 
 
-def _predictions(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    columns = place.rows.columns
+def _predictions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
     if "prediction_order" not in columns:
         return
     order, rows = columns["prediction_order"], columns["input_ids"]
@@ -29,22 +36,33 @@ def _predictions(place: Place, manifest: Manifest) -> Iterator[Problem]:
         return
     sorted_values = order.values[np.lexsort((order.values, row_of_values(order)))]
     if (row := first_not_ascending(Ragged(sorted_values, order.offsets))) is not None:
-        yield row, f"expected each place once in prediction_order, got {order[row].tolist()}"
-    special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
-    special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
+        yield row, f"expected each position once in prediction_order, got {order[row].tolist()}"
     predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
-    if (row := first_of_values(order, special[predicted])) is not None:
-        yield row, f"expected places of text in prediction_order, got one of a special token: {order[row].tolist()}"
+    if (row := first_of_values(order, special_ids(manifest)[predicted])) is not None:
+        yield row, f"expected positions of text in prediction_order, got that of a special token: {order[row].tolist()}"
 
 
-def _attention(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    columns = place.rows.columns
+def _weights(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
+    if "label_weight" not in columns:
+        return
+    weights, labels = columns["label_weight"], columns["label_ids"]
+    if (row := first_row(weights.lengths != labels.lengths)) is not None:
+        yield row, f"expected one label_weight for each of {labels.lengths[row]} labels, got {weights.lengths[row]}"
+    if (row := first_of_values(weights, ~(np.isfinite(weights.values) & (weights.values > 0)))) is not None:
+        yield row, f"expected a label_weight above 0, got {weights[row].tolist()}"
+
+
+def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
     if "attention" not in columns or "prefix_length" not in columns:
         return
     mode, prefix = columns["attention"], columns["prefix_length"]
     if (row := first_of_values(mode, mode.values > _PREFIX)) is not None:
         yield row, f"expected an attention of 0 to {_PREFIX}, got {mode[row].tolist()}"
-    stored = np.flatnonzero((mode.lengths == 1) & (prefix.lengths == 1))  # other parts of a mixture have neither
+    stored = np.flatnonzero(
+        (mode.lengths == 1) & (prefix.lengths == 1)
+    )  # rows of other parts of a mixture have neither
     modes, prefixes = mode.values[mode.offsets[stored]], prefix.values[prefix.offsets[stored]]
     wrong = np.zeros(len(mode), dtype=np.bool_)
     wrong[stored] = ((modes == _PREFIX) != (prefixes > 0)) | (prefixes > columns["input_ids"].lengths[stored])
@@ -53,14 +71,14 @@ def _attention(place: Place, manifest: Manifest) -> Iterator[Problem]:
         yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {found}"
 
 
-def _label_spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    columns = place.rows.columns
+def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
     if not {"span_starts", "label_positions"} <= columns.keys():
         return
     starts, lengths, labels = columns["span_starts"], columns["span_lengths"], columns["label_positions"]
     if not (starts.lengths == lengths.lengths).all():
-        return  # said by the check of all spans
-    stored = np.flatnonzero(starts.lengths)  # other parts of a mixture have none
+        return  # reported by the check of all spans
+    stored = np.flatnonzero(starts.lengths)  # rows of other parts of a mixture have none
     starts, lengths, labels = starts.take(stored), lengths.take(stored), labels.take(stored)
     sizes = lengths.values.astype(np.int64)
     ends = np.cumsum(sizes)
@@ -73,8 +91,8 @@ def _label_spans(place: Place, manifest: Manifest) -> Iterator[Problem]:
         yield int(stored[row]), f"expected spans that cover the labels {labels[row].tolist()}, got {found}"
 
 
-def _crops(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    columns = place.rows.columns
+def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
     if "crop_start" not in columns:
         return
     starts, lengths, rows = columns["crop_start"], columns["crop_length"], columns["input_ids"]
@@ -89,8 +107,9 @@ def _crops(place: Place, manifest: Manifest) -> Iterator[Problem]:
 
 _FRAME: Final = 2
 _PREFIX: Final = 3
-MASKED_CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
+MASKED_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
     _predictions,
+    _weights,
     _attention,
     _label_spans,
     _crops,

@@ -1,4 +1,4 @@
-"""What the columns of rows of two texts must obey: segments, labels, languages, partners."""
+"""Rules for rows of two texts: segments, labels, languages, partners."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.shards import Manifest
 from tools.validation.lists import first_of_values, first_row
-from tools.validation.place import Place
+from tools.validation.located_rows import LocatedRows
 
 __all__ = ["PAIR_CHECKS"]
 
@@ -18,9 +18,9 @@ Problem = tuple[int, str]
 _PAIR_FRAME: Final = 3
 
 
-def _segments(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    """Two segments, both with text, parted by [SEP]."""
-    columns = place.rows.columns
+def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require two segments with text, separated by [SEP]."""
+    columns = block.rows.columns
     if "segment_starts" not in columns or "input_ids" not in columns:
         return
     starts, rows = columns["segment_starts"], columns["input_ids"]
@@ -36,8 +36,8 @@ def _segments(place: Place, manifest: Manifest) -> Iterator[Problem]:
         yield row, f"expected [SEP] before the second segment, which starts at {second[row]}"
 
 
-def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    columns = place.rows.columns
+def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
     if "sentence_label" in columns:
         labels = columns["sentence_label"]
         if (row := first_row(labels.lengths != 1)) is not None:
@@ -46,17 +46,17 @@ def _labels(place: Place, manifest: Manifest) -> Iterator[Problem]:
             yield row, f"expected a sentence_label of 0 or 1, got {labels[row].tolist()}"
 
 
-def _languages(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def _languages(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     for name in ("languages", "target_language"):
-        if name in place.rows.columns:
-            codes = place.rows.columns[name]
+        if name in block.rows.columns:
+            codes = block.rows.columns[name]
             if (row := first_of_values(codes, codes.values >= len(manifest.languages))) is not None:
                 yield row, f"{name}: expected codes below {len(manifest.languages)}, got {codes[row].tolist()}"
 
 
-def _partners(place: Place, manifest: Manifest) -> Iterator[Problem]:
-    """A partner is another document's, and shorter than the window."""
-    columns = place.rows.columns
+def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require a partner from another document that is shorter than the window."""
+    columns = block.rows.columns
     if "partner_ids" not in columns:
         return
     partners, windows, uids = columns["partner_ids"], columns["ids"], columns["partner_document_uid"]
@@ -65,12 +65,12 @@ def _partners(place: Place, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_row(uids.lengths != 16)) is not None:
         yield row, f"expected the 16 bytes of the partner's document, got {uids.lengths[row]}"
         return
-    same = (uids.values.reshape(-1, 16) == place.rows.fixed["document_uid"]).all(axis=1)
+    same = (uids.values.reshape(-1, 16) == block.rows.fixed["document_uid"]).all(axis=1)
     if (row := first_row(same)) is not None:
         yield row, "expected a partner from another document, got one from the window's own"
 
 
-PAIR_CHECKS: Final[tuple[Callable[[Place, Manifest], Iterator[Problem]], ...]] = (
+PAIR_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
     _segments,
     _labels,
     _languages,

@@ -1,4 +1,4 @@
-"""Undoing every example of a set and holding the result against the samples that it was made from."""
+"""Every example restored to its original and compared with the sample that it was made from."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pipeline.rows import Ragged, Rows, Sample
 from pipeline.shards import ShardSet, feature_columns, fixed_columns
 from pipeline.vocabulary import Vocabulary
 from tools.lib.stored_objective import stored_objective
-from tools.validation.place import Place
+from tools.validation.located_rows import LocatedRows
 
 __all__ = ["Restoring", "check_origin"]
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:
-    """Check that an example set can have been made from a sample set, and that no sample is unaccounted for.
+    """Check that an example set was made from a sample set, and that every sample is an example or counted as skipped.
 
     Raises:
-        ConfigurationError: the sets cannot belong together.
+        ConfigurationError: the sets do not belong together.
         IntegrityError: examples are missing.
     """
     manifest = examples.manifest
@@ -46,21 +46,21 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
 
 
 class Restoring:
-    """Checks example blocks against a sample set; sample shard k is held while its examples are read.
+    """A check of example blocks against a sample set; it keeps one sample shard in memory.
 
     Args:
         examples: the example set.
-        samples: the sample set it comes from, see `check_origin`.
-        vocabulary: that of their tokenizer.
+        samples: the sample set that it was made from, see `check_origin`.
+        vocabulary: of their tokenizer.
 
     Raises:
         IntegrityError: the objective has other columns.
-        ConfigurationError: there is no such objective.
+        ConfigurationError: this version has no such objective.
     """
 
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
-        assert facts is not None  # every example set names its own
+        assert facts is not None  # every example set names its objective
         self.objective = stored_objective(facts, vocabulary)
         self.samples = samples
         self.restored = 0
@@ -77,27 +77,27 @@ class Restoring:
             names = [f"{spec.name} {spec.arrow_type}" for spec in expected]
             raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
 
-    def __call__(self, place: Place, shard: int) -> None:
-        """Restore every example of a block.
+    def __call__(self, block: LocatedRows, shard: int) -> None:
+        """Restore every example of a block of shard number `shard`.
 
         Raises:
-            IntegrityError: the first example that does not give back its sample.
+            IntegrityError: the first example that does not restore its sample.
         """
         if not self.objective.invertible:
             return
         samples = self._sample_shard(shard % self._shards)
-        sources = self._sources(place, samples)
+        sources = self._sources(block, samples)
         ids = samples.columns["ids"].take(sources)
-        if not self._restores_at_once(place.rows, ids):
+        if not self._restores_at_once(block.rows, ids):
             for row, source in enumerate(sources.tolist()):
-                self._restore(place, row, samples.row(source))
-        self.restored += len(place.rows)
+                self._restore(block, row, samples.row(source))
+        self.restored += len(block.rows)
         self.tokens += len(ids.values)
 
     def _restores_at_once(self, rows: Rows, ids: Ragged) -> bool:
-        """Whether the block's inputs with their labels put back are the framed samples, as in all masked objectives.
+        """Return whether inputs with their labels put back equal the framed samples, as in all masked objectives.
 
-        False decides nothing: the objective's own inverse is asked then, row by row.
+        Where they do not, the caller asks the objective's own inverse, row by row.
         """
         whole_rows = type(self.objective).original is Objective.original
         if "target_ids" in rows.columns or not whole_rows:
@@ -106,14 +106,14 @@ class Restoring:
         values = inputs.values.copy()
         if "label_positions" in rows.columns:
             positions = rows.columns["label_positions"]
-            places = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
-            values[places] = rows.columns["label_ids"].values
+            flat = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
+            values[flat] = rows.columns["label_ids"].values
         expected = self._framed(ids)
         return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(values, expected.values)
 
     def _framed(self, ids: Ragged) -> Ragged:
-        """All framed originals: what the objective puts around one token it puts around every row."""
-        probe = self.objective.vocabulary.replaceable[:1]  # no special token, so it is no part of the frame
+        """Return all framed originals: the objective's frame around one token is that around every row."""
+        probe = self.objective.vocabulary.replaceable[:1]  # never a special token, so not a part of the frame
         one = self.objective.framed(probe)
         before = int(np.argmax(one == probe))
         lengths = ids.lengths + len(one) - 1
@@ -121,20 +121,20 @@ class Restoring:
         values = np.empty(offsets[-1], dtype=one.dtype)
         content = np.repeat(offsets[:-1] + before - ids.offsets[:-1], ids.lengths) + np.arange(len(ids.values))
         values[content] = ids.values
-        for place in range(before):
-            values[offsets[:-1] + place] = one[place]
-        for place in range(before + 1, len(one)):
-            values[offsets[1:] - len(one) + place] = one[place]
+        for at in range(before):
+            values[offsets[:-1] + at] = one[at]
+        for at in range(before + 1, len(one)):
+            values[offsets[1:] - len(one) + at] = one[at]
         return Ragged(values, offsets)
 
-    def _restore(self, place: Place, row: int, sample: Sample) -> None:
-        example = place.rows.row(row)
+    def _restore(self, block: LocatedRows, row: int, sample: Sample) -> None:
+        example = block.rows.row(row)
         try:
             original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
         except (ValueError, IndexError) as error:
-            raise place.error(row, f"cannot be restored: {error}") from error
+            raise block.error(row, f"cannot be restored: {error}") from error
         if not np.array_equal(original, expected):
-            raise place.error(row, _difference(expected, original))
+            raise block.error(row, _difference(expected, original))
 
     def _sample_shard(self, shard: int) -> Rows:
         if shard != self._held or self._rows is None:
@@ -145,19 +145,19 @@ class Restoring:
             self._names = _identities(self._rows)
         return self._rows
 
-    def _sources(self, place: Place, samples: Rows) -> NDArray[np.int64]:
-        """The row of the sample shard that each example was made from."""
-        wanted = _identities(place.rows)
-        found = np.minimum(np.searchsorted(self._names, wanted), len(samples) - 1)
-        absent = self._names[found] != wanted
+    def _sources(self, block: LocatedRows, samples: Rows) -> NDArray[np.int64]:
+        """Return the row of the sample shard that each example was made from."""
+        wanted = _identities(block.rows)
+        rows = np.minimum(np.searchsorted(self._names, wanted), len(samples) - 1)
+        absent = self._names[rows] != wanted
         if absent.any():
             row = int(np.argmax(absent))
-            raise place.error(row, f"no such sample in {self.samples.shard_path(self._held)}")
-        return found.astype(np.int64)
+            raise block.error(row, f"no such sample in {self.samples.shard_path(self._held)}")
+        return rows.astype(np.int64)
 
 
 def _identities(rows: Rows) -> NDArray[np.bytes_]:
-    """What names a sample without collisions, as bytes that sort: uid, document, offset, copy."""
+    """Return the identity of each sample as bytes that sort: uid, document, offset, copy."""
     fixed = rows.fixed
     parts = [
         fixed["uid"].astype(">u8")[:, None].view(np.uint8),

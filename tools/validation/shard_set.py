@@ -15,7 +15,7 @@ from pipeline.seeding import mix
 from pipeline.shards import ShardSet
 from pipeline.shards.columns import holds_ids
 from tools.validation.invariants import BASE_COLUMNS, check_rows
-from tools.validation.place import Place
+from tools.validation.located_rows import LocatedRows
 
 __all__ = ["Findings", "check_shard_set"]
 
@@ -24,7 +24,7 @@ _CODES: Final = {
     "language": ("tokens_by_language", "languages"),
     "source_group": ("tokens_by_source", "source_groups"),
 }
-"""Column of codes: the totals by it, and the names of its codes."""
+"""Fields of the manifest for each column of codes: the totals by code, and the names of the codes."""
 
 
 @dataclass
@@ -36,17 +36,17 @@ class Findings:
     longest: int = 0
     blocks: int = 0
     by_code: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    """Tokens by language code and by code of the input's label."""
+    """tokens by code, for each column of codes"""
     shard: int = -1
     last: np.uint64 = field(default_factory=lambda: np.uint64(0))
 
 
-def check_shard_set(shards: ShardSet, also: Callable[[Place, int], None] | None = None) -> Findings:
-    """Check a set that `open_shards` has opened, which has held manifest, index and file sizes against each other.
+def check_shard_set(shards: ShardSet, also: Callable[[LocatedRows, int], None] | None = None) -> Findings:
+    """Check a set; `open_shards` has compared manifest, index and file sizes already.
 
     Args:
         shards: the set.
-        also: a further check of each block, called with the block and the number of its shard.
+        also: a further check, called with each block and the number of its shard.
 
     Raises:
         IntegrityError: the first mismatch, with file, block and row.
@@ -57,45 +57,45 @@ def check_shard_set(shards: ShardSet, also: Callable[[Place, int], None] | None 
     found = Findings()
     for block in range(len(shards.index)):
         rows, shard = shards.read_block(block), int(shards.index.shard[block])
-        place = Place(shards.shard_path(shard), int(shards.index.block[block]), rows)
-        check_rows(place, shards.manifest)
-        _check_order(place, found, shard)
-        _check_variant(place, shards, shard)
+        located = LocatedRows(shards.shard_path(shard), int(shards.index.block[block]), rows)
+        check_rows(located, shards.manifest)
+        _check_order(located, found, shard)
+        _check_variant(located, shards, shard)
         _add(found, rows, shards)
         if also is not None:
-            also(place, shard)
+            also(located, shard)
     for shard in range(len(shards.manifest.shards)):
-        shards.verify_shard(shard)  # after the blocks, so that a damaged one is named
+        shards.verify_shard(shard)  # after the blocks, so that a damaged block is named first
     _check_totals(shards, found)
     return found
 
 
-def _check_order(place: Place, found: Findings, shard: int) -> None:
-    """Rows of a shard stand in order of the hash of their uid, and none twice."""
-    if "uid" not in place.rows.fixed:
+def _check_order(block: LocatedRows, found: Findings, shard: int) -> None:
+    """Require the rows of a shard in order of the hash of their uid, and none twice."""
+    if "uid" not in block.rows.fixed:
         return
-    keys = mix(place.rows.fixed["uid"].astype(np.uint64))
+    keys = mix(block.rows.fixed["uid"].astype(np.uint64))
     before = np.concatenate(([found.last if found.shard == shard else np.uint64(0)], keys[:-1]))
     if (keys < before).any():
-        raise place.error(int(np.argmax(keys < before)), "expected the rows of a shard in order of their uid's hash")
+        raise block.error(int(np.argmax(keys < before)), "expected the rows of a shard in order of their uid's hash")
     same = np.flatnonzero(keys[1:] == keys[:-1])
     for row in same.tolist():
-        if all((column[row] == column[row + 1]).all() for column in place.rows.fixed.values()):
-            raise place.error(row + 1, "the same sample and variant stand here twice")
+        if all((column[row] == column[row + 1]).all() for column in block.rows.fixed.values()):
+            raise block.error(row + 1, "the row before has the same sample and variant")
     found.shard, found.last = shard, keys[-1]
 
 
-def _check_variant(place: Place, shards: ShardSet, shard: int) -> None:
-    """Example shard v * K + k holds variant v of sample shard k."""
+def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
+    """Require variant v of sample shard k in example shard v * K + k."""
     variants, files = shards.manifest.variants, len(shards.manifest.shards)
     if shards.manifest.kind != "examples":
         return
     if files % variants:
         raise IntegrityError(f"{shards.path}: {files} shards cannot hold {variants} variants of each sample shard")
     expected = shard // (files // variants)
-    wrong = place.rows.fixed["variant"] != expected
+    wrong = block.rows.fixed["variant"] != expected
     if wrong.any():
-        raise place.error(int(np.argmax(wrong)), f"expected variant {expected} in this shard")
+        raise block.error(int(np.argmax(wrong)), f"expected variant {expected} in this shard")
 
 
 def _add(found: Findings, rows: Rows, shards: ShardSet) -> None:

@@ -1,4 +1,4 @@
-"""The tokenizer of a shard set: where it is, and whether it is what the manifest says."""
+"""The tokenizer of a shard set, compared with the facts in the manifest."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["vocabulary_for"]
 
 
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:
-    """The vocabulary of a set's tokenizer, compared with the manifest; None where none lies above the set.
+    """Return the vocabulary of a set's tokenizer, compared with the manifest; None if no folder above the set has it.
 
     Args:
         shards: the set.
         folder: the tokenizer's folder; default: the one found above the set.
 
     Raises:
-        ConfigurationError: the named folder has no tokenizer, or another one.
-        IntegrityError: the manifest says other things of it.
+        ConfigurationError: the named folder has no tokenizer, or not the one of the set.
+        IntegrityError: the manifest contradicts it.
     """
     facts = shards.manifest.tokenizer
     if folder is None:

@@ -16,7 +16,7 @@ from pipeline.tokenizers import vocabulary_of
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tools.validate_shards import validate
 from tools.validation.invariants import check_rows
-from tools.validation.place import Place
+from tools.validation.located_rows import LocatedRows
 from tools.validation.restoring import Restoring
 
 PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",
@@ -46,10 +46,10 @@ def sets(out: Path, label: str) -> tuple[ShardSet, ShardSet]:
     return examples, open_shards(out / "group" / examples.manifest.parents[0].name)
 
 
-def changed(rows: Rows, name: str, place: int, value: int) -> Rows:
+def changed(rows: Rows, name: str, position: int, value: int) -> Rows:
     column = rows.columns[name]
     values = column.values.copy()
-    values[int(column.offsets[2]) + place] = value
+    values[int(column.offsets[2]) + position] = value
     return rows.with_columns({**rows.columns, name: Ragged(values, column.offsets)})
 
 
@@ -66,10 +66,10 @@ def test_a_changed_id_is_found_against_the_sample(out: Path, label: str) -> None
     rows, name = examples.read_block(0), PAIRED[label]
     ids = rows.columns[name][2]
     wrong = changed(rows, name, len(ids) // 2, 999 if int(ids[len(ids) // 2]) != 999 else 998)
-    place = Place(examples.shard_path(0), 0, wrong)
-    check_rows(place, examples.manifest)
+    located = LocatedRows(examples.shard_path(0), 0, wrong)
+    check_rows(located, examples.manifest)
     with pytest.raises(IntegrityError, match=r"row 2 \(sample"):
-        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(place, 0)
+        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(located, 0)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_wrong_rows_are_found_without_samples(
 ) -> None:
     examples, _ = sets(out, label)
     with pytest.raises(IntegrityError, match=message):
-        check_rows(Place(examples.path, 0, change(examples.read_block(0))), examples.manifest)
+        check_rows(LocatedRows(examples.path, 0, change(examples.read_block(0))), examples.manifest)
 
 
 def own_partner(rows: Rows) -> Rows:
@@ -115,7 +115,7 @@ def unknown_language(rows: Rows) -> Rows:
 def test_wrong_samples_are_found(out: Path, label: str, change: Callable[[Rows], Rows], message: str) -> None:
     _, samples = sets(out, label)
     with pytest.raises(IntegrityError, match=message):
-        check_rows(Place(samples.path, 0, change(samples.read_block(0))), samples.manifest)
+        check_rows(LocatedRows(samples.path, 0, change(samples.read_block(0))), samples.manifest)
 
 
 def test_a_part_that_is_not_there_is_found(out: Path) -> None:
@@ -123,6 +123,6 @@ def test_a_part_that_is_not_there_is_found(out: Path) -> None:
     rows = examples.read_block(0)
     parts = rows.fixed["part"].copy()
     parts[2] = 9
-    place = Place(examples.path, 0, replace(rows, fixed={**rows.fixed, "part": np.asarray(parts)}))
+    located = LocatedRows(examples.path, 0, replace(rows, fixed={**rows.fixed, "part": np.asarray(parts)}))
     with pytest.raises(IntegrityError, match=r"row 2 .*cannot be restored"):
-        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(place, 0)
+        Restoring(examples, samples, vocabulary_of(examples.path, examples.manifest.tokenizer.fingerprint))(located, 0)

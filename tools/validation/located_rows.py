@@ -1,4 +1,4 @@
-"""Where a mistake is: every message names file, block, row and sample."""
+"""Rows of a block, with what an error message must name: file, block, row and sample."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from pathlib import Path
 from pipeline.errors import IntegrityError
 from pipeline.rows import Rows
 
-__all__ = ["Place"]
+__all__ = ["LocatedRows"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One block of a shard, with its rows."""
+class LocatedRows:
+    """The rows of one block.
+
+    Args:
+        path: of the shard.
+        block: number in the shard.
+        rows: all columns of the block.
+    """
 
     path: Path
     block: int
     rows: Rows
 
     def error(self, row: int, message: str) -> IntegrityError:
-        """What is wrong with a row, as an error to raise."""
+        """Return an error that names the row."""
         fixed = self.rows.fixed
         sample = f"sample {int(fixed['uid'][row]):016x}" if "uid" in fixed else "document"
         variant = f", variant {int(fixed['variant'][row])}" if "variant" in fixed else ""
