@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,16 +19,13 @@ from pipeline.objectives import Objective, Skip
 from pipeline.rows import Rows
 from pipeline.shards import (
     Manifest,
-    ShardInfo,
+    SetWriter,
     ShardSet,
     feature_columns,
     fixed_columns,
     open_shards,
-    write_manifest,
-    write_shard,
 )
-from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.layout import block_rows_of, shard_name
+from pipeline.shards.layout import block_rows_of
 from pipeline.splits import Splits
 from pipeline.tokenizers import vocabulary_of
 
@@ -82,17 +78,9 @@ class CorruptShards(Pass[CorruptCounts]):
         made = self.made[unit]
         entry = self.entries[made.entry]
         objective, source = self.open(entry, made.split)
-        columns, block_rows = layout(entry, objective)
         shard = CorruptedShard(objective, source, made, self.seed_of(entry))
-        relative = f"{entry.set_label}/{made.split}/{self.file_name(made)}"
-        with output.file(relative) as path:
-            info = write_shard(
-                path, shard.blocks(), columns, block_rows=block_rows, container=entry.container,
-                codec=entry.compression.codec, level=entry.compression.level, name=Path(relative).name,
-                metadata={"objective": entry.set_label, "tokenizer": objective.vocabulary.fingerprint},
-            )  # fmt: skip
-        with output.file(f"tmp/{relative}.json") as path:
-            path.write_text(json.dumps(info.to_json()), encoding="utf-8")
+        writer = set_writer(entry, objective, made.split, made.shards * made.variants)
+        info = writer.write_shard(output, made.file_number, shard.blocks())
         shard.counts["tokens"] = info.tokens
         own: SetCounts = {**shard.counts, "by_language": shard.by_language}
         counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: own}}}
@@ -119,18 +107,20 @@ class CorruptShards(Pass[CorruptCounts]):
         """Seed of an entry's draws."""
         return self.seed if entry.seed is None else entry.seed
 
-    def file_name(self, made: ExampleUnit) -> str:
-        """File name of the example shard."""
-        container = self.entries[made.entry].container
-        return shard_name(made.file_number, made.shards * made.variants, container)
 
-
-def layout(entry: ObjectiveEntry, objective: Objective) -> tuple[list[ColumnSpec], int]:
-    """Columns and rows of a block of an example set."""
-    vocabulary = objective.vocabulary
-    columns = [*fixed_columns(), *feature_columns(objective.features, vocabulary.size)]
+def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: int) -> SetWriter:
+    """Return the writer of one split of an example set."""
+    vocabulary, features = objective.vocabulary, objective.features
     width = np.dtype(vocabulary.id_dtype).itemsize
-    return columns, block_rows_of(entry.block_rows, objective.features, objective.content_length, width)
+    return SetWriter(
+        path=f"{entry.set_label}/{split}",
+        shards=shards,
+        columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+        block_rows=block_rows_of(entry.block_rows, features, objective.content_length, width),
+        container=entry.container,
+        compression=entry.compression,
+        metadata={"objective": entry.set_label, "tokenizer": vocabulary.fingerprint},
+    )
 
 
 @dataclass
@@ -199,19 +189,11 @@ class CorruptManifests(Pass[CorruptCounts]):
     def _write(self, number: int, split: str, found: SetCounts, output: Output) -> None:
         work, entry = self.shards, self.shards.entries[number]
         objective, source = work.open(entry, split)
-        columns, block_rows = layout(entry, objective)
-        relative = f"{entry.set_label}/{split}"
         made = [unit for unit in work.made if (unit.entry, unit.split) == (number, split)]
-        made.sort(key=lambda unit: unit.file_number)
-        infos = [
-            json.loads((output.folder / f"tmp/{relative}/{work.file_name(unit)}.json").read_text()) for unit in made
-        ]
         samples = source.manifest
-        write_manifest(
-            output.folder / relative, name=relative, kind="examples", seed=work.seed_of(entry),
-            tokenizer=samples.tokenizer.model_dump(), columns=columns, block_rows=block_rows,
-            container=entry.container, codec=entry.compression.codec, level=entry.compression.level,
-            shards=[ShardInfo.from_json(info) for info in infos], output=output,
+        set_writer(entry, objective, split, len(made)).write_manifest(
+            output, name=f"{entry.set_label}/{split}", kind="examples", seed=work.seed_of(entry),
+            tokenizer=samples.tokenizer.model_dump(),
             totals={"tokens_by_language": found["by_language"], "skipped": found["skipped"]},
             grouping=samples.grouping.model_dump() if samples.grouping else None, variants=made[0].variants,
             objective=objective_facts(entry, objective), languages=samples.languages,

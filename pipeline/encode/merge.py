@@ -19,8 +19,7 @@ from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, records
 from pipeline.kernels.sampling import offsets_of
 from pipeline.rows import Ragged, Rows
-from pipeline.shards import ShardInfo, auto_block_rows, write_manifest, write_shard
-from pipeline.shards.layout import shard_name
+from pipeline.shards import SetWriter, auto_block_rows
 from pipeline.shards.token_set import (
     DOCUMENTS_SCHEMA,
     TOKEN_COUNTS_FILE,
@@ -33,7 +32,7 @@ from pipeline.splits import is_heldout
 from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["MERGE_VERSION", "Codes", "Manifest", "Merge"]
+__all__ = ["MERGE_VERSION", "Codes", "Merge", "TokenManifest"]
 
 MERGE_VERSION: Final = 1
 _MOST_LANGUAGES: Final = 255
@@ -104,21 +103,10 @@ class Merge(Pass[EncodeCounts]):
         codes = _codes(output.folder)
         table = self._table(output.folder, unit, vocabulary.id_dtype)
         rows = _rows(table, codes)
-        with output.file(shard_name(unit, self.units, "arrow")) as path:
-            info = write_shard(
-                path,
-                rows,
-                token_columns(vocabulary.size, pairs=codes["pairs"]),
-                block_rows=codes["block_rows"],
-                codec="zstd",
-                metadata={"clozeline.kind": "tokens", "clozeline.tokenizer": vocabulary.fingerprint},
-                name=shard_name(unit, self.units, "arrow"),
-            )
+        _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         with output.file(_documents_name(unit, self.units)) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
             write_table(path, table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names), DOCUMENTS_SCHEMA)
-        with output.file(f"tmp/shards/{unit:06d}.json") as path:
-            path.write_text(json.dumps(info.to_json()), encoding="utf-8")
         return self._count(unit, rows, vocabulary.size, output)
 
     def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
@@ -161,6 +149,16 @@ class Merge(Pass[EncodeCounts]):
         }
 
 
+def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
+    return SetWriter(
+        path="",
+        shards=shards,
+        columns=token_columns(vocabulary.size, pairs=codes["pairs"]),
+        block_rows=codes["block_rows"],
+        metadata={"clozeline.kind": "tokens", "clozeline.tokenizer": vocabulary.fingerprint},
+    )
+
+
 def _documents_name(shard: int, shards: int) -> str:
     return f"documents-{shard:05d}-of-{shards:05d}.arrow"
 
@@ -193,7 +191,7 @@ def _ragged(column: pa.ChunkedArray) -> Ragged:
 
 
 @dataclass(frozen=True)
-class Manifest(Pass[EncodeCounts]):
+class TokenManifest(Pass[EncodeCounts]):
     """One unit, the last: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
 
     name: str
@@ -209,18 +207,14 @@ class Manifest(Pass[EncodeCounts]):
         folder = output.folder
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(folder)
-        infos = [
-            ShardInfo.from_json(json.loads((folder / f"tmp/shards/{shard:06d}.json").read_text(encoding="utf-8")))
-            for shard in range(self.shards)
-        ]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
             totals += np.load(folder / f"tmp/counts/{shard:06d}.npy")
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
             write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
-        write_manifest(
-            folder,
+        _writer(vocabulary, codes, self.shards).write_manifest(
+            output,
             name=self.corpus,
             kind="tokens",
             seed=self.seed,
@@ -231,12 +225,6 @@ class Manifest(Pass[EncodeCounts]):
                 "special_ids": vocabulary.specials,
                 "sentinels": list(vocabulary.sentinels),
             },
-            columns=token_columns(vocabulary.size, pairs=codes["pairs"]),
-            block_rows=codes["block_rows"],
-            container="arrow",
-            codec="zstd",
-            shards=infos,
-            output=output,
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"],
             source_groups=codes["source_groups"],

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
 from pipeline.encode.counts import EncodeCounts
-from pipeline.encode.merge import MERGE_VERSION, Codes, Manifest, Merge
+from pipeline.encode.merge import MERGE_VERSION, Codes, Merge, TokenManifest
 from pipeline.encode.tokenise import TOKENISE_VERSION, Tokenise
 from pipeline.execution.order import documents_folder
 from pipeline.execution.stage import Pass, Row, Stage, amount
@@ -56,7 +56,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, shards, recipe.seed),
             Codes("codes", 1, id_bytes),
             Merge("merge", shards, units, tokenizer, recipe.heldout.fraction, recipe.seed),
-            Manifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
+            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
         ]
 
     def row(self, counts: EncodeCounts) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,11 @@ from pipeline.execution.unit_record import Output, add_counts, records
 from pipeline.group.counts import GroupCounts, SetCounts
 from pipeline.group.documents import heldout_documents, train_documents
 from pipeline.group.sample_sets import SampleSet
-from pipeline.groupings import Context, Grouping, build_grouping
+from pipeline.groupings import Context, build_grouping
 from pipeline.rows import Rows
 from pipeline.seeding import mix
-from pipeline.shards import Manifest, ShardInfo, feature_columns, fixed_columns, write_manifest, write_shard
-from pipeline.shards.columns import ColumnSpec
-from pipeline.shards.layout import BlockRows, Compression, block_rows_of, shard_name
+from pipeline.shards import Manifest, SetWriter, feature_columns, fixed_columns
+from pipeline.shards.layout import BlockRows, Compression, block_rows_of
 from pipeline.splits import Splits
 from pipeline.tokenizers import vocabulary_of
 from pipeline.vocabulary import Vocabulary
@@ -56,26 +54,24 @@ class GroupShards(Pass[GroupCounts]):
             grouping = build_grouping(sample_set.spec, vocabulary)
             context = Context(sample_set.label, self.seed, manifest.source_groups)
             grouped = grouping.group(documents, sample_set.least, context)
-            columns, block_rows = self.layout(sample_set, grouping, vocabulary)
-            relative = f"{sample_set.label}/{split}/{shard_name(shard, shards, 'arrow')}"
-            with output.file(relative) as path:
-                info = write_shard(
-                    path, _by_uid(grouped.rows, block_rows), columns, block_rows=block_rows, name=Path(relative).name,
-                    codec=self.compression.codec, level=self.compression.level,
-                    metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
-                )  # fmt: skip
-            with output.file(f"tmp/{relative}.json") as path:
-                path.write_text(json.dumps(info.to_json()), encoding="utf-8")
+            writer = self.writer(sample_set, split, shards, vocabulary)
+            writer.write_shard(output, shard, _by_uid(grouped.rows, writer.block_rows))
             found = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
             by_language = _by_language(grouped.rows, manifest.languages)
             add_counts(counts, {**found, "sets": {sample_set.label: {split: {**found, "by_language": by_language}}}})
         return counts
 
-    def layout(self, sample_set: SampleSet, grouping: Grouping, vocabulary: Vocabulary) -> tuple[list[ColumnSpec], int]:
-        """Columns and rows of a block of a sample set."""
-        width = np.dtype(vocabulary.id_dtype).itemsize
-        columns = [*fixed_columns(), *feature_columns(grouping.columns, vocabulary.size)]
-        return columns, block_rows_of(self.block_rows, grouping.columns, sample_set.spec.length, width)
+    def writer(self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary) -> SetWriter:
+        """Return the writer of one split of a sample set."""
+        features, length = build_grouping(sample_set.spec, vocabulary).columns, sample_set.spec.length
+        return SetWriter(
+            path=f"{sample_set.label}/{split}",
+            shards=shards,
+            columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+            block_rows=block_rows_of(self.block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize),
+            compression=self.compression,
+            metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
+        )
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
@@ -133,18 +129,10 @@ class GroupManifests(Pass[GroupCounts]):
         work = self.shards
         tokens = Manifest.load(work.tokens)
         vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
-        columns, block_rows = work.layout(sample_set, build_grouping(sample_set.spec, vocabulary), vocabulary)
-        relative = f"{sample_set.label}/{split}"
-        infos = [
-            json.loads((output.folder / f"tmp/{relative}/{shard_name(shard, shards, 'arrow')}.json").read_text())
-            for shard in range(shards)
-        ]
         entry = sample_set.spec.entry()
-        write_manifest(
-            output.folder / relative, name=relative, kind="samples", seed=work.seed,
-            tokenizer=tokens.tokenizer.model_dump(), columns=columns, block_rows=block_rows, container="arrow",
-            codec=work.compression.codec, level=work.compression.level,
-            shards=[ShardInfo.from_json(info) for info in infos], output=output,
+        work.writer(sample_set, split, shards, vocabulary).write_manifest(
+            output, name=f"{sample_set.label}/{split}", kind="samples", seed=work.seed,
+            tokenizer=tokens.tokenizer.model_dump(),
             totals={"tokens_by_language": found["by_language"], "skipped": found["tokens_dropped"]},
             grouping={"name": entry.pop("name"), "options": entry}, languages=tokens.languages,
             parents=[{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}],

@@ -6,6 +6,7 @@ from pipeline.shards.manifest import Manifest
 from pipeline.shards.manifest_writer import write_manifest
 from pipeline.shards.opening import open_shards
 from pipeline.shards.reader import ShardSet
+from pipeline.shards.set_writer import SetWriter
 from pipeline.shards.shard import Block, ShardInfo
 from pipeline.shards.store import StoreOptions
 from pipeline.shards.writer import auto_block_rows, write_shard
@@ -16,6 +17,7 @@ __all__ = [
     "DamagedBlock",
     "Manifest",
     "ManifestError",
+    "SetWriter",
     "ShardInfo",
     "ShardSet",
     "StoreOptions",

@@ -1,4 +1,4 @@
-"""How the stages `group` and `corrupt` write their shards: names, blocks, compression."""
+"""Form of the shards of samples and examples: names, blocks, compression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.rows import FIXED_COLUMNS, Feature
-from pipeline.shards import auto_block_rows
+from pipeline.shards.writer import auto_block_rows
 
 __all__ = ["BlockRows", "Compression", "block_rows_of", "shard_name"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents
-from pipeline.encode.merge import Codes, Manifest, Merge
+from pipeline.encode.merge import Codes, Merge, TokenManifest
 from pipeline.encode.tokenise import Tokenise
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
@@ -87,7 +87,7 @@ def encode(
         Tokenise("tokenise", parts, source, tokenizer, choose("pipeline.sentences", "regex"), shards, SEED),
         Codes("codes", 1, 2),
         Merge("merge", shards, parts, tokenizer, HELDOUT, SEED),
-        Manifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
+        TokenManifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
     ]
     total: Counts = {}
     for work in passes:

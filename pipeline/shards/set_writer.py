@@ -1,0 +1,74 @@
+"""Writing a set from many units: each writes one shard and keeps what is known of it, the last writes the manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pipeline.rows import Rows
+from pipeline.shards.columns import ColumnSpec
+from pipeline.shards.layout import Compression, shard_name
+from pipeline.shards.manifest import Manifest
+from pipeline.shards.manifest_writer import Outputs, write_manifest
+from pipeline.shards.shard import ShardInfo
+from pipeline.shards.writer import write_shard
+
+__all__ = ["SetWriter"]
+
+
+@dataclass(frozen=True)
+class SetWriter:
+    """The form of one set. Units of one set must use equal writers.
+
+    Args:
+        path: folder of the set, relative to that of the outputs; empty: the same folder.
+        shards: number of shards.
+        columns: columns in file order.
+        block_rows: rows of a block.
+        container: `arrow` or `tar`.
+        compression: codec and level of the buffers.
+        metadata: facts for people who open a shard without its manifest.
+    """
+
+    path: str
+    shards: int
+    columns: Sequence[ColumnSpec]
+    block_rows: int
+    container: Literal["arrow", "tar"] = "arrow"
+    compression: Compression = field(default_factory=Compression)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def write_shard(self, output: Outputs, shard: int, rows: Iterable[Rows] | Rows) -> ShardInfo:
+        """Write a shard, and what is known of it as an intermediate file."""
+        name = shard_name(shard, self.shards, self.container)
+        with output.file(f"{self.path}/{name}" if self.path else name) as path:
+            info = write_shard(
+                path, rows, self.columns, block_rows=self.block_rows, container=self.container,
+                codec=self.compression.codec, level=self.compression.level, metadata=self.metadata, name=name,
+            )  # fmt: skip
+        with output.file(self._info(shard)) as path:
+            path.write_text(json.dumps(info.to_json()), encoding="utf-8")
+        return info
+
+    def _info(self, shard: int) -> str:
+        if not self.path:
+            return f"tmp/shards/{shard:06d}.json"
+        return f"tmp/{self.path}/{shard_name(shard, self.shards, self.container)}.json"
+
+    def write_manifest(self, output: Outputs, **fields: Any) -> Manifest:
+        """Write the index and the manifest, when all shards are written.
+
+        Args:
+            output: publishes the files.
+            fields: arguments of `write_manifest` that say what the rows are: `name`, `kind`, `seed`, `tokenizer`, ...
+        """
+        infos = [
+            ShardInfo.from_json(json.loads((output.folder / self._info(shard)).read_text(encoding="utf-8")))
+            for shard in range(self.shards)
+        ]
+        return write_manifest(
+            output.folder / self.path, columns=self.columns, block_rows=self.block_rows, container=self.container,
+            codec=self.compression.codec, level=self.compression.level, shards=infos, output=output, **fields,
+        )  # fmt: skip
