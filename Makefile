@@ -1,20 +1,20 @@
-# Two commands: `make demo` and `make test`. Each makes .venv, installs the pinned dependencies once, and goes on.
+# Two commands: `make demo` and `make test`. Each first makes .venv and installs the pinned dependencies, once.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# DeepSpeed looks for its tools on PATH. Without a GPU it must be told so; `make demo DS_ACCELERATOR=cuda` on one.
+# DeepSpeed looks for its tools on PATH, and needs to know that there is no GPU; `make demo DS_ACCELERATOR=cuda` on one.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check fix bench clean
+.PHONY: help install demo test test-all check fix docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# An environment with a torch of the user's own keeps it; otherwise exactly this pin, which is the small CPU build.
+# A torch that is already in the environment stays; otherwise exactly this pin, which is the small CPU build.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed, $(PYTHON) is older: make PYTHON=python3.11 ..." >&2; exit 64; }
@@ -40,9 +40,13 @@ check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fix: $(STAMP)  ## what lint and format can mend by themselves
+fix: $(STAMP)  ## repair what lint and format can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)  ## make the generated parts of docs/ again
+	$(BIN)/python tools/make_gallery.py
+	$(BIN)/python tools/draw_flow.py --output docs/pictures/flow.svg
 
 bench: $(STAMP)  ## every benchmark, one table each; fails at the end if one of them did
 	failed=0; for script in benchmarks/*.py; do $(BIN)/python $$script || failed=1; done; exit $$failed

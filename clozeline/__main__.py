@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import os
+import re
 import runpy
 import sys
 from dataclasses import dataclass
@@ -28,9 +29,9 @@ class Command:
 
     @property
     def summary(self) -> str:
-        """First line of the docstring, without the command in it."""
+        """First line of the docstring, without the command and the name in it."""
         text = ast.get_docstring(ast.parse(self.described.read_text(encoding="utf-8"))) or ""
-        return text.partition("\n")[0].partition(": `")[0].rstrip(".")
+        return re.sub(r"^(`[^`]*`|\w+): |: `.*|\.$", "", text.partition("\n")[0])
 
 
 def commands() -> dict[str, dict[str, Command]]:
@@ -70,6 +71,7 @@ def _only_our_folders() -> None:
 
 
 def _module(name: str) -> str:
+    """Return the module of a subcommand; any other word is an error."""
     known = {key: command for group in commands().values() for key, command in group.items()}
     if _dashed(name) in known:
         return known[_dashed(name)].module
@@ -89,10 +91,14 @@ def _where(arguments: list[str]) -> None:
 
 
 def _help() -> str:
+    from pipeline.execution.order import all_stages  # takes a second, which no other command needs
+
+    place = {_dashed(name): number for number, name in enumerate(all_stages())}
     recipes = ", ".join(sorted(path.name for path in (HOME / "configs" / "recipes").iterdir() if path.is_dir()))
     lines = [_USAGE.format(recipes=recipes)]
     for heading, group in commands().items():
-        lines += [f"{heading}:", *(f"  {name:<20}{command.summary}" for name, command in group.items()), ""]
+        ordered = sorted(group, key=lambda name: place.get(name, 0))
+        lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in ordered), ""]
     lines += ["files:", f"  {'where [PATH]':<20}Print where a file of Clozeline is: clozeline where train/main.py", ""]
     return "\n".join(lines)
 

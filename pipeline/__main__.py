@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pipeline.command import Parser, guarded, print_keys
+from pipeline.command import Parser, guarded, name_hiding_files, print_keys, program_name
 from pipeline.config import config_file, describe
 from pipeline.errors import StorageError
 from pipeline.execution.order import all_stages, check_needs, stage_of, stages_of
@@ -37,7 +37,8 @@ def _command(program: str, description: str, stage: str | None, arguments: Seque
 
 
 def _parse_and_run(program: str, description: str, stage: str | None, arguments: Sequence[str] | None) -> int:
-    parser = Parser(prog=program, description=description, add_help=False)
+    name_hiding_files()
+    parser = Parser(prog=program_name(program), description=description, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
     parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
     parser.add_argument("--verify", action="store_true", help="re-hash published outputs before skipping them")

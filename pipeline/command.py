@@ -6,13 +6,15 @@ import argparse
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import NoReturn
 
 from rich.console import Console
 
 from pipeline.errors import ClozelineError, ConfigurationError
 
-__all__ = ["Parser", "guarded", "print_keys"]
+__all__ = ["Parser", "guarded", "name_hiding_files", "print_keys", "program_name"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,6 +23,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Wrong use."""
         raise ConfigurationError(f"{message}; see --help")
+
+
+def program_name(otherwise: str) -> str:
+    """Return the name of this program in its help: `clozeline COMMAND` where it was started so."""
+    return sys.argv[0] if sys.argv[0].startswith("clozeline ") else otherwise
+
+
+def name_hiding_files() -> None:
+    """Name the files that hide a package of ours, such as the user's own `train.py` in the working directory."""
+    root = Path(__file__).resolve().parents[1]
+    for name in ("model", "tools", "train"):
+        spec = PathFinder.find_spec(name)
+        if spec is not None and spec.origin is not None and not Path(spec.origin).resolve().is_relative_to(root):
+            text = f"note: {spec.origin} hides {root / name} in programs started here; `clozeline` still finds ours\n"
+            sys.stderr.write(text)
 
 
 def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:

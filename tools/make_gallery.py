@@ -14,7 +14,9 @@ from tools.lib.command import Arguments, run_tool
 
 __all__ = ["main"]
 
-_PAGE = Path(__file__).parents[1] / "docs" / "objectives.md"
+_DOCS = Path(__file__).parents[1] / "docs"
+_PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
+"""In the repository its page, else a file in the working directory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

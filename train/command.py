@@ -13,6 +13,7 @@ from typing import NoReturn
 import torch
 
 from model.errors import ModelError
+from pipeline.command import program_name
 from pipeline.config import config_file, describe, load_config
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from pipeline.registry import find, names
@@ -86,7 +87,7 @@ def _interrupted(local: str, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="train/main.py", description="Train a model on example shards.", add_help=False)
+    parser = _Parser(prog=program_name("train/main.py"), description="Train a model on example shards.", add_help=False)
     parser.add_argument(
         "--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for one of ours"
     )

@@ -35,6 +35,8 @@ def test_help_lists_all(tmp_path: Path) -> None:
     for group in commands().values():
         assert all(f"\n  {name} " in shown.stdout for name in group)
     assert clozeline(cwd=tmp_path).stdout == shown.stdout
+    found = [shown.stdout.index(f"\n  {name.replace('_', '-')} ") for name in all_stages()]
+    assert found == sorted(found), "stages are listed in the order they run"
 
 
 def test_a_name_may_have_dashes_or_underscores(tmp_path: Path) -> None:
@@ -74,3 +76,17 @@ def test_importing_the_package_puts_ours_first(tmp_path: Path) -> None:
     code = "import clozeline, train; print(train.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"{ROOT / 'train' / '__init__.py'}\n"
+
+
+def test_the_repositorys_command_names_the_files_that_hide_ours(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipeline", "--config", "recipe:nothing"]
+    (tmp_path / "train.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith(f"note: {tmp_path / 'train.py'} hides {ROOT / 'train'} in programs started here")
+    assert done.returncode == 64
+    assert "note" not in clozeline("pipeline", "--config", "recipe:nothing", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("name", ["pipeline", "clean", "train", "crawl-site"])
+def test_help_names_the_command_that_was_called(tmp_path: Path, name: str) -> None:
+    assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith(f"usage: clozeline {name} ")
