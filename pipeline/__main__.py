@@ -16,7 +16,7 @@ from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.progress import Progress
 from pipeline.execution.report import write_run_report
 from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
-from pipeline.execution.summary_table import HEADER, accounting_rows, print_table
+from pipeline.execution.summary_table import print_table
 from pipeline.recipe import Recipe, load_recipe
 
 __all__ = ["main", "stage_main"]
@@ -66,8 +66,7 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
     finally:
         if summaries:
             print_table(summaries)
-    if stage is None:
-        _report(recipe, summaries)
+    _report(recipe, stage)
     return 0
 
 
@@ -102,14 +101,12 @@ def _to_do(run: StageRun[Any] | None, missing: list[list[int]] | None) -> str:
     return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
 
 
-def _report(recipe: Recipe, summaries: Sequence[StageSummary]) -> None:
-    stages = {
-        summary.name: {"counts": summary.counts, "bytes": summary.bytes, "seconds": round(summary.seconds, 3)}
-        for summary in summaries
-    }
-    folder = recipe.output_folder
-    write_run_report(folder, HEADER, accounting_rows(summaries), {"format": 1, "stages": stages})
-    Console().print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+def _report(recipe: Recipe, only: str | None) -> None:
+    """Write the report of the stages up to the one that ran."""
+    names = stages_of(recipe)
+    done = names if only is None else names[: names.index(only) + 1]
+    path = write_run_report(recipe.output_folder, done)
+    Console().print(f"report: {path}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ terminal, and with `--html` a page with pictures. Every block is read and checke
 from __future__ import annotations
 
 import argparse
-import html
 from collections.abc import Sequence
 
 from rich import box
@@ -15,31 +14,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.files import publish
-from pipeline.html_page import bars, page, table
+from pipeline.html_page import facts, grid, page, section, table, write_page
 from pipeline.shards import ShardSet, open_shards
 from tools.lib.command import Arguments, Terminal, run_tool, some_path
-from tools.shard_statistics.pictures import coverage_curve, histogram
+from tools.shard_statistics.pictures import pictures
 from tools.shard_statistics.sources import find_sources
 from tools.shard_statistics.tables import Figures, tables
-from tools.shard_statistics.tally import Tally, named, tally
+from tools.shard_statistics.tally import Tally, tally
 from tools.viewer.pieces import pieces_of
 
 __all__ = ["main", "statistics_page"]
 
 
 def statistics_page(shards: ShardSet, found: Tally, figures: Sequence[Figures]) -> str:
-    """The page's HTML: the tables, and a picture of each distribution."""
-    parts = []
-    for one in figures:
-        parts += [f"<h2>{html.escape(one.title)}</h2>", table(one.header, one.rows)]
-    parts += [histogram(f"rows by length of {name}", counts) for name, counts in found.lengths.items()]
-    parts += [
-        coverage_curve(f"share of {name} that the most frequent ids make up", counts)
-        for name, counts in found.ids.items()
+    """Return the page: pictures of each distribution, then the tables."""
+    totals = shards.manifest.totals
+    amounts = {"rows": totals.samples, "tokens": totals.tokens, "shards": totals.shards, "bytes": totals.bytes}
+    parts = [
+        facts({name: f"{amount:,}" for name, amount in amounts.items()}),
+        grid(*pictures(shards.manifest, found)),
+        *(section(one.title, table(one.header, one.rows)) for one in figures),
     ]
-    shares = {"language": named(found.tokens_by_language, shards.manifest.languages), "source": found.tokens_by_source}
-    parts += [f"<h2>tokens by {title}</h2>{bars(counts)}" for title, counts in shares.items() if counts]
     return page(f"{shards.manifest.name} · what the shards hold", parts)
 
 
@@ -71,8 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = tally(shards, find_sources(shards))
         figures, console = tables(shards, found, pieces_of(shards)), Terminal()
         if options.html is not None:
-            with publish(options.html) as temporary:
-                temporary.write_text(statistics_page(shards, found, figures), encoding="utf-8")
+            write_page(options.html, statistics_page(shards, found, figures))
         for one in figures:
             _print(one, console)
         if options.html is not None:

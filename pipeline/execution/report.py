@@ -1,51 +1,214 @@
-"""Reports of stages and runs: JSON for programs, one self-contained HTML page for people."""
+"""The report of a run: `report.json` of each stage and of all, and one page, `report.html`, for people."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from pipeline.charts.bars import Bar, Step, bars, funnel, shares
+from pipeline.charts.curves import histogram
+from pipeline.execution.plan import PLAN_STAGE
+from pipeline.execution.report_samples import Parts, SampleText, cluster_sizes, dropped_texts, kept_texts, lengths
 from pipeline.execution.unit_record import Counts, UnitRecord
-from pipeline.files import publish, publish_json
-from pipeline.html_page import bars, page, table
+from pipeline.files import publish_json, read_json
+from pipeline.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
 
 __all__ = ["write_run_report", "write_stage_report"]
 
+_LEFT_OUT: Final = {
+    "ignored": "records_in",
+    "malformed": "records_in",
+    "rejected": "documents_in",
+    "tokens_dropped": "tokens_in",
+    "skipped": "samples_in",
+}
+"""Groups of reasons, and the count that their shares are of."""
 
-def _flat(counts: Mapping[str, object]) -> list[tuple[str, int]]:
-    return [(name, value) for name, value in sorted(counts.items()) if isinstance(value, int)]
+_LISTED: Final = 50
+"""Inputs that are listed by name."""
+_LEFT: Final = {"clean": "kept", "dedup": "unique"}
+"""What the documents are that a stage leaves."""
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """What `report.json` of a stage says."""
+
+    name: str
+    folder: Path
+    counts: Mapping[str, Any]
+    units: int
+    bytes: int
+    seconds: float
+
+    @staticmethod
+    def read(folder: Path) -> StageFacts:
+        """Read the report of a stage that is complete."""
+        data = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        return StageFacts(folder.name, folder, data["counts"], data["units"], data["bytes"], data["seconds"])
+
+    @property
+    def documents(self) -> Path:
+        """Folder of the documents that the stage writes; it exists if it writes any."""
+        return self.folder / "documents"
 
 
 def write_stage_report(folder: Path, name: str, counts: Counts, found: Sequence[UnitRecord], seconds: float) -> None:
-    """Write `report.json` and `report.html` of a stage from its records."""
+    """Write `report.json` of a stage from its records."""
     size = sum(file["bytes"] for record in found for file in record.outputs.values())
-    publish_json(
-        folder / "report.json",
-        {
-            "format": 1,
-            "stage": name,
-            "counts": counts,
-            "units": len(found),
-            "bytes": size,
-            "seconds": round(seconds, 3),
-        },
-    )
-    parts = [f"<p>{len(found)} units, {size:,} bytes, {seconds:.1f} s</p>", table(["count", ""], _flat(counts))]
-    for group, values in sorted(counts.items()):
-        if isinstance(values, dict) and values:
-            parts += [f"<h2>{html.escape(group)}</h2>", bars(dict(_flat(values)))]
-    with publish(folder / "report.html") as temporary:
-        temporary.write_text(page(f"Clozeline · {name}", parts), encoding="utf-8")
+    facts = {"stage": name, "counts": counts, "units": len(found), "bytes": size, "seconds": round(seconds, 3)}
+    publish_json(folder / "report.json", {"format": 1, **facts})
 
 
-def write_run_report(
-    folder: Path, header: Sequence[str], rows: Sequence[Sequence[str]], data: Mapping[str, Any]
-) -> None:
-    """Write the whole run's `report.json` and `report.html`."""
-    publish_json(folder / "report.json", data)
-    links = "".join(f'<li><a href="{name}/report.html">{name}</a></li>' for name in data["stages"])
-    with publish(folder / "report.html") as temporary:
-        text = page("Clozeline · pipeline run", [table(header, rows), f"<h2>Stages</h2><ul>{links}</ul>"])
-        temporary.write_text(text, encoding="utf-8")
+def write_run_report(output: Path, names: Sequence[str]) -> Path:
+    """Write `report.json` and `report.html` of a run, unless they are newer than what its stages wrote.
+
+    Args:
+        output: folder of the run.
+        names: its complete stages, in their order.
+
+    Returns:
+        The page.
+    """
+    path, sources = output / "report.html", [output / name / "report.json" for name in names]
+    newest = max(source.stat().st_mtime_ns for source in sources)
+    if path.exists() and path.stat().st_mtime_ns > newest:
+        return path
+    stages = [StageFacts.read(output / name) for name in names]
+    plain = {one.name: {"counts": one.counts, "bytes": one.bytes, "seconds": one.seconds} for one in stages}
+    publish_json(output / "report.json", {"format": 1, "stages": plain})
+    write_page(path, page("Clozeline · what happened to every document", _parts(output, stages)))
+    return path
+
+
+def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
+    plan = read_json(output / PLAN_STAGE / "plan.json") or {"inputs": []}
+    holders = [one for one in stages if one.documents.is_dir()]
+    yield facts(_headline(plan["inputs"], stages))
+    yield grid(funnel("From records to examples", _steps(stages)), _times(plan["inputs"], stages))
+    yield section("Left out, and why", grid(*_reasons(stages)))
+    if holders:
+        parts = Parts.of(holders[-1].documents)
+        texts = _quotes(kept_texts(parts))
+        yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
+    yield section("What is dropped", *_dropped(holders))
+    yield section("Where it comes from", *_provenance(output, plan["inputs"], stages))
+
+
+def _headline(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> dict[str, str]:
+    size = sum(facts["bytes"] for facts in inputs) / 1e6
+    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": f"{size:,.1f} MB"}
+    shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
+    return {**shown, "time of all stages": f"{sum(one.seconds for one in stages):,.1f} s"}
+
+
+def _steps(stages: Sequence[StageFacts]) -> list[Step]:
+    """Return the funnel: each step that a stage of the run has counted."""
+    amounts: list[tuple[str, int]] = []
+    for one in stages:
+        if "records_in" in one.counts:
+            amounts += [("records", one.counts["records_in"]), ("documents", one.counts["documents_in"])]
+        if one.documents.is_dir():
+            amounts.append((_LEFT.get(one.name, f"after {one.name}"), one.counts["documents_out"]))
+    parts = ["", *(f"{100 * after / max(1, before):.1f} %" for (_, before), (_, after) in pairwise(amounts))]
+    steps = [Step(name, amount, "documents", part) for (name, amount), part in zip(amounts, parts, strict=False)]
+    counts = {one.name: one.counts for one in stages}
+    if "encode" in counts:
+        tokens = counts["encode"].get("tokens", 0) + counts["encode"].get("target_tokens", 0)
+        note = f"{tokens / max(1, counts['encode']['documents_out']):,.0f} a document"
+        steps.append(Step("tokens", tokens, "tokens", note))
+    if "corrupt" in counts:
+        objectives = len(counts["corrupt"].get("objectives", {}))
+        note = f"of {objectives} objective{'s' * (objectives != 1)}"
+        steps.append(Step("examples", counts["corrupt"].get("examples", 0), "examples", note))
+    return steps
+
+
+def _times(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> str:
+    size = sum(facts["bytes"] for facts in inputs) / 1e6
+    rates = [size / max(one.seconds, 1e-3) for one in stages]
+    rows = [
+        Bar(one.name, one.seconds, f"{one.seconds:,.1f} s · {rate:,.2f} MB/s")
+        for one, rate in zip(stages, rates, strict=True)
+    ]
+    return bars("Seconds a stage, and MB of input a second", rows)
+
+
+def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
+    for one in stages:
+        for group, whole in _LEFT_OUT.items():
+            found = dict(_leaves(one.counts.get(group, {})))
+            key = whole if whole in one.counts else "documents_in"
+            title = f"{one.name} · {group.replace('_', ' ')}, of {one.counts.get(key, 0):,} {key.removesuffix('_in')}"
+            yield bars(title, shares(found, one.counts.get(key)))
+
+
+def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
+    """Yield lengths, languages, sources and sizes of duplicate clusters."""
+    sizes = lengths(parts)
+    yield histogram(f"Documents by length{parts.share}", sizes.edges, sizes.counts, "characters, in doubling ranges")
+    counts = {one.name: one.counts for one in stages}
+    for title, stage, key in (
+        ("Documents by language", "clean", "languages"),
+        ("Tokens by language", "encode", "tokens_by_language"),
+        ("Tokens by source", "encode", "tokens_by_source"),
+    ):
+        yield bars(title, shares(counts.get(stage, {}).get(key, {})))
+    for one in stages:
+        for kind in ("exact", "near"):
+            ranges = Parts.of(one.folder / "clusters" / kind)
+            clusters = cluster_sizes(ranges)
+            title = f"Clusters of {kind} duplicates{ranges.share}"
+            yield histogram(title, clusters.edges, clusters.counts, "documents in a cluster")
+
+
+def _quotes(samples: Sequence[SampleText]) -> str:
+    return "".join(quote(one.text, one.origin) for one in samples)
+
+
+def _dropped(holders: Sequence[StageFacts]) -> Iterator[str]:
+    earlier: Path | None = None
+    for one in holders:
+        texts = dropped_texts(Parts.of(one.folder / "rejects"), earlier)
+        counts = one.counts.get("rejected", {})
+        for reason, samples in sorted(texts.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
+            count = counts.get(reason, 0)
+            title = f"{one.name} · {reason} · {count:,} document{'s' * (count != 1)}"
+            yield folded(title, _quotes(samples))
+        earlier = one.documents
+
+
+def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> Iterator[str]:
+    rows = [(one["source"], one["reader"], one["bytes"]) for one in inputs[:_LISTED]]
+    if len(inputs) > len(rows):
+        rows.append((f"{len(inputs) - len(rows):,} others", "", sum(one["bytes"] for one in inputs[_LISTED:])))
+    yield f"<h3>Inputs</h3>{table(['source', 'reader', 'bytes'], rows)}"
+    written = [(one.name, one.units, one.bytes, one.seconds) for one in stages]
+    yield f"<h3>Stages</h3>{table(['stage', 'units', 'bytes written', 'seconds'], written)}"
+    sets = [_set(output, path) for one in stages for path in sorted(one.folder.rglob("manifest.json"))]
+    if sets:
+        header = ["set", "rows", "tokens", "shards", "bytes", "checksum of the manifest"]
+        yield f"<h3>Shard sets</h3>{table(header, sets)}"
+    for one in stages:
+        yield folded(f"All counts of {one.name}", table(["count", ""], sorted(_leaves(one.counts))))
+    yield folded("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
+    yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
+
+
+def _set(output: Path, path: Path) -> tuple[str | int, ...]:
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    totals = [manifest["totals"][key] for key in ("samples", "tokens", "shards", "bytes")]
+    return (str(path.parent.relative_to(output)), *totals, manifest["checksum"][:16])
+
+
+def _leaves(counts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    for name, value in counts.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name} · ")
+        else:
+            yield f"{prefix}{name}", value

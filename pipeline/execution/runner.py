@@ -30,7 +30,7 @@ from pipeline.execution.unit_runner import UnitRunner
 from pipeline.files import one_at_a_time, publish, read_json, sweep
 from pipeline.recipe import Recipe
 
-_OWN_FILES: Final = ("config.yaml", "plan.json", "report.json", "report.html")
+_OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 """Files of a stage's folder that no record lists."""
 
 __all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key"]

@@ -1,50 +1,66 @@
 from __future__ import annotations
 
-import re
-from xml.etree import ElementTree as ET
-
 import numpy as np
+import pytest
 
-from tools.shard_statistics.pictures import coverage_curve, histogram
-
-
-def drawing(text: str) -> ET.Element:
-    return ET.fromstring(text[text.index("<svg") :])
-
-
-def test_bars_stand_for_all_rows():
-    counts = np.arange(200)
-    picture = histogram("<lengths>", counts)
-    assert "<h2>&lt;lengths&gt;</h2>" in picture
-    titles = [element.text for element in drawing(picture).iter() if element.tag.endswith("title")]
-    assert len(titles) <= 64
-    assert sum(int(text.split(": ")[1].replace(",", "")) for text in titles) == counts.sum()
-    assert titles[0] == "0 to 3: 6"
+from pipeline.html_page import page
+from pipeline.shards import open_shards
+from tests.pages import checked
+from tests.tools.small_run import example_sets
+from tools.shard_statistics.pictures import coverage, pictures, ranges
+from tools.shard_statistics.tally import Tally, tally
 
 
 def test_few_values_have_a_bar_each():
-    titles = [element.text for element in drawing(histogram("", np.array([5, 0, 7]))).iter() if element.text]
-    assert titles[:3] == ["0: 5", "1: 0", "2: 7"]
-    drawing(histogram("", np.zeros(0, np.int64)))
+    assert ranges(np.array([5, 0, 7])).tolist() == [0, 1, 2, 3]
+    assert ranges(np.zeros(0, np.int64)).tolist() == [0, 1]
 
 
-def test_bars_widen_where_a_few_values_are_very_large():
+def test_many_values_share_bars_of_equal_range():
+    edges = ranges(np.arange(200))
+    assert len(edges) - 1 <= 48
+    assert set(np.diff(edges)[:-1]) == {5}
+    assert (edges[0], edges[-1]) == (0, 200)
+
+
+def test_ranges_widen_where_a_few_values_are_very_large():
     counts = np.zeros(100_000, np.int64)
     counts[5:50] = 100
     counts[99_999] = 1
-    titles = [e.text for e in drawing(histogram("", counts)).iter() if e.tag.endswith("title")]
-    found = [(text.split(": ")[0], int(text.split(": ")[1].replace(",", ""))) for text in titles]
-    assert sum(count for _, count in found) == counts.sum()
-    assert sum(count > 0 for _, count in found) > 10
-    bounds = [[int(end.replace(",", "")) for end in span.split(" to ")] for span, _ in found]
-    assert [first for first, *_ in bounds] == [0, *(last[-1] + 1 for last in bounds[:-1])]
-    assert bounds[-1][-1] == 99_999
+    edges = ranges(counts)
+    bins = np.add.reduceat(counts, edges[:-1])
+    assert bins.sum() == counts.sum()
+    assert (bins > 0).sum() > 10
+    assert (edges[0], edges[-1]) == (0, 100_000)
+    assert (np.diff(np.diff(edges)) >= -1).all()
 
 
-def test_the_curve_of_coverage_rises_to_everything():
-    counts = np.array([0, 50, 30, 20, 0])
-    line = next(e for e in drawing(coverage_curve("ids", counts)).iter() if e.tag.endswith("polyline"))
-    points = [tuple(map(float, pair)) for pair in re.findall(r"([\d.]+),([\d.]+)", line.get("points"))]
-    assert [y for _, y in points] == [80.0, 32.0, 0.0]
-    assert points[0][0] == 0
-    assert coverage_curve("ids", np.zeros(4, np.int64)) == ""
+def test_the_most_frequent_ids_make_up_everything_in_the_end():
+    assert coverage(np.array([0, 50, 30, 20, 0])) == [(1, 50), (2, 80), (3, 100)]
+    assert coverage(np.zeros(4, np.int64)) == []
+    frequencies = np.random.default_rng(1).integers(0, 1000, 5000)
+    points = coverage(frequencies)
+    for rank, share in points:
+        expected = 100 * sum(sorted(frequencies.tolist(), reverse=True)[: int(rank)]) / frequencies.sum()
+        assert share == pytest.approx(expected)
+    assert points[-1] == (np.count_nonzero(frequencies), pytest.approx(100))
+
+
+def test_pictures_show_what_was_counted(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
+    found = tally(shards, None)
+    parsed = checked(page("", list(pictures(shards.manifest, found))))
+    rows = shards.manifest.totals.samples
+    assert parsed.pictures[0].startswith(f"Rows by length of input_ids: {rows:,} from 0 to ")
+    masked = int(found.labels[0])
+    kinds = next(shown for shown in parsed.pictures if shown.startswith("Labels by"))
+    assert f"the mask {masked:,} · {100 * masked / found.labels.sum():.1f} %" in kinds
+    assert f"Tokens by language: en {shards.manifest.totals.tokens:,} · 100.0 %" in parsed.pictures
+
+
+def test_names_of_columns_and_sources_are_escaped(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
+    hostile = "<script>alert(1)</script>"
+    found = Tally(lengths={hostile: np.array([1, 2])}, ids={hostile: np.array([1, 2])}, tokens_by_source={hostile: 3})
+    parsed = checked(page("", list(pictures(shards.manifest, found))))
+    assert [hostile in shown for shown in parsed.pictures] == [True, True, True]

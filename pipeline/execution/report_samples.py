@@ -1,0 +1,150 @@
+"""What the documents of a run look like: lengths, sizes of duplicate clusters, texts kept and dropped.
+
+Read from the stages' own files, a bounded number of them, so that a report costs the same for any corpus.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.documents.files import Rejection, read_batches, read_rejects
+
+__all__ = ["Histogram", "Parts", "SampleText", "cluster_sizes", "dropped_texts", "kept_texts", "lengths"]
+
+_FILES: Final = 16
+"""Files of a folder that are read."""
+_TEXTS: Final = 3
+"""Texts shown of what was kept, and for each reason."""
+_CHARACTERS: Final = 400
+"""Characters shown of a text."""
+_SMALL: Final = 8
+"""Cluster sizes below this one have a bar each."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Files of one folder, spread evenly over it where there are many."""
+
+    paths: tuple[Path, ...]
+    total: int
+
+    @staticmethod
+    def of(folder: Path) -> Parts:
+        """Return the Arrow files of a folder."""
+        found = sorted(folder.glob("*.arrow"))
+        count = min(len(found), _FILES)
+        return Parts(tuple(found[number * len(found) // count] for number in range(count)), len(found))
+
+    @property
+    def share(self) -> str:
+        """What a title says where not all files were read; else ""."""
+        return f" ({len(self.paths)} of {self.total:,} parts)" if len(self.paths) < self.total else ""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of whole numbers in ranges; `edges` has one entry more than `counts`."""
+
+    edges: list[int]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class SampleText:
+    """The beginning of a text, "" where none was kept, and where it came from."""
+
+    text: str
+    origin: str
+
+
+def lengths(parts: Parts) -> Histogram:
+    """Count documents by characters; each range is twice as wide as the one before."""
+    batches = (batch for path in parts.paths for batch in read_batches(path, ("n_chars",)))
+    values = [np.empty(0, np.int64), *(batch.column("n_chars").to_numpy() for batch in batches)]
+    return _counted(np.concatenate(values), [0, *(1 << power for power in range(40))])
+
+
+def cluster_sizes(parts: Parts) -> Histogram:
+    """Count clusters of duplicates by the number of their documents, 2 or more."""
+    sizes: Counter[bytes] = Counter()
+    for path in parts.paths:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            for number in range(reader.num_record_batches):
+                sizes.update(reader.get_batch(number).column("cluster").to_pylist())
+    values = np.fromiter(sizes.values(), np.int64, len(sizes))
+    return _counted(values, [*range(2, _SMALL), *(_SMALL << power for power in range(40))])
+
+
+def kept_texts(parts: Parts) -> list[SampleText]:
+    """Return the beginnings of the three documents with the smallest uids, which are as good as drawn by chance."""
+    found = heapq.nsmallest(_TEXTS, ((uid, path) for path in parts.paths for uid in _uids(path)))
+    return [SampleText(_cut(text), origin) for uid, path in found for text, origin in [_document(path, uid)]]
+
+
+def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleText]]:
+    """Return up to three rejected documents for each reason; those whose text is known come first.
+
+    Args:
+        parts: files of rejections.
+        earlier: folder of the documents that the stage read, which hold the texts that rejections leave out; None
+            where the stage read none.
+    """
+    chosen: dict[str, list[tuple[bool, bytes, Path, Rejection]]] = {}
+    for path in parts.paths:
+        for one in read_rejects(path):
+            entries = chosen.setdefault(one.reason, [])
+            entries.append((one.sample_text is None and earlier is None, one.uid, path, one))
+            entries.sort(key=lambda entry: entry[:2])
+            del entries[_TEXTS:]
+    return {
+        reason: [_rejected(one, None if earlier is None else earlier / path.name) for _, _, path, one in entries]
+        for reason, entries in chosen.items()
+    }
+
+
+def _rejected(one: Rejection, earlier: Path | None) -> SampleText:
+    text = one.sample_text
+    if text is None and earlier is not None and earlier.exists():
+        text, _ = _document(earlier, one.uid)
+    parts = (f"{one.source} at {one.offset:,}", f"{one.n_chars:,} characters", one.detail)
+    return SampleText(_cut(text or ""), " · ".join(part for part in parts if part))
+
+
+def _document(path: Path, uid: bytes) -> tuple[str, str]:
+    """Return text and origin of the document with this uid; "" where the file does not hold it."""
+    for batch in read_batches(path, ("uid", "text", "url", "source", "offset")):
+        uids = batch.column("uid")
+        if (row := uids.index(pa.scalar(uid, uids.type)).as_py()) >= 0:
+            text, url, source, offset = (
+                batch.column(name)[row].as_py() for name in ("text", "url", "source", "offset")
+            )
+            return text, url or f"{source} at {offset:,}"
+    return "", ""
+
+
+def _uids(path: Path) -> Iterator[bytes]:
+    for batch in read_batches(path, ("uid",)):
+        yield from batch.column("uid").to_pylist()
+
+
+def _counted(values: NDArray[np.int64], bounds: Sequence[int]) -> Histogram:
+    """Count values between the bounds, from the first range that holds one to the last."""
+    if not len(values):
+        return Histogram([0, 1], [0])
+    first = int(np.searchsorted(bounds, values.min(), side="right")) - 1
+    end = int(np.searchsorted(bounds, values.max(), side="right"))
+    edges = list(bounds[first : end + 1])
+    return Histogram(edges, np.histogram(values, [*edges[:-1], edges[-1] - 0.5])[0].tolist())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS].rstrip()} …"

@@ -1,0 +1,150 @@
+"""The page of a run against counts made from the input and from the published files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pipeline.__main__ import main, stage_main
+from pipeline.documents.files import read_documents, read_rejects
+from pipeline.execution.report import write_run_report
+from tests.pages import ParsedPage, checked
+from tests.pipeline.miniature import text, write_recipe
+
+RECIPE = """
+corpus: report
+seed: 7
+heldout: {fraction: 0.1}
+clean:
+  language: null
+  filters: [{name: gopher_quality, words: [10, 100000]}]
+  keep_text: 1
+dedup: {exact: {}, near: null}
+train_tokenizer: {name: byte_bpe, size: 500}
+encode: {}
+group: {}
+corrupt:
+  - {name: causal_lm, max_length: 64}
+  - {name: masked_lm, max_length: 64}
+"""
+STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
+MARKUP = '<img src=x onerror=alert(1)> & "quoted" '
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A small run and its arguments: 30 texts, one twice and one three times, one too short, one broken line."""
+    folder = tmp_path_factory.mktemp("report")
+    texts = [MARKUP + text(number, 6 + number % 5) for number in range(30)]
+    lines = [json.dumps({"text": one}) for one in [*texts, texts[3], texts[5], texts[5], MARKUP]]
+    source = folder / "crawl" / "<b>part.jsonl"
+    source.parent.mkdir()
+    source.write_text("\n".join([*lines, "{broken"]) + "\n", encoding="utf-8")
+    arguments = ["--config", str(write_recipe(folder, RECIPE)), f"input={source.parent}", f"output={folder / 'out'}"]
+    assert main(arguments) == 0
+    return folder / "out", arguments
+
+
+@pytest.fixture(scope="module")
+def page(run: tuple[Path, list[str]]) -> ParsedPage:
+    return checked((run[0] / "report.html").read_text(encoding="utf-8"))
+
+
+def picture(page: ParsedPage, title: str) -> str:
+    """The figures of a picture in words."""
+    (found,) = [one.removeprefix(f"{title}: ") for one in page.pictures if one.startswith(f"{title}: ")]
+    return found
+
+
+def rows(output: Path, pattern: str) -> int:
+    """Rows of shards, as pyarrow counts them."""
+    return sum(pa.ipc.open_file(path).read_all().num_rows for path in sorted(output.glob(pattern)))
+
+
+def test_the_funnel_is_what_the_files_hold(run, page):
+    output, _ = run
+    documents = {stage: len(list(read_documents(output / stage / "documents/000000.arrow"))) for stage in STAGES[:2]}
+    assert documents == {"clean": 33, "dedup": 30}
+    tokens = sum(
+        len(ids)
+        for path in sorted((output / "encode").glob("shard-*.arrow"))
+        for ids in pa.ipc.open_file(path).read_all().column("token_ids").to_pylist()
+    )
+    examples = rows(output, "corrupt/*/*/shard-*.arrow")
+    assert picture(page, "From records to examples") == (
+        f"records 35; documents 34 · 97.1 %; kept 33 · 97.1 %; unique 30 · 90.9 %; "
+        f"tokens {tokens:,} · {tokens / 30:,.0f} a document; examples {examples:,} · of 2 objectives"
+    )
+
+
+def test_reasons_have_their_shares(run, page):
+    output, _ = run
+    reasons = Counter(one.reason for one in read_rejects(output / "clean/rejects/000000.arrow"))
+    assert reasons == {"gopher_short_doc": 1}
+    assert picture(page, "clean · rejected, of 34 documents") == "gopher_short_doc 1 · 2.9 %"
+    assert picture(page, "clean · malformed, of 35 records") == "bad_json 1 · 2.9 %"
+    assert picture(page, "dedup · rejected, of 33 documents") == "exact_duplicate 3 · 9.1 %"
+
+
+def test_lengths_and_clusters_are_counted(run, page):
+    output, _ = run
+    lengths = [len(one.text) for one in read_documents(output / "dedup/documents/000000.arrow")]
+    highest, _ = max(Counter(length.bit_length() for length in lengths).items(), key=lambda item: (item[1], -item[0]))
+    shown = picture(page, "Documents by length")
+    assert shown.startswith("30 from ")
+    assert shown.endswith(f"most of them {1 << highest - 1:,} to {(1 << highest) - 1:,}")
+    assert picture(page, "Clusters of exact duplicates") == "2 from 2 to 3, most of them 2"
+
+
+def test_texts_are_shown_with_their_origin(run, page):
+    output, _ = run
+    kept = [one.text for one in read_documents(output / "dedup/documents/000000.arrow")]
+    assert (
+        sum(any(one.startswith(shown.removesuffix(" …")) for one in kept) for shown in page.texts if MARKUP in shown)
+        >= 3
+    )
+    assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
+    assert any(shown.startswith("default/<b>part.jsonl at ") for shown in page.texts)
+    assert "clean · gopher_short_doc · 1 document" in page.texts
+
+
+def test_seconds_are_all_that_differs_between_two_runs(run, tmp_path):
+    output, arguments = run
+    assert main([*arguments, f"output={tmp_path / 'out'}", "executor.tasks=2"]) == 0
+    pages = [(folder / "report.html").read_text() for folder in (output, tmp_path / "out")]
+    mine, theirs = (_without_seconds(one).replace(str(output), str(tmp_path / "out")) for one in pages)
+    assert mine.replace("tasks: 1", "tasks: 2") == theirs
+
+
+def _without_seconds(page: str) -> str:
+    page = re.sub(r"<figure><figcaption><b>Seconds.*?</figure>", "", page, flags=re.DOTALL)
+    return re.sub(r"[\d,.]+ s</dd>|<td class=n>[\d,]+\.\d</td>", "", page)
+
+
+def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
+    output, arguments = run
+    drawn: list[Path] = []
+    monkeypatch.setattr("pipeline.execution.report.write_page", lambda path, text: drawn.append(path))
+    assert main(arguments) == 0
+    assert stage_main("clean", arguments) == 0
+    assert drawn == []
+    newer = (output / "report.html").stat().st_mtime_ns + 1
+    os.utime(output / "encode" / "report.json", ns=(newer, newer))
+    assert main(arguments) == 0
+    assert drawn == [output / "report.html"]
+
+
+def test_what_no_stage_counted_is_left_out(run, tmp_path):
+    output, _ = run
+    for name in ("clean", "report.json"):
+        (tmp_path / name).symlink_to(output / name)
+    page = checked(write_run_report(tmp_path, ["clean"]).read_text())
+    assert picture(page, "From records to examples") == "records 35; documents 34 · 97.1 %; kept 33 · 97.1 %"
+    assert not any("duplicates" in one or "dedup" in one for one in page.pictures)
+    assert "Shard sets" not in page.texts
