@@ -202,6 +202,11 @@ class ModelConfig:
         return architecture
 
     @property
+    def targets(self) -> dict[str, str]:
+        """What each head learns to predict, as objectives name it."""
+        return {name: find("model.heads", name).target for name in self.heads}
+
+    @property
     def head_weights(self) -> dict[str, float]:
         """The factor of each head's mean loss."""
         return {name: head.weight for name, head in self.heads.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ def temporary_module(package: str, name: str, source: str, folder: Path) -> Iter
     parent = importlib.import_module(package)
     place = folder / package
     place.mkdir(exist_ok=True, parents=True)
-    (place / f"{name}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    part = place / f".{name}.{os.getpid()}"  # other ranks may import it already
+    part.write_text(textwrap.dedent(source), encoding="utf-8")
+    part.replace(place / f"{name}.py")
     before = list(parent.__path__)
     parent.__path__ = [*before, str(place)]
     importlib.invalidate_caches()

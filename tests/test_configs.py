@@ -74,7 +74,7 @@ def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
     served = [
         entry.objective.type
         for entry in recipe.config_of("corrupt")
-        if set(training.model.heads) <= set(entry.objective.type.heads)
+        if set(training.model.targets.values()) <= set(entry.objective.type.heads)
         and training.model.architecture in entry.objective.type.architectures
     ]
     assert served

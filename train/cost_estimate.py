@@ -27,7 +27,7 @@ _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on each rank for state, without activations and buckets (arXiv 1910.02054, with AdamW's two moments)."""
+    """Bytes on each rank for state, without activations and buckets (arXiv 1910.02054)."""
 
     weights: float
     gradients: float
@@ -213,10 +213,11 @@ def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> Me
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else width
+    states = 4 * config.optimizer.type.states
     return MemoryEstimate(
         weights=width * parameters / share[0],
         gradients=gradient_width * parameters / share[1],
-        optimizer=(8 if stage == 0 else 12) * parameters / share[2],
+        optimizer=(states if stage == 0 else states + 4) * parameters / share[2],
     )
 
 

@@ -150,7 +150,7 @@ def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | No
             f"model.family: {model.family} ({model.architecture}) cannot be trained on {shards.path}, whose objective "
             f"{objective.name} is for the architecture {objective.architecture}"
         )
-    if missing := sorted(set(model.heads) - set(objective.heads)):
+    if missing := sorted(name for name, target in model.targets.items() if target not in objective.heads):
         raise ConfigurationError(
             f"model.heads: {missing[0]} cannot be trained on {shards.path}, whose objective {objective.name} serves "
             f"{', '.join(objective.heads)}"

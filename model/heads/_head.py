@@ -18,6 +18,8 @@ class Head(nn.Module, ABC):
     """A loss on hidden states: a sum over labels, and the count that the sum is divided by."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
+    target: ClassVar[str]
+    """What it learns to predict, as objectives name it in `heads`. Several heads may share one."""
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch, besides the family's and `row_weight`."""
     normalise: Literal["label", "row"] = "label"

@@ -20,6 +20,7 @@ __all__ = ["MaskedLM"]
 class MaskedLM(Head):
     """Linear, activation, norm, then the vocabulary with a bias. Unlabelled places never reach the projection."""
 
+    target: ClassVar = "masked_lm"
     needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import load_config
+from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.temporary_module import temporary_module
 from tests.train.masked_set import write_config, write_masked_sets
 from train.config import TrainConfig
+from train.cost_estimate import estimate_memory
 from train.distributed import World
 from train.logs.journal import read_lines
 from train.run import run
@@ -30,18 +32,82 @@ FAMILY = '''
 '''
 
 
+HEAD = '''
+    """Masked tokens, where being right about a likely one adds little (arXiv 1708.02002)."""
+
+    from model.heads.masked_lm import MaskedLM
+    from model.loss import cross_entropy_sum, gather_labels
+
+
+    class Focal(MaskedLM):
+        """Weighs each label by its improbability."""
+
+        def forward(self, hidden, tensors):
+            """Return the summed, weighed cross entropy."""
+            labels = gather_labels(hidden, tensors)
+            scores = self.logits(labels.states)
+            likely = scores.detach().softmax(-1).gather(1, labels.ids.clamp(min=0)[:, None])[:, 0]
+            return cross_entropy_sum(scores, labels.ids, (1 - likely) ** 2)
+'''
+OPTIMIZER = '''
+    """Stochastic gradient descent with momentum."""
+
+    from typing import ClassVar
+
+    import torch
+    from pydantic import Field
+    from pydantic.dataclasses import dataclass
+
+    from pipeline.config import STRICT
+    from train.optimizers import OptimizerBuilder, Rates
+
+
+    class Sgd(OptimizerBuilder):
+        """Has one state, and no count of its steps."""
+
+        elementwise: ClassVar[bool] = ELEMENTWISE
+        states: ClassVar[int] = 1
+
+        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        class Options(Rates):
+            """Options of the descent."""
+
+            momentum: float = Field(default=0.9, ge=0.0, lt=1.0)
+            """Share of the last direction that is kept."""
+
+        def build(self, groups):
+            """Return the optimizer."""
+            return torch.optim.SGD(list(groups), lr=self.options.learning_rate, momentum=self.options.momentum)
+'''
+SCHEDULE = '''
+    """Half the rate after half of the steps."""
+
+    from train.schedules import Schedule
+
+
+    class Halved(Schedule):
+        """Falls once."""
+
+        def after_warmup(self, step):
+            """Return 1, and 0.5 from the middle on."""
+            return 1.0 if self.progress(step) < 0.5 else 0.5
+'''
+
+
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
 
 
-def train_with(world: World, package: str, name: str, source: str, folder: Path, config: Path) -> int:
+def train_with(
+    world: World, package: str, name: str, source: str, folder: Path, config: Path, overrides: tuple[str, ...] = ()
+) -> int:
     with temporary_module(package, name, source, folder):
-        return run(load_config(TrainConfig, config, []), joined=world)
+        return run(load_config(TrainConfig, config, overrides), joined=world)
 
 
-def losses(output: Path) -> list[float]:
-    return [record["loss"] for record in read_lines(output / "metrics.jsonl")]
+def logged(output: Path, name: str = "loss") -> list[float]:
+    return [record[name] for record in read_lines(output / "metrics.jsonl")]
 
 
 def test_a_second_family_of_an_architecture(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
@@ -51,4 +117,51 @@ def test_a_second_family_of_an_architecture(one_rank: RankPool, tmp_path: Path, 
     assert one_rank.run(train_with, "model.families", "twice_reader", FAMILY, tmp_path, config) == [0]
     plain = write_config(tmp_path / "p.yaml", shards, tmp_path / "plain", steps=1)
     assert one_rank.run(train_with, "model.families", "unused", "", tmp_path, plain) == [0]
-    assert losses(output) != losses(tmp_path / "plain")
+    assert logged(output) != logged(tmp_path / "plain")
+
+
+def test_a_second_head_of_a_target(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """Objectives name what is predicted: a subclass of MaskedLM is trained on the rows that MaskedLM is."""
+    output = tmp_path / "run"
+    config = write_config(tmp_path / "c.yaml", shards, output, model__heads={"focal": 1.0}, steps=2)
+    assert one_rank.run(train_with, "model.heads", "focal", HEAD, tmp_path, config) == [0]
+    (first, second), (record, _) = logged(output), logged(output, "losses")
+    assert list(record) == ["focal"]
+    assert first != second
+
+
+@pytest.mark.parametrize("stage", [0, 1, 3])
+def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
+    two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
+) -> None:
+    chosen = {"name": "sgd", "learning_rate": 0.05, "weight_decay": 0.0, "momentum": 0.9}
+    source = OPTIMIZER.replace("ELEMENTWISE", "True")
+
+    def train(name: str, *overrides: str) -> list[str]:
+        path = tmp_path / f"{name}.yaml"
+        config = write_config(path, shards, tmp_path / name, optimizer=chosen, zero__stage=stage, steps=6)
+        assert two_ranks.run(train_with, "train.optimizers", "sgd", source, tmp_path, config, overrides) == [0, 0]
+        return [loss.hex() for loss in logged(tmp_path / name)]
+
+    straight = train("straight")
+    assert train("parts", "steps=3") == straight[:3]
+    assert train("parts") == straight
+
+
+def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) -> None:
+    """Whether its update is elementwise decides over the ZeRO stages; how many states it has, over the estimate."""
+    config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer={"name": "sgd"})
+    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("ELEMENTWISE", "True"), tmp_path / "whole"):
+        found = load_config(TrainConfig, config, [])
+        assert estimate_memory(found, 1000, 2).optimizer == (4 + 4) * 1000 / 2
+    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("ELEMENTWISE", "False"), tmp_path / "shaped"):
+        with pytest.raises(ConfigurationError, match=r"optimizer: sgd needs whole matrices: set zero\.stage=0"):
+            load_config(TrainConfig, config, [])
+        assert estimate_memory(load_config(TrainConfig, config, ["zero.stage=0"]), 1000, 2).optimizer == 4 * 1000
+
+
+def test_a_schedule(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    output, chosen = tmp_path / "run", {"name": "halved", "warmup": 1, "steps": 5}
+    config = write_config(tmp_path / "c.yaml", shards, output, schedule=chosen, steps=5)
+    assert one_rank.run(train_with, "train.schedules", "halved", SCHEDULE, tmp_path, config) == [0]
+    assert logged(output, "learning_rate") == [0.003, 0.003, 0.0015, 0.0015, 0.0015]

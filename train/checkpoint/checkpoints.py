@@ -334,7 +334,9 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
             f"({len(differing)} parameters differ): the checkpoint belongs to another model"
         )
     reader = Reader(directory, index)
-    keys = {key for record in index.parameters.values() for key in record.keys if key != partitions.WEIGHT}
+    keys: dict[str, set[str]] = defaultdict(set)
+    for record in index.parameters.values():
+        keys[record.group].update(key for key in record.keys if key != partitions.WEIGHT)
     partitions.prepare_states(engine, keys, index.scalars)
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):

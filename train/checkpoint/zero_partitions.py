@@ -7,7 +7,7 @@ states of the same elements. Padding at the end of a flat belongs to no fragment
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,10 +193,17 @@ def _grouped_flats(engine: Engine) -> Iterator[tuple[Tensor, str]]:
         yield flat, groups[index if owners is None else owners[index]]["name"]
 
 
-def prepare_states(engine: Engine, keys: set[str], numbers: Mapping[str, Mapping[str, float]]) -> None:
+def prepare_states(
+    engine: Engine, keys: Mapping[str, Collection[str]], numbers: Mapping[str, Mapping[str, float]]
+) -> None:
     """Create the optimizer state of every flat, zeros to be overwritten, as the first step would have.
 
     Each flat gets number tensors of its own: torch updates them in place.
+
+    Args:
+        engine: the engine.
+        keys: optimizer group → states that have one number per element.
+        numbers: optimizer group → state → number, for states that have one number per group.
     """
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
@@ -206,8 +213,8 @@ def prepare_states(engine: Engine, keys: set[str], numbers: Mapping[str, Mapping
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
             state[key] = torch.tensor(value, dtype=torch.float32, device=device)
+        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(keys.get(group, ()))}
         if state:
-            state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(keys)}
             engine.optimizer.state[flat] = state
 
 

@@ -34,6 +34,8 @@ class OptimizerBuilder(ABC):
 
     elementwise: ClassVar[bool]
     """Whether an update of an element depends on that element's own history alone."""
+    states: ClassVar[int]
+    """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
 
     def __init__(self, options: Rates) -> None:
         self.options = options

@@ -19,6 +19,7 @@ class AdamW(OptimizerBuilder):
     """torch's AdamW: one fused kernel on a GPU, one call per list of tensors on the CPU."""
 
     elementwise: ClassVar[bool] = True
+    states: ClassVar[int] = 2
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(Rates):

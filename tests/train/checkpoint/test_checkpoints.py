@@ -377,7 +377,7 @@ def other_model(world: World, config: TrainConfig, folder: str) -> str:
 
 def test_checkpoint_of_another_model(one_rank: RankPool, tmp_path: Path) -> None:
     one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
-    (message,) = one_rank.run(other_model, tiny(model__ffn=40), str(tmp_path))
+    (message,) = one_rank.run(other_model, tiny(model__ffn_dim=40), str(tmp_path))
     assert "another model" in message
     assert "[20, 39] there and [20, 40] in this model" in message
 
