@@ -1,7 +1,7 @@
-"""What differs between two shard sets: `python tools/diff_manifests.py MANIFEST MANIFEST`.
+"""Compare two shard sets: `python tools/diff_manifests.py MANIFEST MANIFEST`.
 
-Schema, tokenizer, objective and its options, counts, settings, and the hash of every shard. Exit code 0: they are
-equal, how they came about aside (parents, configuration); 1: they differ; 64, 65 and 74 as for every command.
+Compared are schema, tokenizer, objective with its options, counts, settings, and the hash of every shard. Exit code 0:
+equal, whatever their parents and configurations; 1: different; 64, 65 and 74 as for every command.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _ABSENT: Final = "absent"
 _ORDER: Final = "order of "
 _NOT_COMPARED: Final = {"checksum", "code"}
 _NAMED: Final = {"columns": "name", "shards": "path", "parents": "name"}
-"""Lists whose items are told apart by a key of theirs, not by their place."""
+"""lists whose items are matched by one of their keys, not by their order"""
 _PROVENANCE: Final = {"parents", "config"}
-"""Fields that are shown, but do not make sets different."""
+"""fields that are shown, but do not make sets different"""
 _SHOWN: Final = 120
 _DIGITS: Final = 16
 
 
 class Difference(NamedTuple):
-    """A dotted field with its value in either set."""
+    """A dotted field with its value in each set."""
 
     field: str
     left: str
@@ -39,12 +39,12 @@ class Difference(NamedTuple):
 
     @property
     def root(self) -> str:
-        """The field of the manifest that it belongs to."""
+        """The top-level field of the manifest."""
         return self.field.removeprefix(_ORDER).split(".")[0]
 
 
 def differences(left: Manifest, right: Manifest) -> list[Difference]:
-    """Fields that differ, in the order of the manifest."""
+    """Return the fields that differ, in the order of the manifest."""
     plain = [_named(manifest.model_dump(mode="json")) for manifest in (left, right)]
     return [
         found
@@ -76,7 +76,7 @@ def _compare(field: str, left: Any, right: Any) -> Iterator[Difference]:
 
 
 def _short(value: Any) -> str:
-    """One value on few lines; of a hash its first digits."""
+    """Return a value as short text; of a hash, its first digits."""
     if isinstance(value, Mapping):
         text = ", ".join(f"{name} {_short(item)}" for name, item in value.items())
     elif re.fullmatch(r"[0-9a-f]{64}", str(value)):
@@ -91,38 +91,38 @@ def _short(value: Any) -> str:
 
 
 def _verdict(left: Manifest, right: Manifest) -> str:
-    """What the difference means for a run."""
+    """Return what the difference means for a run."""
     if left.digest == right.digest:
-        return "same digest: a run may go on with either"
+        return "same digest: a run can continue with either"
     if _repacked(left, right) or _repacked(right, left):
         order = "the same" if left.block_rows == right.block_rows else "another, as blocks have another size"
-        return f"other digest, but one is the other repacked: the same rows; the order of the stream is {order}"
+        return f"another digest, but one is the other repacked: the same rows; the order of the stream is {order}"
     places = [(one.name, one.totals.samples, one.block_rows) for one in (left, right)]
     if places[0] == places[1]:
-        return "other digest, but same name, rows and block size: a stream visits the rows in the same order"
-    return "other digest and other order of the stream: another data set"
+        return "another digest, but same name, rows and block size: a stream reads the rows in the same order"
+    return "another digest and another order of the stream: another data set"
 
 
 def _repacked(new: Manifest, old: Manifest) -> bool:
     return any(parent.role == "repacked" and parent.digest == old.digest for parent in new.parents)
 
 
-def _view(left: Manifest, right: Manifest, found: Sequence[Difference], most: int) -> View:
+def _view(left: Manifest, right: Manifest, found: Sequence[Difference], limit: int) -> View:
     rows = [one for one in found if one.root not in _NAMED]
     for root in _NAMED:
         mine = [one for one in found if one.root == root]
-        rows += mine[:most]
-        if len(mine) > most:
-            rows.append(Difference(f"{root}: {len(mine) - most:,} more", "", ""))
+        rows += mine[:limit]
+        if len(mine) > limit:
+            rows.append(Difference(f"{root}: {len(mine) - limit:,} more", "", ""))
     title = f"{left.name} · {right.name}: {counted(len(found), 'difference')}"
     return View(title, (Sheet("differences", ("field", "first", "second"), tuple(tuple(row) for row in rows)),))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("first", type=some_path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("second", type=some_path, help="the other one")
+    parser.add_argument("second", type=some_path, help="the set to compare it with")
     parser.add_argument("--most", type=natural, default=20, metavar="N", help="shards and columns listed (%(default)s)")
 
     def action(options: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from pipeline.shards import ShardSet
 from pipeline.shards.errors import DamagedBlock
 from tools.lib.command import Arguments, natural, positive, run_tool
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from tools.lib.row_origins import Place, documents_of, partners_of
+from tools.lib.row_origins import BlockRow, documents_of, partners_of
 from tools.lib.shard_rows import PAIR_LABEL
 from tools.viewer.pieces import Pieces, pieces_of
 from train.stream.online_corruption import corruption_of
@@ -68,13 +68,13 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     return [found[visit.place] for visit in visits]
 
 
-def _read(shards: ShardSet, stored: Collection[Place], *, mask: bool) -> tuple[dict[Place, Rows], dict[int, str]]:
+def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
     """Single rows by block and row, and why blocks are not read; every block is read once.
 
     Raises:
         DamagedBlock: a block is damaged, and the stream would not mask it either.
     """
-    found: dict[Place, Rows] = {}
+    found: dict[BlockRow, Rows] = {}
     lost: dict[int, str] = {}
     for block in sorted({block for block, _ in stored}):
         if block in shards.quarantined:
@@ -196,7 +196,7 @@ def _title(feed: Feed, samples: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     add_feed_arguments(parser)
     parser.add_argument("--samples", type=natural, metavar="N", help="the batch that begins after N samples")

@@ -1,8 +1,8 @@
 """Write a shard set as per-sample tars: `python tools/export_webdataset.py MANIFEST --output DIR [--rows N]`.
 
-Each row becomes `{uid}-{variant}.COLUMN.npy` for its list columns and `{uid}-{variant}.json` for where it comes from,
-as plain WebDataset readers want it; rows of blocks in quarantine are left out. Much larger and slower to read than the
-set itself: for other people's loaders.
+Each row becomes `{uid}-{variant}.COLUMN.npy` for its list columns and `{uid}-{variant}.json` for its source, as plain
+WebDataset readers expect. Rows of blocks in quarantine are left out. The tars are much larger than the set and slower
+to read: use them only with loaders that need this form.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tools.lib.shard_rows import readable_blocks
 __all__ = ["export", "main"]
 
 _CHECKSUM: Final = slice(148, 155)
-"""Where a tar header has the sum of its bytes."""
+"""position of the checksum in a tar header"""
 
 
 def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
-    """Write the tars, and last `export.json`, which names the set and every tar; returns its content.
+    """Write the tars, and last `export.json`, which names the set and every tar; return its content.
 
     Args:
         path: manifest of the set, or its folder.
@@ -42,7 +42,7 @@ def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
         rows: rows of a tar; only the last may have fewer.
 
     Raises:
-        ClozelineError: the set is damaged, two neighbours have one key, or the folder holds an export or a set already.
+        ClozelineError: the set is damaged, consecutive rows have one key, or the folder holds an export or a set.
     """
     shards = open_shards(path)
     blocks = readable_blocks(shards)
@@ -60,12 +60,14 @@ def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
 
 
 def _write(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None:
-    """Append the members of each row, and what ends a tar."""
+    """Append the members of each row, and the end of the archive."""
     before = ""
     for row in source:
         key = _key(row)
-        if key == before:  # readers would take both for one sample
-            raise IntegrityError(f"two rows in a row have the key {key}; check the set with tools/validate_shards.py")
+        if key == before:  # readers would join both to one sample
+            raise IntegrityError(
+                f"two consecutive rows have the key {key}; check the set with tools/validate_shards.py"
+            )
         parts: list[bytes] = []
         for name, values in row.columns.items():
             parts += _member(key, f".{name}.npy", _npy_header(values.dtype.str, len(values)) + values.tobytes())
@@ -76,7 +78,7 @@ def _write(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None
 
 
 def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]:
-    """Header, content and padding of a member without time or owner: the bytes depend on the rows alone."""
+    """Return header, content and padding of a member, without time or owner: the bytes depend on the rows alone."""
     plain, others = _tar_header(len(key), suffix, len(content))
     name = key.encode()
     header = b"%b%b%06o\0%b" % (name, plain[len(key) : _CHECKSUM.start], others + sum(name), plain[_CHECKSUM.stop :])
@@ -85,7 +87,7 @@ def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]
 
 @lru_cache(maxsize=1 << 16)
 def _tar_header(key_length: int, suffix: str, size: int) -> tuple[bytes, int]:
-    """A header in which only the key and the sum are left to fill in, and the sum of all other bytes."""
+    """Return a header that lacks only key and checksum, and the sum of its other bytes."""
     entry = tarfile.TarInfo("0" * key_length + suffix)
     entry.size = size
     plain = entry.tobuf(tarfile.USTAR_FORMAT)
@@ -94,7 +96,7 @@ def _tar_header(key_length: int, suffix: str, size: int) -> tuple[bytes, int]:
 
 @lru_cache(maxsize=1 << 16)
 def _npy_header(dtype: str, length: int) -> bytes:
-    """What stands before the values in an NPY file of one dimension."""
+    """Return the header of an NPY file of one dimension."""
     memory = io.BytesIO()
     np.lib.format.write_array_header_1_0(memory, {"descr": dtype, "fortran_order": False, "shape": (length,)})
     return memory.getvalue()
@@ -107,7 +109,7 @@ def _key(row: Row) -> str:
 
 
 def _json(row: Row, manifest: Manifest) -> bytes:
-    """The fixed columns as people read them: uids in hexadecimal, codes by name."""
+    """Return the fixed columns as JSON for people: uids in hexadecimal, codes by name."""
     facts: dict[str, Any] = {name: int(value) for name, value in row.fixed.items() if name != "document_uid"}
     facts["document_uid"] = row.fixed["document_uid"].tobytes().hex()
     if "uid" in facts:
@@ -119,7 +121,7 @@ def _json(row: Row, manifest: Manifest) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the tars")
@@ -128,9 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         made = export(options.manifest, options.output, options.rows)
         size = sum(facts["bytes"] for facts in made["files"].values())
-        left = f"; {made['rows_in_quarantine']:,} in quarantine left out" if made["rows_in_quarantine"] else ""
+        quarantined = f"; {made['rows_in_quarantine']:,} in quarantine left out" if made["rows_in_quarantine"] else ""
         files = counted(len(made["files"]), "tar")
-        print(f"{options.output}: {counted(made['rows'], 'row')} in {files}, {size:,} bytes{left}")
+        print(f"{options.output}: {counted(made['rows'], 'row')} in {files}, {size:,} bytes{quarantined}")
         return 0
 
     return run_tool(parser, arguments, action)

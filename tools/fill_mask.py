@@ -1,7 +1,7 @@
-"""Show what a masked language model has learnt: `python tools/fill_mask.py RUN [--text "a <mask> word"] [--heldout N]`.
+"""Fill masks with a trained model: `python tools/fill_mask.py RUN [--text "a <mask> word"] [--heldout N]`.
 
-With `--text` it guesses the `<mask>` of your sentence. With `--heldout` it takes rows of the held-out set, hides one
-whole word in each, and prints the word beside its guesses.
+With `--text` the model guesses the `<mask>` of a sentence. With `--heldout` it guesses one masked whole word in each of
+N rows of the held-out set, and the word itself is printed, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools.lib.trained_model import TrainedModel, load_trained
 __all__ = ["Guess", "guesses", "hidden_words", "main"]
 
 SHOWN = 14
-"""Tokens shown on each side of the hidden word."""
+"""tokens shown on each side of the masked word"""
 SHORTEST_WORD = 4
 
 
@@ -40,7 +40,7 @@ class Guess:
 
 
 def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
-    """The most probable tokens at a position of a framed row."""
+    """Return the most probable tokens at a position of a framed row."""
     row = torch.from_numpy(ids.astype(np.int64))[None]
     tensors = {"input_ids": row, "position_ids": torch.arange(row.shape[1])[None], "lengths": torch.tensor([len(ids)])}
     with torch.no_grad():
@@ -51,9 +51,9 @@ def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -
 
 
 def hidden_words(trained: TrainedModel, wanted: int) -> Iterator[tuple[NDArray[Any], int]]:
-    """Held-out rows with their original tokens, and a position that holds a whole word of one token.
+    """Yield held-out rows with their original tokens, and the position of a word that is one token.
 
-    Rows are taken evenly over the set; of a row the candidate nearest to its middle.
+    Rows are spread evenly over the set; of several words in a row, the nearest to its middle is taken.
     """
     folder = trained.shards.path.parent.parent / "heldout"
     shards = open_shards(folder)
@@ -84,7 +84,7 @@ def _is_word(piece: str) -> bool:
 
 
 def _masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
-    """A framed row of a sentence with one `<mask>`; the space before it belongs to the word it stands for."""
+    """Return a framed row for a sentence with one `<mask>`, and its position; the token includes the space before."""
     before, mask, after = text.partition("<mask>")
     if not mask or "<mask>" in after:
         raise ConfigurationError(f"--text: expected a sentence with one <mask>, got {text!r}")
@@ -112,7 +112,7 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
 
 
 def _visible(piece: str) -> str:
-    """A guess as a person can see it: blanks have signs of their own."""
+    """Return a piece with blanks as signs."""
     return piece.strip() or ("⏎" if "\n" in piece else "␣")
 
 
@@ -134,11 +134,11 @@ def _fill(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
-    parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="hide one word in each of N rows")
+    parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
     parser.add_argument("--top", type=positive, default=5, help="guesses to show (default %(default)s)")
     return run_tool(parser, arguments, _fill)
 

@@ -1,9 +1,9 @@
 """Join shard sets into one: `python tools/merge_manifests.py MANIFEST MANIFEST ... --output DIR --name NAME`.
 
-The shards stay as they are: they are linked (copied where the file system cannot link) under new names, and one
-manifest lists them all, sets in the order given. Sets must agree in what their rows mean, and each sample should be
-in one of them only: sets with a shard in common are refused, and so is a set beside what it was repacked or merged to.
-Example sets with several variants and the sample sets they came from, merged in one order each, still belong together.
+The shards do not change: they are linked under new names, or copied if the file system has no links, and one manifest
+lists them all, in the order of the sets given. The meaning of rows must be the same in all sets, and a sample should be
+in one of them only: sets with a common shard are refused, and so is a set beside its own repacked or merged copy. To
+keep examples and samples in step, merge the example sets and their sample sets in the same order.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _SAME: Final = (
     "kind", "tokenizer", "columns", "grouping", "objective", "variants", "languages", "source_groups", "block_rows",
     "container", "compression",
 )  # fmt: skip
-"""Fields in which all sets must agree."""
+"""fields that must be equal in all sets"""
 _REPACKED: Final = {"block_rows", "container", "compression"}
 
 
 def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False) -> Manifest:
-    """Join sets; the new manifest.
+    """Join sets; return the new manifest.
 
     Args:
         paths: manifests, or their folders, in order.
@@ -88,7 +88,7 @@ def _check(sets: Sequence[ShardSet]) -> None:
 
 
 def _check_common(sets: Sequence[ShardSet]) -> None:
-    """Refuse sets that hold the same rows, as far as manifests tell."""
+    """Refuse sets that hold the same rows, as far as manifests show."""
     digests: dict[str, Path] = {}
     shas: dict[str, Path] = {}
     for shards in sets:
@@ -104,14 +104,14 @@ def _check_common(sets: Sequence[ShardSet]) -> None:
 
 
 def _variant(shards: ShardSet, shard: int) -> int:
-    """The variant that a shard holds: shard v * K + k has variant v."""
+    """Return the variant that a shard holds: shard v * K + k has variant v."""
     return shard * shards.manifest.variants // len(shards.manifest.shards)
 
 
 def _info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
-    """The record of a shard under its new name.
+    """Return the record of a shard under its new name.
 
-    The manifest knows tokens, longest row and largest block of the whole set, so the first shard stands for all.
+    The manifest has tokens, longest row and largest block of the whole set only; the first shard gets its tokens.
     """
     facts, index, manifest = shards.manifest.shards[shard], shards.index, shards.manifest
     blocks = tuple(
@@ -124,14 +124,14 @@ def _info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
 
 
 def _place(source: Path, target: Output, name: str, *, copy: bool) -> None:
-    """Link or copy a file; one that a killed process left is replaced."""
+    """Link or copy a file, over one that a killed process left."""
     path = target.folder / name
     if not copy:
         target.folder.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         try:
             path.hardlink_to(source.resolve())
-        except OSError:  # another file system, or one without links
+        except OSError:  # the file system cannot link
             copy = True
     if copy:
         with publish(path) as temporary:
@@ -142,7 +142,7 @@ def _place(source: Path, target: Output, name: str, *, copy: bool) -> None:
 def _quarantined(
     sets: Sequence[ShardSet], ordered: Sequence[tuple[ShardSet, int]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What is in quarantine in any of the sets, by the new names of the shards."""
+    """Return the entries of the quarantines of all sets, with the new names of shards."""
     return [
         entry
         for shards in sets
@@ -153,7 +153,7 @@ def _quarantined(
 
 
 def _totals(manifests: Sequence[Manifest]) -> dict[str, Any]:
-    """Sums of the tables; one that a set with tokens does not have would be wrong, so it is left out."""
+    """Return the sums of the tables, without a table that one of the sets lacks: its sum would be wrong."""
     totals: dict[str, Any] = {"skipped": {}}
     for manifest in manifests:
         add_counts(totals, {"skipped": manifest.totals.skipped})
@@ -171,14 +171,14 @@ def _origin(manifest: Manifest) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifests", type=some_path, nargs="+", metavar="MANIFEST", help="manifest.json, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
     parser.add_argument(
         "--name", required=True, help="name of the new set; with the seed it decides the stream's order"
     )
-    parser.add_argument("--copy", action="store_true", help="copy shards, do not link them")
+    parser.add_argument("--copy", action="store_true", help="copy shards instead of linking them")
 
     def action(options: argparse.Namespace) -> int:
         new = merge(options.manifests, options.output, options.name, copy=options.copy)

@@ -1,8 +1,8 @@
 """Put unreadable blocks in quarantine: `python tools/quarantine_blocks.py MANIFEST`.
 
-Every block of the set is read. Those that are not as they were written are listed in `quarantine.json` beside the
-manifest, after those that stand there already; of a shard that is missing or has another size, every block. The stream
-puts filler rows in their places without reading them: neither the order nor the digest of the set changes.
+Every block of the set is read. Damaged blocks are added to `quarantine.json` beside the manifest; of a shard that is
+missing or has another size, every block. The stream delivers filler rows instead of them and does not read them:
+neither the order nor the digest of the set changes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Entries: TypeAlias = list[dict[str, Any]]
 
 
 def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
-    """Read a whole set; what was in quarantine before, and what is new there.
+    """Read a whole set; return the entries of the quarantine before, and the new ones.
 
     Raises:
-        ClozelineError: the set lies in a store, or more than its shards is damaged.
+        ClozelineError: the set is in a store, or more than its shards is damaged.
     """
     path = manifest_path(here(path))
     manifest = Manifest.load(path)
@@ -40,7 +40,7 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
         read_quarantine(str(overlay), raw, manifest)
         before = json.loads(raw)
     new = _of_lost_shards(path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before})
-    if new:  # without them the set does not open
+    if new:  # the set does not open without these entries
         publish_json(overlay, before + new)
     shards = open_shards(path)
     for block in range(len(shards.index)):
@@ -58,7 +58,7 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
 
 
 def _of_lost_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
-    """Every block of the shards whose file is missing or has another size."""
+    """Return every block of the shards whose file is missing or has another size."""
     found: Entries = []
     for facts in manifest.shards:
         path = folder / facts.path
@@ -71,7 +71,7 @@ def _of_lost_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before, new = put_in_quarantine(options.manifest)
         for entry in new:
             print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
-        print(f"{options.manifest}: {counted(len(new), 'block')} put in quarantine, {len(before):,} there before")
+        print(f"{options.manifest}: {counted(len(new), 'block')} put in quarantine, {len(before):,} were there before")
         return 0
 
     return run_tool(parser, arguments, action)

@@ -1,8 +1,8 @@
 """Write a shard set again in another form: `python tools/repack_shards.py MANIFEST --output DIR [--container tar]`.
 
-Container, compression and rows of a block may change; examples, their order and the set's name stay, and so do the
-blocks in quarantine. A stream over the new set gives the same batches, unless the rows of a block changed: they are
-part of the order.
+Container, compression and the number of rows of a block may change. Rows, their order, the set's name and the blocks in
+quarantine stay. A stream over the new set gives the same batches, unless the number of rows of a block changed, on
+which the order depends.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tools.lib.shard_rows import blocks_of
 __all__ = ["Form", "form_of", "main", "repack"]
 
 _MAGIC: Final = 8
-"""Bytes before the schema message of an Arrow file."""
-_MOST_ROWS: Final = 65536
-"""Rows of a block, at most, as in recipes."""
+"""bytes before the schema message of an Arrow file"""
+_MAX_ROWS: Final = 65536
+"""largest number of rows of a block, as in recipes"""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a set is stored."""
+    """The form in which a set is stored."""
 
     container: Literal["arrow", "tar"]
     codec: Literal["none", "zstd"]
@@ -49,14 +49,14 @@ def form_of(
     level: int | None = None,
     block_rows: int | None = None,
 ) -> Form:
-    """The form of a set, with what is given in place of what it has.
+    """Return the form of a set, with the given values instead of its own.
 
     Raises:
         ConfigurationError: a level without zstd, or too many rows.
     """
     old = manifest.compression
-    if block_rows is not None and block_rows > _MOST_ROWS:
-        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MOST_ROWS}")
+    if block_rows is not None and block_rows > _MAX_ROWS:
+        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
     codec = codec or old.codec
     if codec == "none" and level is not None:
         raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
@@ -64,15 +64,15 @@ def form_of(
 
 
 def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
-    """Write a set again; the new manifest.
+    """Write a set in another form; return the new manifest.
 
     Args:
         source: the set.
         output: folder of the new set.
-        form: how it is to be stored.
+        form: of the new set.
 
     Raises:
-        ConfigurationError: other blocks are wanted of a set of which some are in quarantine.
+        ConfigurationError: the rows of a block are to change, but blocks are in quarantine.
         ClozelineError: the set is damaged, or the folder holds one already.
     """
     old, metadata = source.manifest, _metadata(source)
@@ -86,7 +86,7 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
     infos: list[ShardInfo] = []
     with new_files(output) as target:
         for shard, name in names.items():
-            source.verify_shard(shard)  # the schema is taken over too, and no block's hash holds it
+            source.verify_shard(shard)  # hashes of blocks do not cover the schema, which is copied, too
             with target.file(name) as temporary:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
                 infos.append(write_shard(temporary, blocks, source.columns, metadata=metadata, name=name, **layout))
@@ -101,7 +101,7 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
 
 
 def _beside(source: ShardSet) -> list[Path]:
-    """What belongs to a token set besides its shards: where its documents came from, and how often each id occurs."""
+    """Return the other files of a token set: sources of its documents, and counts of its ids."""
     if source.manifest.kind != "tokens":
         return []
     return [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
@@ -112,7 +112,7 @@ def _parent(manifest: Manifest) -> dict[str, str]:
 
 
 def _metadata(source: ShardSet) -> dict[str, str]:
-    """The schema metadata of the first shard that has a block."""
+    """Return the schema metadata of the first shard that has a block."""
     if not len(source.index):
         return {}
     start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC
@@ -135,7 +135,7 @@ def _summary(old: Manifest, new: Manifest, output: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")

@@ -56,7 +56,7 @@ def _cell(value: str | int | float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page with pictures, too")

@@ -1,9 +1,9 @@
 """Check a shard set: `python tools/validate_shards.py MANIFEST [--against SAMPLE_MANIFEST] [--tokenizer FOLDER]`.
 
-Manifest, index, size and SHA-256 of every file, hash of every block, counts, ids, and what rows must obey by the
-meaning of their columns. With `--against` every example is restored to its original tokens, too. Of a set that was
-copied away from its tokenizer, all is checked that can be without, unless `--tokenizer` says where it is. Exit code 0
-with a line of figures, 65 naming file, block and sample of the first mismatch, 64 for wrong use, 74 for a missing file.
+Checked are manifest, index, size and SHA-256 of every file, hash of every block, counts, ids, and the rules that follow
+from the meaning of columns. With `--against` every example is also restored to its original tokens. If the tokenizer
+is not above the set, name its folder with `--tokenizer`; without it, less is checked. Exit code 0 with a line of
+figures, 65 naming file, block and sample of the first mismatch, 64 for wrong use, 74 for a missing file.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["main", "validate"]
 
 
 def validate(path: Path, against: Path | None = None, tokenizer: Path | None = None) -> str:
-    """Check a set; the line of figures, and of what could not be checked.
+    """Check a set; return a line of figures, which also names what could not be checked.
 
     Args:
         path: manifest of the set, or its folder.
-        against: the sample set that its examples come from.
+        against: the sample set that its examples were made from.
         tokenizer: the tokenizer's folder; default: the one found above the set.
 
     Raises:
-        ClozelineError: the first thing that is wrong.
+        ClozelineError: the first mismatch.
     """
     shards = open_shards(path)
     vocabulary = vocabulary_for(shards, tokenizer)
@@ -50,22 +50,22 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
         "every hash and count agrees"
     )
     if vocabulary is None:
-        left = "nothing was compared with it" + (" and no example was restored" if against else "")
-        return f"{line}; its tokenizer is not above it, so {left}: give its folder with --tokenizer"
+        unchecked = "nothing was compared with it" + (" and no example was restored" if against else "")
+        return f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with --tokenizer"
     if restoring is None:
         return line
     if not restoring.objective.invertible:
-        return f"{line}; {restoring.objective.name} cannot be undone, so nothing was restored"
+        return f"{line}; {restoring.objective.name} cannot be inverted, so nothing was restored"
     speed = restoring.tokens / max(seconds, 1e-9)
     return f"{line}; {restoring.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument(
-        "--against", type=some_path, metavar="SAMPLE_MANIFEST", help="the sample set the examples come from"
+        "--against", type=some_path, metavar="SAMPLE_MANIFEST", help="the sample set that the examples were made from"
     )
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help="default: found above the set")
 

@@ -16,7 +16,7 @@ from pipeline.errors import ConfigurationError
 from tools.lib.command import Arguments, counted, natural, positive, run_tool
 from tools.lib.documents import documents_at, find_documents
 from tools.lib.feed import STATES, VARIANTS, Feed, Visit, add_feed_arguments, open_feed
-from tools.lib.shard_rows import Stored, find_document_rows, find_rows
+from tools.lib.shard_rows import StoredRow, find_document_rows, find_rows
 
 __all__ = ["Found", "document_rows", "main", "sample_rows", "visits"]
 
@@ -28,7 +28,7 @@ class Found(NamedTuple):
     """A row of one of the sets of a feed."""
 
     source: int
-    stored: Stored
+    stored: StoredRow
 
 
 def sample_rows(feed: Feed, uid: int) -> list[Found]:
@@ -69,7 +69,7 @@ def _variant(feed: Feed, row: Found, epoch: int) -> int:
     return epoch % VARIANTS if feed.online(row.source) else row.stored.variant
 
 
-def _facts(feed: Feed, row: Stored, visit: Visit) -> dict[str, Any]:
+def _facts(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
     """A visit of a stored row as plain data."""
     shards = feed.sets[visit.source]
     facts: dict[str, Any] = {
@@ -187,7 +187,7 @@ def _paths(feed: Feed) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = Arguments(__doc__)
     add_feed_arguments(parser)
     asked = parser.add_mutually_exclusive_group(required=True)

@@ -103,6 +103,6 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
     assert main([manifest, "--output", str(twice.path.parent)]) == 64
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 5
-    assert "two rows in a row have the key 0000000000000004-0" in lines[0]
+    assert "two consecutive rows have the key 0000000000000004-0" in lines[0]
     assert "holds an export already" in lines[1]
     assert "holds a shard set already" in lines[4]

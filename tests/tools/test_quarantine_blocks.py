@@ -38,7 +38,7 @@ def test_the_stream_goes_on_around_what_is_found(tmp_path, capsys, container):
     for block in (1, 4):
         damage(shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300)
     assert main([str(tmp_path)]) == 0
-    assert "2 blocks put in quarantine, 0 there before" in capsys.readouterr().out
+    assert "2 blocks put in quarantine, 0 were there before" in capsys.readouterr().out
     entries = json.loads((tmp_path / "quarantine.json").read_text())
     names = [facts.path for facts in shards.manifest.shards]
     assert [(entry["shard"], entry["block"]) for entry in entries] == [(names[0], 1), (names[1], 1)]

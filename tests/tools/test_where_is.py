@@ -146,7 +146,7 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
     assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
     copy = shutil.copytree(manifest.parent, tmp_path / "alone")
     assert main([str(copy), "--uid", known[url]]) == 0
-    note = "not among them: rows in which it begins behind another document (no group/ and encode/ above the set)"
+    note = "not among them: rows in which it begins after another document (no group/ and encode/ above the set)"
     assert note in capsys.readouterr().out
     entry = {"shard": next(copy.glob("shard-*")).name, "block": 0, "reason": "x"}
     (copy / "quarantine.json").write_text(json.dumps([entry]))

@@ -1,4 +1,4 @@
-"""Where documents came from: their lines in `encode/documents-*.arrow` of the run that a set belongs to."""
+"""The tables `encode/documents-*.arrow` of the run that a set belongs to: source, offset and address of documents."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["document_tables", "documents_at", "find_documents", "read_table", "u
 
 
 def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
-    """Uids of shape [n, 16] as one value each; all have 16 bytes, so zeros at their end compare rightly."""
+    """Return uids [n, 16] as one value each, [n]; all have 16 bytes, so trailing zeros do not matter."""
     keys: NDArray[np.bytes_] = np.ascontiguousarray(uids).view("S16")[:, 0]
     return keys
 
 
 def document_tables(manifest_path: Path) -> list[Path]:
-    """The tables of documents above a set, in the order of the token shards; empty where there are none."""
+    """Return the tables of documents above a set, in the order of the token shards."""
     for folder in manifest_path.resolve().parents:
         found = sorted((folder / "encode").glob("documents-*.arrow"))
         if found:
@@ -32,14 +32,14 @@ def document_tables(manifest_path: Path) -> list[Path]:
 
 
 def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
-    """Source, offset, length and url by document uid; those that no table above the set knows are left out.
+    """Return source, offset, length and url by document uid, of the documents that are in a table above the set.
 
     Args:
         manifest_path: of the set.
         uids: document uids, 16 bytes each.
 
     Raises:
-        IntegrityError: a file of that name is no table of documents.
+        IntegrityError: a file of that name is not a table of documents.
     """
     found: dict[bytes, dict[str, Any]] = {}
     for path in document_tables(manifest_path):
@@ -54,10 +54,10 @@ def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, 
 
 
 def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, Any]]:
-    """Documents by uid whose address is `url`, or begins with it where it ends with `*`.
+    """Return documents by uid whose address is `url`; with a `*` at its end, whose address begins with it.
 
     Raises:
-        IntegrityError: a file of that name is no table of documents.
+        IntegrityError: a file of that name is not a table of documents.
     """
     found: dict[bytes, dict[str, Any]] = {}
     for path in document_tables(manifest_path):
@@ -69,13 +69,13 @@ def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, Any]]:
 
 
 def read_table(path: Path, columns: Collection[str]) -> pa.Table:
-    """Some columns of a table of documents, in its order."""
+    """Return some columns of a table of documents, in its order."""
     batches = [batch.select(list(columns)) for batch in _batches(path, *columns)]
     return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in columns})
 
 
 def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
-    """Batches that have these columns."""
+    """Yield the batches of a table that must have these columns."""
     try:
         with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):

@@ -1,7 +1,7 @@
-"""Which documents packed rows hold.
+"""The documents in packed rows.
 
-A packed row names the document of its first token; others begin inside of it. They follow from the order in which
-grouping laid the documents of a shard end to end: their lengths stand in the tables of `encode`, the order is keyed.
+A packed row names the document of its first token only. The others follow from the keyed order in which grouping
+lays the documents of a shard end to end, and from their lengths in the tables of `encode`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _UID_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Documents of a set in the order in which they were laid end to end, shard after shard.
+    """Documents of a set, in the order in which grouping laid them end to end, shard after shard.
 
     Args:
         uids: document uids, shape [n].
-        begins: where each begins among the tokens and separators of all of them, shape [n].
-        ends: where it ends, without its separator, shape [n].
-        shards: shard of each, ascending, shape [n].
+        begins: position of its first token among all tokens and separators, shape [n].
+        ends: position after its last token, without the separator, shape [n].
+        shards: its shard, ascending, shape [n].
         lengths: tokens of a full row, by part.
     """
 
@@ -49,7 +49,7 @@ class Packing:
         return np.argsort(self.uids)
 
     def documents(self, rows: Rows) -> list[list[bytes]]:
-        """Uids of the documents in each row, in their order; of an unknown document, that alone."""
+        """Return the uids of the documents in each row, in their order; for an unknown first document, that alone."""
         first, last, _ = self._spans(rows)
         packed, size = self.uids.tobytes(), _UID_BYTES
         own = [uid.tobytes() for uid in rows.fixed["document_uid"]]
@@ -59,7 +59,7 @@ class Packing:
         ]
 
     def holding(self, rows: Rows, wanted: NDArray[np.bytes_]) -> NDArray[np.bool_]:
-        """Which rows hold a token of one of the wanted documents; the separator behind one is none of its tokens."""
+        """Return which rows hold a token of a wanted document, bool [rows]; separators do not count."""
         chosen = np.isin(self.uids, wanted)
         before = np.concatenate(([0], np.cumsum(chosen)))
         first, last, text = self._spans(rows)
@@ -67,7 +67,7 @@ class Packing:
         return begin_inside | (text & np.isin(uid_keys(rows.fixed["document_uid"]), wanted))
 
     def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """The documents `first .. last` of each row, and whether it begins with text of the first, no separator."""
+        """Return the documents `first .. last` of each row, and whether the row begins with text of the first."""
         keys, order = uid_keys(rows.fixed["document_uid"]), self._by_uid
         first = order[np.minimum(np.searchsorted(self.uids, keys, sorter=order), len(order) - 1)]
         known = (self.uids[first] == keys) & (rows.fixed["copy"] == 0)
@@ -79,7 +79,7 @@ class Packing:
 
 
 def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
-    """The sample set that a set's rows were made from, itself included; None where it does not stand above it."""
+    """Return the sample set that a set was made from, which may be the set itself; None if it is not found above it."""
     if shards.manifest.kind == "samples":
         return shards.path, shards.manifest
     for parent in shards.manifest.parents:
@@ -96,7 +96,7 @@ def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
 
 
 def packing_of(shards: ShardSet) -> Packing | None:
-    """The documents of a packed set; None where it is not packed, or what it was packed from is not found above it."""
+    """Return the packing of a set; None if it is not packed, or its samples and documents are not found above it."""
     samples, tables = sample_manifest(shards), document_tables(shards.path)
     grouping = shards.manifest.grouping
     if grouping is None or grouping.name != "packed" or samples is None or not tables:
@@ -119,9 +119,9 @@ def packing_of(shards: ShardSet) -> Packing | None:
 def _in_order(
     tables: list[Path], manifest: Manifest, fraction: float
 ) -> tuple[NDArray[np.bytes_], NDArray[np.int64], NDArray[np.int64]]:
-    """Uids, tokens and shards of the documents of a split, as `group` takes them; documents without tokens are no part.
+    """Return uids, token counts and shards of the documents of a split, in the order of `group`, without empty ones.
 
-    Training documents keep their token shard; held-out ones are dealt to fewer shards by another word of their uid.
+    Training documents keep their token shard; held-out ones are dealt to fewer shards by a word of their uid.
     """
     heldout, shards, seed = manifest.name.endswith("/heldout"), len(manifest.shards), manifest.seed
     found: list[tuple[int, int, bytes, int]] = []

@@ -1,4 +1,4 @@
-"""Making something new out of shard sets: what may be read, what a manifest takes over, and where it is written."""
+"""New folders made from shard sets: the set to read, the fields to keep, and files published all or none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _CARRIED: Final = (
     "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
 )  # fmt: skip
 _LAST: Final = ("manifest.json", "export.json")
-"""Files that are written last: a folder with one of them is finished."""
+"""files that are written last: a folder with one of them is finished"""
 
 
 def here(path: Path) -> Path:
-    """The path of a file, which may be a URL of files; one of something in a store is a ConfigurationError."""
+    """Return a path on this machine, which may be given as `file:` URL; ConfigurationError for a URL of a store."""
     url = as_url(path)
     if url is not None:
         raise ConfigurationError(f"{url}: expected a folder of this machine; copy the set here first")
@@ -33,31 +33,31 @@ def here(path: Path) -> Path:
 
 
 def open_files(path: Path) -> ShardSet:
-    """A set whose shards are files of this machine.
+    """Open a set whose shards are files of this machine.
 
     Raises:
-        ClozelineError: it lies in a store, or cannot be opened.
+        ClozelineError: the set is in a store, or cannot be opened.
     """
     return open_shards(here(path))
 
 
 def carried(manifest: Manifest) -> dict[str, Any]:
-    """Arguments of `write_manifest` that say what the rows are, not how they are stored."""
+    """Return the arguments of `write_manifest` that describe the rows, not how they are stored."""
     plain = manifest.model_dump(mode="json")
     return {key: plain[key] for key in _CARRIED}
 
 
 @contextmanager
 def new_files(folder: Path) -> Iterator[Output]:
-    """Publish files in a folder: all, or none. An error or an interrupt takes away what was published before.
+    """Publish files in a folder: all, or none. An error or an interrupt removes the files published so far.
 
-    A process that was killed leaves its files, but not the one that is written last; they are written again.
+    A killed process leaves files, but never the one that is written last; the next run replaces them.
 
     Raises:
         ConfigurationError: the folder holds a finished set or export already, or is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"--output {folder}: is a file, expected a folder")
+        raise ConfigurationError(f"--output {folder}: expected a folder, got a file")
     for last in _LAST:
         if (folder / last).exists():
             what = "an export" if last == "export.json" else "a shard set"
@@ -77,10 +77,10 @@ def new_files(folder: Path) -> Iterator[Output]:
 
 
 def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[str, Any]]:
-    """What `quarantine.json` of a copy says whose shards have other names, with the reasons of the original.
+    """Return the entries of `quarantine.json` for a copy whose shards have other names.
 
     Args:
-        shards: the set, which keeps the numbers of its blocks.
+        shards: the set; blocks keep their numbers in the copy.
         names: new name of each shard by its number.
     """
     if not shards.quarantined:
@@ -91,7 +91,7 @@ def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[
 
 
 def write_quarantine(target: Output, entries: list[dict[str, Any]]) -> None:
-    """Write `quarantine.json`, before the manifest, so that no reader misses it; one left by a killed process goes."""
+    """Write `quarantine.json`, before the manifest so that no reader misses it, over what a killed process left."""
     (target.folder / QUARANTINE).unlink(missing_ok=True)
     if entries:
         publish_json(target.folder / QUARANTINE, entries)

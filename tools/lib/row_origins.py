@@ -1,4 +1,4 @@
-"""The documents that rows were cut from, with what the tables of `encode` say of them."""
+"""The documents that rows were cut from, with source and address from the tables of `encode`."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from tools.lib.documents import find_documents
 from tools.lib.packing import packing_of, sample_manifest
 from tools.lib.shard_rows import PAIR_LABEL, PARTNER, find_rows
 
-__all__ = ["Place", "documents_of", "partners_of"]
+__all__ = ["BlockRow", "documents_of", "partners_of"]
 
-Place: TypeAlias = tuple[int, int]
-"""Block, over all shards, and row in it."""
+BlockRow: TypeAlias = tuple[int, int]
+"""Number of a block, over all shards, and row in it."""
 
 
-def documents_of(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, list[dict[str, Any]]]:
-    """The documents of each row, in their order, with where they came from if that is known.
+def documents_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, list[dict[str, Any]]]:
+    """Return the documents of each row, in their order, with their sources where known.
 
-    Of a packed row whose packing is not known only the first can be named.
+    A packed row whose packing is unknown gives its first document only.
     """
     packing = packing_of(shards) if stored else None
     uids = {
-        place: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
-        for place, rows in stored.items()
+        at: [rows.fixed["document_uid"].tobytes()] if packing is None else packing.documents(rows)[0]
+        for at, rows in stored.items()
     }
     lines = find_documents(shards.path, {uid for found in uids.values() for uid in found})
-    return {place: [_origin(uid, lines.get(uid)) for uid in found] for place, found in uids.items()}
+    return {at: [_origin(uid, lines.get(uid)) for uid in found] for at, found in uids.items()}
 
 
-def partners_of(shards: ShardSet, stored: Mapping[Place, Rows]) -> dict[Place, dict[str, Any]]:
-    """The document of the second half of a pair, unless its label says that it is the first one's.
+def partners_of(shards: ShardSet, stored: Mapping[BlockRow, Rows]) -> dict[BlockRow, dict[str, Any]]:
+    """Return the document of the second half of each pair, unless its label says that it is the first one's.
 
-    Examples do not name it, their samples do.
+    The samples name that document; examples do not.
     """
     grouping, samples = shards.manifest.grouping, sample_manifest(shards)
     if grouping is None or samples is None or not grouping.options.get("partner"):
         return {}
     source, uids = open_shards(samples[0]), {}
-    for place, rows in stored.items():
+    for at, rows in stored.items():
         if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
             continue
         for found in find_rows(source, int(rows.fixed["uid"][0]))[:1]:
-            uids[place] = source.read_block(found.block, columns=(PARTNER,)).columns[PARTNER][found.row].tobytes()
+            uids[at] = source.read_block(found.block, columns=(PARTNER,)).columns[PARTNER][found.row].tobytes()
     lines = find_documents(shards.path, set(uids.values()))
-    return {place: {"partner": _origin(uid, lines.get(uid))} for place, uid in uids.items()}
+    return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 
 
 def _origin(uid: bytes, line: dict[str, Any] | None) -> dict[str, Any]:

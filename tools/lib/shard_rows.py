@@ -1,4 +1,4 @@
-"""Finding rows of a shard set: the blocks of a shard, the rows of a sample, and those of documents."""
+"""Rows of a shard set, found by shard, by sample or by document."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tools.lib.command import counted
 from tools.lib.documents import uid_keys
 from tools.lib.packing import packing_of, sample_manifest
 
-__all__ = ["PAIR_LABEL", "PARTNER", "Stored", "blocks_of", "find_document_rows", "find_rows", "readable_blocks"]
+__all__ = ["PAIR_LABEL", "PARTNER", "StoredRow", "blocks_of", "find_document_rows", "find_rows", "readable_blocks"]
 
 _IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
 PARTNER: Final = "partner_document_uid"
-"""Column of sample sets of pairs: the document of the second half."""
+"""column of sample sets of pairs: the document of the second half"""
 PAIR_LABEL: Final = "sentence_label"
-"""Column of their examples: 0 where the partner was left out."""
+"""column of their examples: 0 where the partner was left out"""
 
 
-class Stored(NamedTuple):
-    """A row of a set: its block, over all shards, its place in it, and what it is."""
+class StoredRow(NamedTuple):
+    """A row of a set: number of its block over all shards, row in the block, sample and variant."""
 
     block: int
     row: int
@@ -36,21 +36,21 @@ class Stored(NamedTuple):
 
 
 def blocks_of(shards: ShardSet, shard: int) -> range:
-    """Numbers, over all shards, of a shard's blocks."""
+    """Return the numbers, over all shards, of a shard's blocks."""
     first, last = np.searchsorted(shards.index.shard, [shard, shard + 1])
     return range(int(first), int(last))
 
 
 def readable_blocks(shards: ShardSet) -> list[int]:
-    """Numbers of the blocks that are not in quarantine: the others need not be what they were, or be there at all."""
+    """Return the numbers of the blocks that are not in quarantine; the others may be damaged or missing."""
     return [block for block in range(len(shards.index)) if block not in shards.quarantined]
 
 
-def find_rows(shards: ShardSet, uid: int) -> list[Stored]:
-    """Every example of a sample, one for each variant; empty where there is none.
+def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
+    """Return the examples of a sample, one for each variant.
 
-    The rows of a shard stand in order of the hash of their uid, so a shard is searched by halving. A set that has
-    none in its place may be in another order: then every block is read. Blocks in quarantine are not.
+    The rows of a shard are in order of the hash of their uid, so each shard is searched by halving. If that finds
+    nothing, the set may be in another order, and every block is read. Blocks in quarantine are never read.
 
     Raises:
         ConfigurationError: the set's rows have no uid.
@@ -65,11 +65,11 @@ def find_rows(shards: ShardSet, uid: int) -> list[Stored]:
     return []
 
 
-def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[list[Stored], str]:
-    """Every row that holds tokens of some documents, and which rows could not be told. Reads each block once.
+def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[list[StoredRow], str]:
+    """Return the rows that hold tokens of some documents, and a text that names the rows which cannot be found.
 
-    That is each row whose first token is theirs; packed rows in which they begin; and pairs of which they are the
-    partner. The last two need the sample set and the tables of documents above the set.
+    These are rows whose first token is theirs, packed rows in which they begin, and pairs of which they are the
+    partner. The last two need the sample set and the tables of documents above the set. Each block is read once.
 
     Args:
         shards: a set of samples or examples.
@@ -77,14 +77,14 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     """
     wanted = np.frombuffer(b"".join(documents), "S16")
     grouping, packing, partnered = shards.manifest.grouping, packing_of(shards), _partnered(shards, wanted)
-    untold = []
+    not_found = []
     if packing is None and grouping is not None and grouping.name == "packed":
-        untold.append("rows in which it begins behind another document (no group/ and encode/ above the set)")
+        not_found.append("rows in which it begins after another document (no group/ and encode/ above the set)")
     if partnered is None and grouping is not None and grouping.options.get("partner"):
-        untold.append("pairs of which it is the second half (no group/ above the set)")
+        not_found.append("pairs of which it is the second half (no group/ above the set)")
     if shards.quarantined:
-        untold.append(f"rows of {counted(len(shards.quarantined), 'block')} in quarantine")
-    found: list[Stored] = []
+        not_found.append(f"rows of {counted(len(shards.quarantined), 'block')} in quarantine")
+    found: list[StoredRow] = []
     for block in readable_blocks(shards):
         rows = shards.read_block(block, columns=(*_IDENTITY, PAIR_LABEL))
         if packing is not None:
@@ -94,11 +94,11 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
         if partnered is not None:
             mask |= np.isin(rows.fixed["uid"], partnered) & _with_partner(rows)
         found += _chosen(block, rows, mask)
-    return found, ", ".join(untold)
+    return found, ", ".join(not_found)
 
 
 def _partnered(shards: ShardSet, wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:
-    """Uids of the samples whose partner is one of the wanted documents; example sets do not say, their samples do."""
+    """Return the uids of the samples whose partner is a wanted document; None without a sample set."""
     samples = sample_manifest(shards)
     if samples is None:
         return None
@@ -119,18 +119,18 @@ def _with_partner(rows: Rows) -> NDArray[np.bool_]:
     return used
 
 
-def _rows_of(shards: ShardSet, block: int, uid: int) -> Iterator[Stored]:
+def _rows_of(shards: ShardSet, block: int, uid: int) -> Iterator[StoredRow]:
     rows = shards.read_block(block, columns=("uid", "variant"))
     return _chosen(block, rows, rows.fixed["uid"] == np.uint64(uid))
 
 
-def _chosen(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[Stored]:
+def _chosen(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:
     for row in np.flatnonzero(mask).tolist():
-        yield Stored(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
+        yield StoredRow(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
 
 
 def _likely_blocks(shards: ShardSet, readable: list[int], uid: int) -> Iterable[int]:
-    """Blocks that may hold a uid where every shard is in order."""
+    """Yield the blocks that may hold a uid if every shard is in order."""
     wanted = int(mix(np.array([uid], np.uint64))[0])
     for shard in range(len(shards.manifest.shards)):
         blocks = blocks_of(shards, shard)

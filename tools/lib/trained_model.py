@@ -1,4 +1,4 @@
-"""The model of a training run, on one process: built from the run's config, filled from its newest checkpoint."""
+"""The model of a training run in one process: built from the run's configuration, filled from its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TrainedModel", "load_trained"]
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model in evaluation mode with what belongs to it."""
+    """A model in evaluation mode, its tokenizer and training set, and the step of its checkpoint."""
 
     model: Model
     tokenizer: Tokenizer
@@ -31,7 +31,7 @@ def load_trained(run: Path) -> TrainedModel:
     """Load the checkpoint that `RUN/checkpoints/latest` names, without DeepSpeed, whatever ZeRO stage wrote it.
 
     Raises:
-        ConfigurationError: this is no run directory, or it has no checkpoint yet.
+        ConfigurationError: this is not a run directory, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged.
     """
     latest = run / "checkpoints" / "latest"

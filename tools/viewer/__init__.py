@@ -1,1 +1,1 @@
-"""Showing rows of shard sets to people: what a row means is read off its columns, never off an objective's name."""
+"""Rows of shard sets, shown to people: a row's columns decide how it is shown, never its objective's name."""

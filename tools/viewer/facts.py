@@ -1,4 +1,4 @@
-"""What a set says of itself, and where a row came from."""
+"""Sheets about a set and about the source of a row."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _SHOWN_VALUES = 24
 
 
 def set_sheet(manifest: Manifest) -> Sheet:
-    """Sizes and settings of the set."""
+    """Return sizes and settings of the set."""
     totals = manifest.totals
     per_row = totals.tokens / max(1, totals.samples)
     codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
     facts = {
         "set": f"{manifest.name} ({manifest.kind})",
-        "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {per_row:.1f} a row, most {manifest.max_length:,}",
+        "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {per_row:.1f} a row, "
+        f"at most {manifest.max_length:,}",
         "files": f"{totals.shards:,} shards, {totals.blocks:,} blocks of {manifest.block_rows:,} rows, "
         f"{totals.bytes:,} bytes ({manifest.container}, {codec})",
         "tokenizer": f"{manifest.tokenizer.name}, {manifest.tokenizer.vocab_size:,} ids, "
@@ -51,7 +52,7 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Parts and steps by their names alone."""
+    """Return a value as text; parts and steps by their names alone."""
     if isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
         return "+".join(str(item["name"]) for item in value)
     return str(value)
@@ -65,11 +66,11 @@ def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
     return tuple((name, visible(value)) for name, value in facts)
 
 
-def origin_sheet(shards: ShardSet, block: int, place: int, row: Row) -> Sheet:
-    """Where the row stands and which document it was cut from."""
+def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
+    """Return shard, block and row, and the documents that the row was cut from."""
     fixed, manifest = row.fixed, shards.manifest
     shard = shards.shard_path(int(shards.index.shard[block]))
-    facts = {"place": f"{shard.name}, block {int(shards.index.block[block])}, row {place}"}
+    facts = {"stored in": f"{shard.name}, block {int(shards.index.block[block])}, row {number}"}
     if "uid" in fixed:
         facts["sample"] = f"{int(fixed['uid']):016x}, variant {int(fixed['variant'])}, part {int(fixed['part'])}"
     uid = fixed["document_uid"].tobytes()
@@ -82,14 +83,14 @@ def origin_sheet(shards: ShardSet, block: int, place: int, row: Row) -> Sheet:
     if document is not None:
         facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         facts["url"] = document["url"] or "none"
-    return Sheet("where it comes from", (), (*_pairs(facts.items()), *_pairs(_others(shards, block, place))))
+    return Sheet("where it comes from", (), (*_pairs(facts.items()), *_pairs(_others(shards, block, number))))
 
 
-def _others(shards: ShardSet, block: int, place: int) -> Iterator[tuple[str, str]]:
-    """The further documents that the row has text of."""
-    at = {(block, place): shards.read_block(block).take(np.array([place]))}
+def _others(shards: ShardSet, block: int, number: int) -> Iterator[tuple[str, str]]:
+    """Yield the other documents that the row has text of."""
+    at = {(block, number): shards.read_block(block).take(np.array([number]))}
     partners = [found["partner"] for found in partners_of(shards, at).values()]
-    for name, found in (("then", documents_of(shards, at)[block, place][1:]), ("partner", partners)):
+    for name, found in (("then", documents_of(shards, at)[block, number][1:]), ("partner", partners)):
         for other in found:
             source = "" if "source" not in other else f": {other['source']}, record at {other['source_offset']:,}"
             url = f", {other['url']}" if other.get("url") else ""
@@ -97,7 +98,7 @@ def _others(shards: ShardSet, block: int, place: int) -> Iterator[tuple[str, str
 
 
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:
-    """Every list column with its values in this row and its meaning."""
+    """Return every list column with its values in this row and its meaning."""
     rows: list[tuple[Cell, ...]] = []
     for spec in manifest.specs:
         if spec.name in row.columns:

@@ -21,7 +21,7 @@ _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u2
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How a token is shown."""
+    """The way in which a token is shown."""
 
     role: Role = "plain"
     number: int = 0
@@ -32,13 +32,13 @@ PLAIN: Final = Mark()
 
 
 def visible(text: str) -> str:
-    """Line ends, tabs and what has no shape become signs, so that they are seen and cannot act on a terminal."""
+    """Return a text whose line ends, tabs and invisible characters are signs, which cannot act on a terminal."""
     shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
     return _UNSEEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", shown)
 
 
 def pieces_of(shards: ShardSet) -> Pieces | None:
-    """Pieces of the set's tokenizer; None where it does not stand above the set, and ids must do."""
+    """Return the pieces of a set's tokenizer; None if it is not found above the set, so that ids must be shown."""
     try:
         return Pieces(load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)))
     except ConfigurationError:
@@ -53,29 +53,29 @@ class Pieces:
         self.vocabulary = tokenizer.vocabulary
 
     def text(self, ids: Sequence[int]) -> str:
-        """The decoded text of some tokens."""
+        """Return the decoded text of some tokens."""
         return visible(self._tokenizer.decode(ids))
 
     def piece(self, token: int) -> str:
-        """One token: its text, or the piece as the model writes it where it is no whole character."""
+        """Return the text of one token, or its piece as the model writes it if it holds only a part of a character."""
         text = self._tokenizer.decode([token])
         return self._tokenizer.piece(token) if _BROKEN in text else visible(text)
 
     def tokens(self, ids: Sequence[int], marks: Sequence[Mark] | None = None) -> list[Token]:
-        """Tokens with their marks; specials without a mark are marked as such.
+        """Return tokens with their marks; special tokens without a mark get one.
 
-        Tokens that hold parts of one character are joined where they bear the same mark.
+        Tokens that hold parts of one character and have the same mark are joined.
         """
         found: list[Token] = []
-        place = 0
-        while place < len(ids):
-            mark = self._mark(int(ids[place]), PLAIN if marks is None else marks[place])
-            length = self._whole(ids, marks, place)
-            text = self.piece(int(ids[place])) if length == 1 else self.text(ids[place : place + length])
-            numbers = ", ".join(str(int(token)) for token in ids[place : place + length])
+        position = 0
+        while position < len(ids):
+            mark = self._mark(int(ids[position]), PLAIN if marks is None else marks[position])
+            length = self._whole(ids, marks, position)
+            text = self.piece(int(ids[position])) if length == 1 else self.text(ids[position : position + length])
+            numbers = ", ".join(str(int(token)) for token in ids[position : position + length])
             note = f"id {numbers}" + (f"; {mark.note}" if mark.note else "")
             found.append(Token(text, mark.role, mark.number, note))
-            place += length
+            position += length
         return found
 
     def _mark(self, token: int, mark: Mark) -> Mark:
@@ -83,13 +83,13 @@ class Pieces:
             return Mark("special", 0, mark.note)
         return mark
 
-    def _whole(self, ids: Sequence[int], marks: Sequence[Mark] | None, place: int) -> int:
-        """Tokens, from `place` on, that are needed for whole characters; 1 where they never are."""
-        if _BROKEN not in self._tokenizer.decode([ids[place]]):
+    def _whole(self, ids: Sequence[int], marks: Sequence[Mark] | None, position: int) -> int:
+        """Return how many tokens from a position on make whole characters; 1 if none of them does."""
+        if _BROKEN not in self._tokenizer.decode([ids[position]]):
             return 1
-        for length in range(2, min(_LONGEST_CHARACTER, len(ids) - place) + 1):
-            if marks is not None and marks[place + length - 1] != marks[place]:
+        for length in range(2, min(_LONGEST_CHARACTER, len(ids) - position) + 1):
+            if marks is not None and marks[position + length - 1] != marks[position]:
                 break
-            if _BROKEN not in self._tokenizer.decode(ids[place : place + length]):
+            if _BROKEN not in self._tokenizer.decode(ids[position : position + length]):
                 return length
         return 1

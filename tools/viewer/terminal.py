@@ -1,4 +1,4 @@
-"""A view on the terminal, in colour where there is one."""
+"""A view on the terminal, in colour where the terminal has colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown, free of how: passages of marked tokens and sheets of cells. Terminal and page render the same view."""
+"""Content to show, without its form: passages of marked tokens and sheets of cells, for terminal and page."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ MEANINGS: Final[dict[Role, str]] = {
     "replaced": "label replaced by a random token",
     "kept": "label left as it is",
     "sentinel": "sentinel; the same colour is the same span",
-    "span": "text that was taken away",
+    "span": "text that was removed",
     "infilled": "one token in place of a whole span",
     "sentence": "sentence; the same colour is the same sentence",
     "moved": "tokens moved from the front to the end",
-    "prefix": "prefix: every place reads it",
+    "prefix": "prefix: every position reads it",
     "predicted": "token that is predicted, unseen until its turn",
 }
-"""The legend: what each role says, in the order shown. `plain` needs no words."""
+"""The legend: the meaning of each role, in the order shown; `plain` needs none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of text; `number` tells spans and sentences apart, `note` explains it (shown on the page)."""
+    """A piece of text; `number` distinguishes spans and sentences, `note` explains the token on the page."""
 
     text: str
     role: Role = "plain"
@@ -68,7 +68,7 @@ class View:
     parts: tuple[Passage | Sheet, ...]
 
     def legend(self) -> list[Token]:
-        """One token for each role that occurs, with its meaning."""
+        """Return one token for each role that occurs, with its meaning as text."""
         used = {token.role for token in self._tokens()}
         return [Token(meaning, role) for role, meaning in MEANINGS.items() if role in used]
 
