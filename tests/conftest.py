@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests.crawled_chain import Chain, make_chain
+
+
+settings.register_profile("no deadline", deadline=None)  # no test depends on how busy the machine is
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")
