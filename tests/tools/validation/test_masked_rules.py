@@ -1,7 +1,9 @@
-"""Rules for columns beside labels, on rows whose columns are changed by hand."""
+"""Rules for the columns beside labels, on sets of which one row is changed."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,37 @@ import pytest
 from pipeline.errors import IntegrityError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import open_shards
+from tests.tools.rewritten_set import changed, repeated
+from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_masked_sets
 from tools.validation.invariants import check_rows
 from tools.validation.located_rows import LocatedRows
+
+
+@pytest.mark.parametrize(
+    ("label", "change", "message"),
+    [
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 0), "that of a special token"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 900), "prediction_order below the"),
+        ("permuted_lm", lambda rows: repeated(rows, "prediction_order"), "each position once"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "attention of 0 to 3, got [4]"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
+        ("unilm", lambda rows: changed(rows, "prefix_length", 2, 0, 900), "prefix_length inside the row"),
+        ("span_boundary", lambda rows: changed(rows, "span_starts", 2, -1, 47), "spans that cover the labels"),
+        ("span_boundary", lambda rows: changed(rows, "span_lengths", 2, -1, 1000), "tokens in spans"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_start", 2, 0, 46), "a crop inside the"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_length", 2, 0, 0), "a crop inside the"),
+    ],
+)
+def test_the_first_row_that_breaks_a_rule_is_named(
+    shard_sets: Path, label: str, change: Callable[[Rows], Rows], message: str
+) -> None:
+    shards = open_shards(example_sets(shard_sets)[label][0])
+    check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
+    with pytest.raises(IntegrityError) as caught:
+        check_rows(LocatedRows(shards.path, 1, change(shards.read_block(1))), shards.manifest)
+    assert message in str(caught.value)
+    assert re.search(r"block 1: row [12] \(sample ", str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""Sets whose rows are changed while all hashes and counts stay right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.execution.unit_record import Output
+from pipeline.rows import Ragged, Rows
+from pipeline.shards import open_shards, write_manifest, write_shard
+from tests.tools.small_run import example_sets
+from tools.validate_shards import main
+
+
+def rewrite(output: Path, label: str, change) -> tuple[Path, Path]:
+    """The set again with changed rows (`change(block, rows) -> rows`), all hashes and counts right."""
+    source, samples = example_sets(output)[label]
+    shards = open_shards(source)
+    manifest = shards.manifest
+    folder = output / "corrupt" / "changed" / "train"
+    folder.mkdir(parents=True)
+    infos = []
+    for number, facts in enumerate(manifest.shards):
+        blocks = [change(int(b), shards.read_block(int(b))) for b in np.flatnonzero(shards.index.shard == number)]
+        infos.append(
+            write_shard(folder / facts.path, blocks, shards.columns, block_rows=manifest.block_rows,
+                        container=manifest.container, codec="zstd")
+        )  # fmt: skip
+    plain = manifest.model_dump(mode="json")
+    kept = {key: plain[key] for key in ("objective", "grouping", "variants", "languages", "parents", "config")}
+    write_manifest(
+        folder, name=manifest.name, kind="examples", seed=manifest.seed, tokenizer=plain["tokenizer"],
+        columns=shards.columns, block_rows=manifest.block_rows, container=manifest.container, codec="zstd",
+        shards=infos, output=Output(output), totals={"skipped": plain["totals"]["skipped"]}, **kept,
+    )  # fmt: skip
+    return folder / "manifest.json", samples
+
+
+def changed(rows: Rows, name: str, row: int, place: int, value: int) -> Rows:
+    """Rows with one value of a list column replaced."""
+    column = rows.columns[name]
+    values = column.values.copy()
+    values[int(column.offsets[row]) + place] = value
+    return rows.with_columns({**rows.columns, name: Ragged(values, column.offsets)})
+
+
+def repeated(rows: Rows, name: str) -> Rows:
+    """The third row's second value is its first."""
+    return changed(rows, name, 2, 1, int(rows.columns[name][2][0]))
+
+
+def at(block, change):
+    """A change of one block only."""
+    return lambda number, rows: change(rows) if number == block else rows
+
+
+def fails(capsys, *arguments: object) -> str:
+    assert main([str(argument) for argument in arguments]) == 65
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "Traceback" not in error
+    return error

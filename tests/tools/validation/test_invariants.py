@@ -1,0 +1,49 @@
+"""Rules for rows, on sets of which one row is changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import IntegrityError
+from pipeline.rows import Rows
+from pipeline.shards import open_shards
+from tests.tools.rewritten_set import changed
+from tests.tools.small_run import example_sets
+from tools.validation.invariants import check_rows
+from tools.validation.located_rows import LocatedRows
+
+
+def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
+    column = rows.fixed[name].copy()
+    column[row] = value
+    return replace(rows, fixed={**rows.fixed, name: column})
+
+
+@pytest.mark.parametrize(
+    ("label", "change", "message"),
+    [
+        ("masked_lm", lambda rows: changed(rows, "label_positions", 2, 1, 0), "expected rising label_positions"),
+        ("masked_lm", lambda rows: changed(rows, "label_positions", 2, -1, 900), "label_positions below the"),
+        ("masked_lm", lambda rows: changed(rows, "label_ids", 2, 0, 3), "labels that are text"),
+        ("masked_lm", lambda rows: with_fixed(rows, "language", 2, 7), "language: expected a code below 1, got 7"),
+        ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 9), "expected a variant below 2"),
+        ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_order", 2, 0, 5), "to be a permutation"),
+        ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_starts", 2, 0, 1), "to begin with 0"),
+        ("text_infilling", lambda rows: changed(rows, "span_lengths", 2, 0, 60), "spans overlap"),
+        ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
+    ],
+)
+def test_the_first_row_that_breaks_a_rule_is_named(
+    shard_sets: Path, label: str, change: Callable[[Rows], Rows], message: str
+) -> None:
+    shards = open_shards(example_sets(shard_sets)[label][0])
+    check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
+    with pytest.raises(IntegrityError) as caught:
+        check_rows(LocatedRows(shards.path, 1, change(shards.read_block(1))), shards.manifest)
+    assert message in str(caught.value)
+    assert re.search(r"block 1: row [12] \(sample ", str(caught.value))
