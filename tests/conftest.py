@@ -7,7 +7,6 @@ from hypothesis import settings
 
 from tests.crawled_chain import Chain, make_chain
 
-
 settings.register_profile("no deadline", deadline=None)  # no test depends on how busy the machine is
 settings.load_profile("no deadline")
 

@@ -11,10 +11,8 @@ LAST = 40
 
 def rows_and_views(shard_sets, label):
     manifest, _ = example_sets(shard_sets)[label]
-    shards = open_shards(manifest)
     for number in range(0, LAST, 5):
-        block, place = shards.locate(number)
-        yield shards.read_block(block).row(place), view_of(manifest, number)
+        yield row_of(manifest, number), view_of(manifest, number)
 
 
 def part(view, title):
@@ -23,3 +21,25 @@ def part(view, title):
 
 def text(cell):
     return cell if isinstance(cell, str) else "".join(token.text for token in cell)
+
+
+def row_of(path, number):
+    shards = open_shards(path)
+    block, place = shards.locate(number)
+    return shards.read_block(block).row(place)
+
+
+def flat(shown):
+    return shown.replace("⏎", "")
+
+
+def sample_text(shard_sets, label, number, tokenizer):
+    """The original of an example, from its sample set."""
+    manifest, samples = example_sets(shard_sets)[label]
+    uid = row_of(manifest, number).fixed["uid"]
+    shards = open_shards(samples)
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            if row.fixed["uid"] == uid:
+                return tokenizer.decode(row["ids"].tolist())
+    raise AssertionError("no such sample")

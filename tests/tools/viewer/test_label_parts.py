@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.tools.viewer.shown_rows import part, rows_and_views, text
+from tests.tools.small_run import example_sets
+from tests.tools.viewer.shown_rows import flat, part, row_of, rows_and_views, sample_text, text
+from tools.inspect_shard import view_of
 
 
 def test_the_prefix_is_marked_and_explained(shard_sets):
@@ -42,3 +44,29 @@ def test_rows_of_a_mixture_show_what_their_own_part_has(shard_sets):
         assert any(part.title == "attention" for part in view.parts) == restricted
         found.add(restricted)
     assert found == {True, False}
+
+
+def test_masked_rows_show_labels_beside_what_stands_in_their_place(shard_sets, tokenizer):
+    manifest, _ = example_sets(shard_sets)["masked_lm"]
+    kinds = set()
+    for number in range(60):
+        row, view = row_of(manifest, number), view_of(manifest, number)
+        labels = part(view, "labels")
+        assert [int(cells[0]) for cells in labels.rows] == row["label_positions"].tolist()
+        for (_, original, shown, what), label, place in zip(
+            labels.rows, row["label_ids"].tolist(), row["label_positions"].tolist(), strict=True
+        ):
+            token = int(row["input_ids"][place])
+            decoded = tokenizer.decode([label]).replace("\n", "⏎")
+            expected = decoded if decoded.strip() else "␣" * len(decoded)
+            assert text(original) == expected or "\ufffd" in decoded
+            assert what == {3: "masked", label: "kept"}.get(token, "replaced")
+            assert (text(shown) == "<mask>") == (what == "masked")
+            assert shown[0].role == what
+            kinds.add(what)
+        original = flat(text(part(view, "original").tokens)).replace("▌", "").replace("|", "")
+        assert original == f"<cls>{sample_text(shard_sets, 'masked_lm', number, tokenizer)}<sep>"
+        marked = [token for token in part(view, "input").tokens if token.role in ("masked", "replaced", "kept")]
+        assert len(marked) == len(row["label_ids"])
+    assert kinds == {"masked", "replaced", "kept"}
+    assert {token.role for token in view.legend()} >= {"masked", "special"}

@@ -7,6 +7,8 @@ import pytest
 
 from pipeline.rows import Row
 from pipeline.tokenizers import load_tokenizer
+from tests.tools.viewer.shown_rows import part, row_of, text
+from tools.inspect_shard import view_of
 from tools.viewer.passages import Passages
 from tools.viewer.pieces import Pieces
 from tools.viewer.row_parts import row_parts
@@ -50,3 +52,13 @@ def test_shuffled_tokens_say_where_they_were(pieces):
     roles = [token.role for token in parts["input"].tokens]
     assert roles == ["special", "moved", "plain", "moved", "special"]
     assert "position 2 in the original" in parts["input"].tokens[1].note
+
+
+def test_rows_without_corruption_show_boundaries(shard_sets):
+    view = view_of(shard_sets / "encode")
+    row = row_of(shard_sets / "encode", 0)
+    shown = part(view, "token_ids").tokens
+    assert sum(token.role == "marker" for token in shown) == len(row["sentence_starts"])
+    packed = next((shard_sets / "group").glob("packed-46-sep/train"))
+    documents_seen = [text(part(view_of(packed, number), "ids").tokens).count("▌") for number in range(20)]
+    assert documents_seen == [len(row_of(packed, number)["document_starts"]) for number in range(20)]
