@@ -21,6 +21,7 @@ __all__ = [
     "MIXTURE",
     "ORDERS",
     "POSITIONS",
+    "RATES",
     "ROLES",
     "SLOTS",
     "below",
@@ -30,6 +31,7 @@ __all__ = [
     "keyed_hash",
     "mix",
     "order_key",
+    "reversed_bits",
     "sample_uid",
     "word_of",
     "words",
@@ -46,6 +48,7 @@ ORDERS: Final = 4
 LABELS: Final = 5
 CROPS: Final = 6
 MIXTURE: Final = 7
+RATES: Final = 8
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
@@ -123,6 +126,14 @@ def _mix_one(x: int) -> int:
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
+
+
+def reversed_bits(numbers: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Return 16-bit numbers with their bits in reverse order: 1 is 32768, 2 is 16384, 3 is 49152."""
+    for shift, mask in ((8, 0x00FF), (4, 0x0F0F), (2, 0x3333), (1, 0x5555)):
+        bits, low = np.uint16(shift), np.uint16(mask)
+        numbers = ((numbers >> bits) & low) | ((numbers & low) << bits)
+    return numbers
 
 
 def below(word32: UInt64, bound: int | UInt64) -> NDArray[np.int64]:

@@ -53,7 +53,7 @@ class GroupShards(Pass[GroupCounts]):
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
             context = Context(sample_set.label, self.seed, manifest.source_groups)
-            grouped = grouping.group(documents, sample_set.least, context)
+            grouped = grouping.group(documents, sample_set.minimum, context)
             writer = self.writer(sample_set, split, shards, vocabulary)
             writer.write_shard(output, shard, _by_uid(grouped.rows, writer.block_rows))
             found = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
@@ -136,6 +136,6 @@ class GroupManifests(Pass[GroupCounts]):
             totals={"tokens_by_language": found["by_language"], "skipped": found["tokens_dropped"]},
             grouping={"name": entry.pop("name"), "options": entry}, languages=tokens.languages,
             parents=[{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}],
-            config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.least.tokens,
-                    "least_sentences": sample_set.least.sentences},
+            config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.minimum.tokens,
+                    "least_sentences": sample_set.minimum.sentences},
         )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError
-from pipeline.groupings import GroupingSpec, Least
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.objectives import Objective
 from pipeline.registry import Chosen
 from pipeline.vocabulary import Vocabulary
@@ -21,7 +21,7 @@ class SampleSet:
     """One sample set: how it is grouped, and the smallest row that an objective can use."""
 
     spec: GroupingSpec
-    least: Least
+    minimum: MinimumRow
 
     @property
     def label(self) -> str:
@@ -53,13 +53,13 @@ def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) 
     by_label = {spec.label: spec for spec in specs}
     if len(by_label) < len(specs):
         raise ConfigurationError(f"group: two groupings share a label: {sorted(spec.label for spec in specs)}")
-    return tuple(SampleSet(by_label[label], _least(by_label[label], objectives)) for label in sorted(by_label))
+    return tuple(SampleSet(by_label[label], _minimum(by_label[label], objectives)) for label in sorted(by_label))
 
 
 def _spec(chosen: Chosen) -> GroupingSpec:
     return GroupingSpec.of(chosen.name, to_plain(chosen.options))
 
 
-def _least(spec: GroupingSpec, objectives: Sequence[Objective]) -> Least:
-    sharing = [objective.least for objective in objectives if objective.grouping == spec] or [Least()]
-    return Least(min(least.tokens for least in sharing), min(least.sentences for least in sharing))
+def _minimum(spec: GroupingSpec, objectives: Sequence[Objective]) -> MinimumRow:
+    sharing = [objective.minimum for objective in objectives if objective.grouping == spec] or [MinimumRow()]
+    return MinimumRow(min(minimum.tokens for minimum in sharing), min(minimum.sentences for minimum in sharing))

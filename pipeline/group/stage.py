@@ -60,7 +60,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def version(self) -> int:
         """The groupings' versions and, since `auto` follows the objectives, the sets that they ask for."""
         facts = [
-            (one.label, one.least.tokens, one.least.sentences, find("pipeline.groupings", one.spec.name).VERSION)
+            (one.label, one.minimum.tokens, one.minimum.sentences, find("pipeline.groupings", one.spec.name).VERSION)
             for one in self.sets
         ]
         return keyed_hash(repr(facts))

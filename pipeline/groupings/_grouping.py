@@ -33,11 +33,11 @@ __all__ = [
     "Grouped",
     "Grouping",
     "GroupingSpec",
-    "Least",
+    "MinimumRow",
     "PartOptions",
     "Starts",
     "build_grouping",
-    "kept_by_least",
+    "kept_by_minimum",
     "row_offsets",
     "sample_rows",
     "starts_at",
@@ -99,7 +99,7 @@ def _canonical(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class MinimumRow:
     """The smallest row that an objective of the recipe can use."""
 
     tokens: int = 1
@@ -170,7 +170,7 @@ class Grouping(ABC):
             )
 
     @abstractmethod
-    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Rows of these documents; documents without tokens are counted as `empty`."""
 
     def part_draws(self, context: Context) -> PartDraws:
@@ -239,8 +239,8 @@ def sample_rows(
     return Rows({name: fixed[name] for name in FIXED_COLUMNS}, columns)
 
 
-def kept_by_least(
-    lengths: Int64, content: Int64, sentences: Int64, least: Least
+def kept_by_minimum(
+    lengths: Int64, content: Int64, sentences: Int64, minimum: MinimumRow
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Which rows an objective can use, and the content tokens of the others by reason.
 
@@ -248,10 +248,10 @@ def kept_by_least(
         lengths: tokens of each row.
         content: the same without separators.
         sentences: sentence starts of each row.
-        least: what is asked for.
+        minimum: the smallest row that is kept.
     """
-    short = lengths < least.tokens
-    alone = ~short & (sentences < least.sentences)
+    short = lengths < minimum.tokens
+    alone = ~short & (sentences < minimum.sentences)
     reasons = {"too_short": int(content[short].sum()), "one_sentence": int(content[alone].sum())}
     return ~(short | alone), {reason: tokens for reason, tokens in reasons.items() if tokens}
 

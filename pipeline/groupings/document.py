@@ -14,10 +14,10 @@ from pipeline.groupings import (
     Context,
     Grouped,
     Grouping,
-    Least,
+    MinimumRow,
     PartOptions,
     Starts,
-    kept_by_least,
+    kept_by_minimum,
     sample_rows,
     starts_at,
     without_empty,
@@ -55,7 +55,7 @@ class Document(Grouping):
 
     options: Options
 
-    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Cut each document on its own."""
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
@@ -65,7 +65,7 @@ class Document(Grouping):
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         columns = {"ids": Ragged(values, offsets), "sentence_starts": starts_in_rows(places, offsets)}
         lengths = np.diff(offsets)
-        kept, dropped = kept_by_least(lengths, lengths, columns["sentence_starts"].lengths, least)
+        kept, dropped = kept_by_minimum(lengths, lengths, columns["sentence_starts"].lengths, minimum)
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
         rows = sample_rows(filled, starts.take(kept), columns, parts[kept])

@@ -14,9 +14,9 @@ from pipeline.groupings import (
     Context,
     Grouped,
     Grouping,
-    Least,
+    MinimumRow,
     PartOptions,
-    kept_by_least,
+    kept_by_minimum,
     row_offsets,
     sample_rows,
     starts_at,
@@ -67,7 +67,7 @@ class Packed(Grouping):
         name = options.separator
         self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")
 
-    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Lay the documents end to end and cut."""
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
@@ -86,7 +86,7 @@ class Packed(Grouping):
         }
         lengths = np.diff(offsets)
         in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))
-        kept, dropped = kept_by_least(lengths, lengths - in_row, columns["sentence_starts"].lengths, least)
+        kept, dropped = kept_by_minimum(lengths, lengths - in_row, columns["sentence_starts"].lengths, minimum)
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
         starts = starts_at(filled, first, offsets[:-1] - begins[first], context.label)
         if not kept.all():

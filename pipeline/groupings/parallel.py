@@ -10,18 +10,18 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Context, Grouped, Grouping, Least, PartOptions, sample_rows, starts_at
+from pipeline.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, sample_rows, starts_at
 from pipeline.kernels.ragged import segments
 from pipeline.kernels.rates import MILLION
 from pipeline.kernels.sampling import offsets_of
 from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import POSITIONS, below, kernel_keys, words
 
-__all__ = ["Parallel", "Source"]
+__all__ = ["Parallel", "SourceShare"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Bool: TypeAlias = NDArray[np.bool_]
-Source: TypeAlias = tuple[str, int, int]
+SourceShare: TypeAlias = tuple[str, int, int]
 """Label of an input, longest source text in tokens, share of its pairs that are kept in parts per million."""
 
 
@@ -54,7 +54,7 @@ class Parallel(Grouping):
         """Which side is cut where a pair is too long."""
         target_length: Annotated[int, Field(ge=1)] | None = None
         """Most tokens of the target, which is never cut (`cut: source`)."""
-        sources: tuple[Source, ...] = ()
+        sources: tuple[SourceShare, ...] = ()
         """Inputs to take (`cut: source`), with their length and share in parts per million; none: all of them."""
 
         def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Parallel(Grouping):
 
     options: Options
 
-    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """One row a pair."""
         sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
         starts = starts_at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
@@ -78,7 +78,7 @@ class Parallel(Grouping):
         if self.options.target_length is not None:
             too_long = targets.lengths > self.options.target_length
         sentence_starts = _starts_before(_side(documents, "sentence_starts"), first)
-        short, alone = first < least.tokens, sentence_starts.lengths < least.sentences
+        short, alone = first < minimum.tokens, sentence_starts.lengths < minimum.sentences
         reasons = {"empty": empty, **wanted, "too_long": too_long, "too_short": short, "one_sentence": alone}
         kept, dropped = np.ones(len(documents), np.bool_), {}
         for reason, rejected in reasons.items():

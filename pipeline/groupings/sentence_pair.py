@@ -14,10 +14,10 @@ from pipeline.groupings import (
     Context,
     Grouped,
     Grouping,
-    Least,
+    MinimumRow,
     PartOptions,
     Starts,
-    kept_by_least,
+    kept_by_minimum,
     sample_rows,
     starts_at,
     without_empty,
@@ -80,7 +80,7 @@ class SentencePair(Grouping):
         )
         self.columns = (*columns, *partner) if options.partner else columns
 
-    def group(self, documents: Rows, least: Least, context: Context) -> Grouped:
+    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Cut each document, then look for partners."""
         filled = without_empty(documents)
         tokens, sentences = filled.columns["token_ids"], filled.columns["sentence_starts"]
@@ -89,8 +89,8 @@ class SentencePair(Grouping):
         starts, parts = self._windows(filled, context)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         sentence_starts, lengths = starts_in_rows(places, offsets), np.diff(offsets)
-        wanted = Least(max(2, least.tokens), max(2, least.sentences))
-        kept, dropped = kept_by_least(lengths, lengths, sentence_starts.lengths, wanted)
+        wanted = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
+        kept, dropped = kept_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
         if self.options.partner and kept.any() and not _several_texts(filled):
             dropped["no_partner"] = int(lengths[kept].sum())
             kept[:] = False

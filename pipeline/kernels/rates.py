@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-__all__ = ["MILLION", "MeanLength", "Rate", "count", "kept_shares", "largest_remainders", "parts_per_million", "shares",
+__all__ = ["MILLION", "MeanLength", "Rate", "count", "count_between", "kept_shares", "largest_remainders",
+"parts_per_million", "shares",
            "spans", "task_weights", "thousandths"]  # fmt: skip
 
 Int64: TypeAlias = NDArray[np.int64]
@@ -148,6 +149,23 @@ def count(n: Int64, ppm: int, limit: Any = None) -> Int64:
     wanted = np.maximum(1, (n * ppm + MILLION // 2) // MILLION)
     wanted = np.minimum(wanted, n if limit is None else limit)
     return np.where(n <= 0, 0, np.maximum(wanted, 0))
+
+
+def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, words32: NDArray[np.uint64]) -> Int64:
+    """Return a uniform number from ceil(lowest x n) to floor(highest x n), at least 1, for each n; 0 where n is 0.
+
+    Args:
+        n: sizes, shape [rows].
+        lowest_ppm: smallest rate in parts per million.
+        highest_ppm: largest rate in parts per million.
+        words32: a 32-bit word a row, which decides.
+
+    Example: rates from 0 to 1 give every number of 1..n the same probability.
+    """
+    lowest = np.maximum(1, -(-n * lowest_ppm // MILLION))
+    choices = np.maximum(n * highest_ppm // MILLION - lowest, 0) + 1
+    drawn = (words32 * choices.astype(np.uint64)) >> np.uint64(32)
+    return np.where(n > 0, lowest + drawn.astype(np.int64), 0)
 
 
 def spans(noise: Int64, mean_thousandths: int, room: Int64) -> Int64:

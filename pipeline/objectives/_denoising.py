@@ -21,7 +21,7 @@ from pipeline.objectives import Draws, Frame, Objective
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "Text", "refuse_specials"]
+__all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "TokenRows", "refuse_specials"]
 
 Int64: TypeAlias = NDArray[np.int64]
 SourceHead = Literal["none", "bos", "cls"]
@@ -32,7 +32,7 @@ LOST = -1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Text:
+class TokenRows:
     """Content tokens of many rows, with the starts of their sentences."""
 
     ids: Ragged
@@ -92,11 +92,11 @@ class DenoisingPair(Objective):
         )
 
     @abstractmethod
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Corrupt every row; one that cannot be corrupted passes through. Returns content ids and noise features."""
 
     @abstractmethod
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Where the sentences of `text` start after this noise; only a composition asks."""
 
     def passed(self, noise: Mapping[str, Ragged]) -> int:
@@ -120,7 +120,7 @@ class DenoisingPair(Objective):
         """Noise, then the frames."""
         ids = samples.columns["ids"]
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
-        corrupted, noise = self.noise(Text(ids, samples.columns["sentence_starts"]), draws)
+        corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"]), draws)
         return {
             "input_ids": framed(corrupted, self._head, self._eos),
             "target_ids": framed(ids, None, self._eos),

@@ -17,7 +17,7 @@ from pipeline.kernels.ragged import IdSet, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of, roles
 from pipeline.objectives import Draws, Objective, Skip
-from pipeline.objectives._masked_rows import MASKED_FEATURES, choose_tokens, hide, maskable_tokens
+from pipeline.objectives._masked_rows import MASKED_FEATURES, choose_tokens, mask_tokens, maskable_tokens
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -39,13 +39,13 @@ class Pairs:
         pool: arrays of ids that, laid end to end, both are cut from.
         starts: where each segment starts in them, shape [rows, 2].
         lengths: its tokens, at least one, shape [rows, 2].
-        more: further features of the rows.
+        extra_features: further features of the rows.
     """
 
     pool: tuple[NDArray[Any], ...]
     starts: Int64
     lengths: Int64
-    more: Mapping[str, Ragged]
+    extra_features: Mapping[str, Ragged]
 
 
 @options_class(frozen=True, kw_only=True, config=STRICT)
@@ -120,16 +120,16 @@ class MaskedPair(Objective, ABC):
         pairs = self.pairs(samples, keys)
         rows = self._framed_pairs(pairs)
 
-        def write(original: Ragged) -> NDArray[Any]:
+        def replacement_ids(original: Ragged) -> NDArray[Any]:
             return roles(
                 keys, original, mask=self._mask, replaceable=self.vocabulary.replaceable, mask_ppm=self._mask_ppm,
                 random_ppm=self._random_ppm,
             )  # fmt: skip
 
-        columns = hide(rows, self.select(keys, rows, pairs), write)
+        columns = mask_tokens(rows, self.select(keys, rows, pairs), replacement_ids)
         seconds = np.zeros((len(rows), 2), np.uint16)
         seconds[:, 1] = pairs.lengths[:, 0] + 2
-        return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.more}
+        return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
     def _framed_pairs(self, pairs: Pairs) -> Ragged:
         """`[CLS] a [SEP] b [SEP]` for every row, in one gather."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
@@ -25,6 +26,8 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = [
     "MASKED_FEATURES",
+    "WEIGHT_FEATURES",
+    "Budget",
     "MaskedOptions",
     "MaskedRow",
     "RoleOptions",
@@ -32,18 +35,24 @@ __all__ = [
     "Separator",
     "SingleRow",
     "choose_tokens",
-    "hide",
     "labels_put_back",
+    "mask_tokens",
     "maskable_tokens",
 ]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
+Budget: TypeAlias = Callable[[Int64], Int64]
+"""From the number of maskable tokens of each row to its number of labels."""
 
 MASKED_FEATURES: Final = (
     Feature("input_ids", "ids", 1, "framed row, corrupted"),
     Feature("label_positions", "uint16", 1, "ascending places in input_ids of the labels"),
     Feature("label_ids", "ids", 1, "original ids at label_positions"),
+)
+WEIGHT_FEATURES: Final = (
+    Feature("label_weight", "float32", 0, "weight of the loss of each of the row's labels"),
+    Feature("label_count", "uint16", 0, "what the row adds to the divisor of the summed loss"),
 )
 _STARTS: Final = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
 
@@ -124,7 +133,7 @@ class SingleRow(Objective, ABC):
         """The objective's own, and where documents start if attention stays inside them."""
         return self.own_features if self.options.cross_documents else (*self.own_features, _STARTS)
 
-    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A row of nothing but specials has nothing to select."""
         ids = samples.columns["ids"]
         if self.special.meets(ids.values):
@@ -155,11 +164,11 @@ class SingleRow(Objective, ABC):
 
 
 class MaskedRow(SingleRow):
-    """`input_ids` with labels at `label_positions`, `label_ids` what stood there.
+    """`input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
 
-    A subclass may choose other tokens (`select`), write something else there (`write`, `role_owner`), and add features
-    (`more`).
-    Options are a `MaskedOptions`; those of a `RoleOptions` decide the roles, else every label becomes [MASK].
+    A subclass may choose other tokens (`select`), replace them by other ids (`replacement_ids`, `role_owner`) and add
+    features (`extra_features`). Options are a `MaskedOptions`. Those of a `RoleOptions` set the roles' shares;
+    otherwise every label becomes [MASK].
     """
 
     own_features: tuple[Feature, ...] = MASKED_FEATURES
@@ -167,30 +176,30 @@ class MaskedRow(SingleRow):
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.mask = self.id_of("mask")
-        self._rate = parts_per_million(options.mask_rate)
-        self._most = getattr(options, "max_labels", None)
+        self._limit = getattr(options, "max_labels", None)
         self.mask_ppm = parts_per_million(getattr(options, "mask_share", 1.0))
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Choose tokens, hide them, for all rows at once."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
-        chosen = self.select(keys, ids)
+        chosen = self.select(keys, ids, partial(self.budget, draws))
         rows = self.framed_rows(ids)
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
         places = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
-        columns = hide(rows, places, lambda original: self.write(keys, original, places))
-        return {**columns, **self.more(samples, keys, columns), **self.document_starts(samples)}
+        columns = mask_tokens(rows, places, lambda original: self.replacement_ids(keys, original, places))
+        return {**columns, **self.extra_features(samples, keys, columns), **self.document_starts(samples)}
 
-    def budget(self, maskable: Int64) -> Int64:
-        """Labels of rows with so many maskable tokens."""
-        return count(maskable, self._rate, maskable if self._most is None else self._most)
+    def budget(self, draws: Draws, maskable: Int64) -> Int64:
+        """Return the number of labels of each row, from its number of maskable tokens."""
+        rate = parts_per_million(self.options.mask_rate)
+        return count(maskable, rate, maskable if self._limit is None else self._limit)
 
-    def select(self, keys: UInt64, ids: Ragged) -> Ragged:
-        """Flat places in `ids` of the labels, ascending; the default takes tokens uniformly."""
-        return choose_tokens(keys, ids, self.special, self.budget)
+    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
+        """Return flat places in `ids` of the labels, ascending; the default takes tokens uniformly."""
+        return choose_tokens(keys, ids, self.special, budget)
 
-    def write(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
+    def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
         """What stands at the labels, flat; the default draws a role for each.
 
         Args:
@@ -207,7 +216,7 @@ class MaskedRow(SingleRow):
         """For each label the (flat) one whose draw decides its role too; the default lets each draw its own."""
         return None
 
-    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Further features; the default has none."""
         return {}
 
@@ -236,14 +245,14 @@ def labels_put_back(example: Example) -> NDArray[Any]:
     return original
 
 
-def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Callable[[Int64], Int64]) -> Ragged:
+def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Budget) -> Ragged:
     """For each row a uniform subset of its tokens that are not special; flat places in `ids`, ascending (int64).
 
     Args:
         keys: one key a row.
         ids: rows; special tokens may stand in them.
         special: what is never chosen.
-        budget: how many to choose of so many maskable tokens, for an array of them.
+        budget: from the number of maskable tokens of each row to the number that is chosen.
     """
     maskable, first = maskable_tokens(ids, special)
     sizes = np.diff(first)
@@ -260,15 +269,15 @@ def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
     return maskable, np.searchsorted(maskable, ids.offsets)
 
 
-def hide(rows: Ragged, places: Ragged, write: Callable[[Ragged], NDArray[Any]]) -> dict[str, Ragged]:
+def mask_tokens(rows: Ragged, places: Ragged, replacement_ids: Callable[[Ragged], NDArray[Any]]) -> dict[str, Ragged]:
     """The masked block of framed rows, which are overwritten at the labels.
 
     Args:
         rows: framed ids; changed in place.
         places: flat places of the labels in them, ascending (int64).
-        write: from the original ids of the labels to what stands there, flat.
+        replacement_ids: from the original ids of the labels to what stands there, flat.
     """
     original = Ragged(rows.values[places.values], places.offsets)
-    rows.values[places.values] = write(original)
+    rows.values[places.values] = replacement_ids(original)
     positions = (places.values - np.repeat(rows.offsets[:-1], places.lengths)).astype(np.uint16)
     return {"input_ids": rows, "label_positions": Ragged(positions, places.offsets), "label_ids": original}

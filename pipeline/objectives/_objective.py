@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
-from pipeline.groupings import LONGEST_ROW, GroupingSpec, Least
+from pipeline.groupings import LONGEST_ROW, GroupingSpec, MinimumRow
 from pipeline.kernels.ragged import spread, trimmed
 from pipeline.registry import choose
 from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
-from pipeline.seeding import kernel_keys
+from pipeline.seeding import kernel_keys, reversed_bits, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
@@ -73,12 +73,22 @@ class Draws:
         """One key a row for the objective, part or step of that label."""
         return kernel_keys(self.seed, label, self.uids, self.variants)
 
+    def stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
+        """Return a 32-bit word a row that is uniform, and evenly spread over the variants of a row.
+
+        The variants of a row shift a word of its own by the van der Corput sequence 0, 1/2, 1/4, 3/4, ... of 2**32: of
+        2**b variants from a multiple of 2**b on, each of 2**b equal bins holds one.
+        """
+        keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
+        shift = reversed_bits(self.variants).astype(np.uint64) << np.uint64(16)
+        return ((words(keys, stream, 1)[:, 0] >> np.uint64(32)) + shift) & np.uint64(0xFFFFFFFF)
+
 
 class Objective(ABC):
     """One corruption with its options, bound to a vocabulary.
 
     A subclass sets the class variables, and in its constructor `features`, `grouping` and, where they are not the
-    defaults, `least`, `frame`.
+    defaults, `minimum`, `frame`.
 
     Args:
         options: an instance of the nested `Options`.
@@ -99,7 +109,7 @@ class Objective(ABC):
 
     features: tuple[Feature, ...]
     grouping: GroupingSpec
-    least: Least = Least()
+    minimum: MinimumRow = MinimumRow()
     frame: Frame = Frame()
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
@@ -114,14 +124,14 @@ class Objective(ABC):
         return self.grouping.length
 
     @property
-    def least_tokens(self) -> int:
+    def min_tokens(self) -> int:
         """Fewest content tokens a row needs."""
-        return self.least.tokens
+        return self.minimum.tokens
 
     @property
-    def least_sentences(self) -> int:
+    def min_sentences(self) -> int:
         """Fewest sentences a row needs."""
-        return self.least.sentences
+        return self.minimum.sentences
 
     def corrupt(self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int) -> tuple[ExampleBatch, UInt8]:
         """Corrupt a batch; row i of the result belongs to row i of the input.
@@ -156,14 +166,14 @@ class Objective(ABC):
             return skips
         if lengths.max() > self.content_length:
             skips[lengths > self.content_length] = Skip.TOO_LONG
-        if self.least.sentences > 1:
-            skips[samples.columns["sentence_starts"].lengths < self.least.sentences] = Skip.ONE_SENTENCE
-        if lengths.min() < max(1, self.least.tokens):
-            skips[lengths < self.least.tokens] = Skip.TOO_SHORT
+        if self.minimum.sentences > 1:
+            skips[samples.columns["sentence_starts"].lengths < self.minimum.sentences] = Skip.ONE_SENTENCE
+        if lengths.min() < max(1, self.minimum.tokens):
+            skips[lengths < self.minimum.tokens] = Skip.TOO_SHORT
             skips[lengths == 0] = Skip.EMPTY
-        return self.refuse(samples, skips)
+        return self.skip_reasons(samples, skips)
 
-    def refuse(self, samples: SampleBatch, skips: UInt8) -> UInt8:
+    def skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
         """Add reasons that only the ids can show; the default adds none."""
         return skips
 

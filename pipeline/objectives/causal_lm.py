@@ -11,9 +11,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import behind_head, framed, scalars
 from pipeline.objectives import Draws, Frame, Objective
+from pipeline.objectives._masked_rows import WEIGHT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -65,6 +66,8 @@ class CausalLM(Objective):
         """Special token between the documents of packed rows."""
         add_bos: bool = False
         """Put `<s>` in front of a document row; an encoder's rows begin with [CLS] already."""
+        normalise: Literal["label", "row"] = "label"
+        """What weighs alike in an encoder's loss: labels, or rows (`label_weight` 1 / labels, `label_count` 1)."""
         cross_documents: bool = True
         """Whether attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
@@ -76,6 +79,8 @@ class CausalLM(Objective):
                 raise ValueError("add_bos concerns document rows; packed rows stay as they are")
             if self.add_bos and self.architecture == "encoder":
                 raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
+            if self.normalise == "row" and self.architecture != "encoder":
+                raise ValueError("normalise: row concerns encoders, whose sets may mix objectives")
             if not self.cross_documents and (self.grouping != "packed" or self.architecture == "encoder_decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of a decoder or an encoder")
 
@@ -86,7 +91,7 @@ class CausalLM(Objective):
         self._head, self._tail = self._frame_ids()
         frame_tokens = (self._head is not None) + (self._tail is not None)
         self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens, options.separator)
-        self.least = Least(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
+        self.minimum = MinimumRow(tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1)
         if options.architecture == "encoder_decoder":
             self._eos = self.id_of("eos")
             self.frame = Frame("right", self.id_of(options.decoder_start))
@@ -94,7 +99,7 @@ class CausalLM(Objective):
             self.frame = Frame(predict_from="previous")
         # The class names the heads of all architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
-        features = _FEATURES[options.architecture]
+        features = _FEATURES[options.architecture] + (WEIGHT_FEATURES if options.normalise == "row" else ())
         self.features = features if options.cross_documents else (*features, _STARTS)
 
     def _frame_ids(self) -> tuple[int | None, int | None]:
@@ -117,7 +122,16 @@ class CausalLM(Objective):
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
         if not self.options.cross_documents:
             columns["document_starts"] = behind_head(samples.columns["document_starts"], int(self._head is not None))
-        return columns
+        return {**columns, **self._weights(columns)}
+
+    def _weights(self, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Return weights by which every row counts 1: all tokens are labels but those that open a document."""
+        if self.options.normalise == "label":
+            return {}
+        starts = columns["document_starts"].lengths if "document_starts" in columns else 1
+        labels = columns["input_ids"].lengths - starts
+        weights = 1 / np.maximum(labels, 1)
+        return {"label_weight": scalars(weights, np.float32), "label_count": scalars(np.ones_like(labels), np.uint16)}
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the row as the example holds it."""

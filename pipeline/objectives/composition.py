@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from pipeline.registry import Chosen, OneOf, choose
 from pipeline.rows import ExampleBatch, Ragged
 from pipeline.vocabulary import Vocabulary
@@ -84,13 +84,13 @@ class Composition(DenoisingPair):
     def _own(step: DenoisingPair, noise: Mapping[str, Any]) -> dict[str, Any]:
         return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Run the steps; each reads the sentence starts that the one before left."""
         noise: dict[str, Ragged] = {}
         for step in self.steps:
             ids, own = step.noise(text, draws)
             noise |= {f"{step.label}_{name}": column for name, column in own.items()}
-            text = Text(ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, own))
+            text = TokenRows(ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, own))
         return text.ids, noise
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Composition(DenoisingPair):
         passed = {step.label: step.passed(self._own(step, examples.columns)) for step in self.steps}
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """No objective runs behind a composition."""
         raise NotImplementedError("a composition is never a step")
 

@@ -62,7 +62,7 @@ class CorrectiveLM(MaskedRow):
         super().__init__(options, vocabulary, label)
         self._crop = parts_per_million(options.crop_rate)
 
-    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """The crop, drawn over content: the frame is never cut."""
         lengths = samples.columns["ids"].lengths
         left_out = count(lengths, self._crop, lengths - 1)

@@ -13,7 +13,7 @@ from pipeline.config import STRICT
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.vocabulary import Vocabulary
 
@@ -51,7 +51,7 @@ class DenoisingAutoencoding(DenoisingPair):
         if self._rate == 0:
             raise self.refuse_options("mask_rate 0 masks nothing; expected more than 0")
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """One [MASK] for each chosen token."""
         ids = text.ids
         masked = count(ids.lengths, self._rate)
@@ -60,7 +60,7 @@ class DenoisingAutoencoding(DenoisingPair):
         values[chosen.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], masked)] = self._mask
         return Ragged(values, ids.offsets - ids.offsets[0]), {"noise_positions": chosen}
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Where they were."""
         return text.sentence_starts
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import scalars, segments, starts_in_rows
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS, below, words
 
@@ -34,14 +34,14 @@ class DocumentRotation(DenoisingPair):
     name: ClassVar[str] = "document_rotation"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
-    least = Least(tokens=2)
+    minimum = MinimumRow(tokens=2)
     noise_features = (Feature("rotation", "uint16", 0, "content tokens moved from the front to the end"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
         """Parameters of document rotation."""
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Two segments a row, the second first."""
         ids, lengths = text.ids, text.ids.lengths
         word = words(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
@@ -51,7 +51,7 @@ class DocumentRotation(DenoisingPair):
         rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets - ids.offsets[0])
         return rotated, {"rotation": scalars(rotation, np.uint16)}
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Rotated likewise; a sentence that was cut makes two."""
         starts, lengths = text.sentence_starts, text.ids.lengths
         moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)

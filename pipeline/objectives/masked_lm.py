@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import scalars
-from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedRow, RoleOptions
-from pipeline.rows import Feature, Ragged, SampleBatch
-from pipeline.seeding import LABELS, below, words
+from pipeline.kernels.rates import Rate, count_between, parts_per_million
+from pipeline.objectives import Draws, Frame
+from pipeline.objectives._masked_rows import MASKED_FEATURES, WEIGHT_FEATURES, MaskedRow, RoleOptions, maskable_tokens
+from pipeline.rows import Example, Feature, Ragged, SampleBatch
+from pipeline.seeding import LABELS, RATES, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["MaskedLM"]
 
+Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 Attention = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
 
@@ -29,6 +32,19 @@ _ATTENTION_FEATURES: Final = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RateRange:
+    """A rate that is drawn for each row."""
+
+    uniform: tuple[Rate, Rate]
+    """lowest and highest share; every number of labels between them has the same probability, and is at least 1"""
+
+    def __post_init__(self) -> None:
+        """Check the order."""
+        if not self.uniform[0] < self.uniform[1]:
+            raise ValueError(f"uniform {list(self.uniform)}: expected the lowest share before a higher one")
+
+
 class MaskedLM(MaskedRow):
     """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
 
@@ -37,6 +53,11 @@ class MaskedLM(MaskedRow):
     `[CLS] x [SEP]` of L tokens, K label positions in it (ascending) and the K original ids. UniLM (arXiv 1905.03197)
     restricts what a place may read: then `attention` and `prefix_length` say how; the labels do not depend on it. The
     prefix ends at any place with content on both sides, each equally likely, so such a row needs two tokens.
+
+    `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, evenly spread over its variants, as in the likelihood
+    bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and `label_count` m make the loss nats per
+    token. `normalise: row` weighs rows alike: weight 1 / k, count 1. With `predict_from: previous` a model predicts
+    the label at place i from place i - 1 (masked next-token prediction: arXiv 2410.24159).
 
     Example (mask_rate 0.5, so 2 of 4; roles unchanged, [MASK]):
         x       It is raining .
@@ -51,20 +72,55 @@ class MaskedLM(MaskedRow):
     class Options(RoleOptions):
         """Parameters of masked LM."""
 
+        mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
+        """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
+        normalise: Literal["label", "row"] = "label"
+        """What weighs alike in the loss: labels (of a range of rates: maskable tokens), or rows."""
+        predict_from: Literal["same", "previous"] = "same"
+        """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
         """What a place may read (UniLM); all but `bidirectional` are stored with the row."""
+
+        def __post_init__(self) -> None:
+            """A range of rates bounds the number of labels itself."""
+            super().__post_init__()
+            if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
+                raise ValueError("max_labels is not for a range of rates, whose upper end bounds the labels")
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        if options.attention != "bidirectional":
-            self.own_features = (*MASKED_FEATURES, *_ATTENTION_FEATURES)
+        self._weighted = isinstance(options.mask_rate, RateRange) or options.normalise == "row"
+        weights = WEIGHT_FEATURES if self._weighted else ()
+        attention = () if options.attention == "bidirectional" else _ATTENTION_FEATURES
+        self.own_features = (*MASKED_FEATURES, *weights, *attention)
+        self.frame = Frame(predict_from=options.predict_from)
         if options.attention == "prefix":
-            self.least = Least(tokens=2)
+            self.minimum = MinimumRow(tokens=2)
 
-    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """The mode of attention, and where its prefix ends in the framed row."""
+    def budget(self, draws: Draws, maskable: Int64) -> Int64:
+        """Return the number of labels of each row; a range of rates draws it."""
+        rates = self.options.mask_rate
+        if not isinstance(rates, RateRange):
+            return super().budget(draws, maskable)
+        lowest, highest = map(parts_per_million, rates.uniform)
+        return count_between(maskable, lowest, highest, draws.stratified(self.label, RATES))
+
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+        """Return the weights and the attention of the rows, where they are declared."""
+        weights = self._weights(samples, columns["label_ids"].lengths) if self._weighted else {}
+        return {**weights, **self._attention(samples, keys)}
+
+    def _weights(self, samples: SampleBatch, labels: Int64) -> Mapping[str, Ragged]:
+        """Return the weight of each label's loss, and what the row adds to the divisor of the sum."""
+        counts = np.ones_like(labels)
+        if self.options.normalise == "label":
+            counts = np.diff(maskable_tokens(samples.columns["ids"], self.special)[1])
+        return {"label_weight": scalars(counts / labels, np.float32), "label_count": scalars(counts, np.uint16)}
+
+    def _attention(self, samples: SampleBatch, keys: UInt64) -> Mapping[str, Ragged]:
+        """Return the mode of attention, and where its prefix ends in the framed row."""
         attention = self.options.attention
         if attention == "bidirectional":
             return {}
@@ -74,3 +130,10 @@ class MaskedLM(MaskedRow):
             prefix = 2 + below(words(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
         mode = np.full(len(samples), _ATTENTIONS.index(attention), dtype=np.uint8)
         return {"attention": scalars(mode, np.uint8), "prefix_length": scalars(prefix, np.uint16)}
+
+    def uncorrupt(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; a label without a previous place, where it is predicted from there, is an error."""
+        original = super().uncorrupt(example)
+        if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
+            raise ValueError(f"objective '{self.label}': a label at place 0 has no previous place to be predicted from")
+        return original

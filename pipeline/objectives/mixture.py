@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import GroupingSpec, Least
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.groupings._parts import MOST_PARTS
 from pipeline.kernels.rates import shares
 from pipeline.objectives import Draws, NamedObjective, Objective, Skip, side_by_side
@@ -82,12 +82,13 @@ class Mixture(Objective):
             raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
         for what in ("architecture", "heads", "frame"):
             self._require_equal(what, [getattr(part, what) for part in self.parts])
+        self._require_equal("kind of loss", [_weighted(part) for part in self.parts])
         specs = [part.grouping for part in self.parts]
         self._require_equal("grouping", [(spec.name, spec.separator, spec.options) for spec in specs])
         first, lengths = self.parts[0], [spec.length for spec in specs]
         self.architecture, self.frame = first.architecture, first.frame
         self.heads = first.heads  # type: ignore[misc]
-        self.least = Least(min(p.least_tokens for p in self.parts), min(p.least_sentences for p in self.parts))
+        self.minimum = MinimumRow(min(p.min_tokens for p in self.parts), min(p.min_sentences for p in self.parts))
         self.invertible = all(part.invertible for part in self.parts)
         rates = shares([entry.weight for entry in options.parts])
         mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
@@ -134,7 +135,7 @@ class Mixture(Objective):
                              f"{len(self.parts)}; group the samples for this mixture")  # fmt: skip
         return [np.flatnonzero(of_part == number) for number in range(len(self.parts))]
 
-    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Each part screens its own rows."""
         for part, rows in zip(self.parts, self._rows(samples), strict=True):
             chosen = rows[skips[rows] == Skip.NONE]
@@ -182,3 +183,8 @@ class Mixture(Objective):
         """Examples of each part."""
         rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
         return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}
+
+
+def _weighted(part: Objective) -> str:
+    """Return whether the labels of a part have weights; a batch cannot tell an absent weight from none."""
+    return "with weights" if any(feature.name == "label_weight" for feature in part.features) else "without weights"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import GroupingSpec, Least
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.kernels.ragged import scalars, segments
 from pipeline.kernels.rates import Rate
 from pipeline.kernels.sampling import offsets_of
@@ -41,7 +41,7 @@ class NextSentencePrediction(MaskedPair):
     name: ClassVar[str] = "next_sentence_prediction"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
-    least = Least(tokens=2, sentences=2)
+    minimum = MinimumRow(tokens=2, sentences=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
@@ -63,7 +63,7 @@ class NextSentencePrediction(MaskedPair):
         """The label."""
         return (Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's"),)
 
-    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A row needs a partner, and text in its first sentence, which every variant holds."""
         skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
         ids = samples.columns["ids"]

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import behind_head, framed, scalars, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import offsets_of
@@ -86,8 +86,8 @@ class PrefixLM(Objective):
         self._mode = self.mode_id(options.mode)
         self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         self.grouping = self.grouped(options.grouping, self._longest_row(), options.separator)
-        self.least = Least(tokens=options.min_prefix_length + options.min_target_length)
-        if self.least.tokens > self.content_length:
+        self.minimum = MinimumRow(tokens=options.min_prefix_length + options.min_target_length)
+        if self.minimum.tokens > self.content_length:
             raise self.refuse_options(
                 f"min_prefix_length {options.min_prefix_length} + min_target_length {options.min_target_length} exceed "
                 f"the {self.content_length} content tokens that max_length {options.max_length} allows"

@@ -74,10 +74,10 @@ class ReplacedTokenDetection(MaskedRow):
             # The class names the heads of all kinds, an objective those of its own.
             self.heads = ("token",)  # type: ignore[misc]
 
-    def write(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
+    def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
         """[MASK], or the replacements."""
         if self.options.replacement == "generator":
-            return super().write(keys, original, places)
+            return super().replacement_ids(keys, original, places)
         if self.options.replacement == "unigram":
             return self._by_frequency(keys, original)
         if self.options.replacement == "shuffle":

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import framed, segments
 from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Draws, Objective
@@ -60,7 +60,7 @@ class SentenceComparison(Objective):
         self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
         self._most = options.max_length - 2
         self.grouping = self.grouped("document", self._most if options.mode == "same" else 2 * self._most)
-        self.least = Least(tokens=2, sentences=2) if options.mode == "adjacent" else Least()
+        self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
         self.invertible = options.mode != "crop"
         self.features = (
             Feature("input_ids", "ids", 1, "one text, framed"),

@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import GroupingSpec, Least
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.kernels.distributions import reciprocal_thresholds
 from pipeline.kernels.ragged import scalars
 from pipeline.kernels.rates import Rate
@@ -41,7 +41,7 @@ class SentenceOrderPrediction(MaskedPair):
     name: ClassVar[str] = "sentence_order_prediction"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
-    least = Least(tokens=2, sentences=2)
+    minimum = MinimumRow(tokens=2, sentences=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
@@ -67,7 +67,7 @@ class SentenceOrderPrediction(MaskedPair):
         """The label."""
         return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
 
-    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A window of nothing but specials has nothing to mask."""
         return self.without_text(skips, maskable_lengths(samples.columns["ids"], self.special))
 

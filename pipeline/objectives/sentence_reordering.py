@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of, reorder, running, within
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
@@ -38,7 +38,7 @@ class SentenceReordering(DenoisingPair):
     name: ClassVar[str] = "sentence_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
-    least = Least(sentences=2)
+    minimum = MinimumRow(sentences=2)
     noise_features = (
         Feature("sentence_order", "uint16", 1, "target sentence that stands at each place of the input"),
         Feature("sentence_starts", "uint16", 1, "content indices of the target's sentences, first 0"),
@@ -58,7 +58,7 @@ class SentenceReordering(DenoisingPair):
         if self._rate == 0:
             raise self.refuse_options("noise_density 0 moves no sentence; expected more than 0")
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """One segment a sentence, in the drawn order."""
         ids, starts = text.ids, text.sentence_starts
         order = self._orders(draws.keys(self.label), starts.lengths)
@@ -68,7 +68,7 @@ class SentenceReordering(DenoisingPair):
         moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets - ids.offsets[0])
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Behind the sentences that stand before."""
         order, starts = noise["sentence_order"], text.sentence_starts
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)

@@ -15,7 +15,7 @@ from pipeline.kernels.distributions import geometric_thresholds
 from pipeline.kernels.ragged import span_places
 from pipeline.kernels.rates import Rate, parts_per_million
 from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
-from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedRow, RoleOptions, Separator
+from pipeline.objectives._masked_rows import MASKED_FEATURES, Budget, MaskedRow, RoleOptions, Separator
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -71,17 +71,17 @@ class SpanBoundary(MaskedRow):
             raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
         self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
 
-    def select(self, keys: UInt64, ids: Ragged) -> Ragged:
+    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Tokens of spans of whole words."""
         words = find_words(ids, self.vocabulary.word_start, self.special)
-        taken = take_words(keys, words, self.budget(words.tokens), self._thresholds)
+        taken = take_words(keys, words, budget(words.tokens), self._thresholds)
         return taken_tokens(words, taken, ids)
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
         """The first token of the span."""
         return deciders(openings(places.values)) if self.options.role_unit == "span" else None
 
-    def more(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
+    def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Maximal runs of labels: rows are apart by their frames."""
         positions, rows = columns["label_positions"], columns["input_ids"]
         places = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)

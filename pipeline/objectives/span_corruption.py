@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import LONGEST_ROW, Least
+from pipeline.groupings import LONGEST_ROW, MinimumRow
 from pipeline.kernels.ragged import IdSet, insert_at, scalars, segments, span_mask
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
 from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
@@ -45,7 +45,7 @@ class SpanCorruption(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
-    least = Least(tokens=2)
+    minimum = MinimumRow(tokens=2)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:

@@ -16,7 +16,7 @@ from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, t
 from pipeline.kernels.sampling import choose, offsets_of, permute, roles, rows_of, running
 from pipeline.kernels.span_lengths import lengths_until, merged
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS, SLOTS
 from pipeline.vocabulary import Vocabulary
@@ -73,7 +73,7 @@ class TextInfilling(DenoisingPair):
         if self._rate == 0:
             raise self.refuse_options("noise_density 0 takes nothing away; expected more than 0")
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Plan spans in units, map them to tokens, cut them out."""
         ids = text.ids
         keys = draws.keys(self.label)
@@ -104,7 +104,7 @@ class TextInfilling(DenoisingPair):
         }
         return result, noise
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Between the marks; a sentence that starts inside a span starts behind its mark."""
         spans, starts = noise["span_starts"], text.sentence_starts
         old = text.ids.offsets - text.ids.offsets[0]

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import GroupingSpec, Least
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.groupings._parts import MOST_PARTS
 from pipeline.kernels.ragged import framed, scalars, segments
 from pipeline.kernels.rates import kept_shares, shares, task_weights
@@ -68,7 +68,7 @@ class TextToText(Objective):
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
-    least = Least(tokens=1)
+    minimum = MinimumRow(tokens=1)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -154,7 +154,7 @@ class TextToText(Objective):
             return np.zeros(len(samples), np.int64)
         return samples.fixed["part"].astype(np.int64)
 
-    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A pair has a target, and both fit."""
         sources, targets = samples.columns["ids"].lengths, samples.columns["target_ids"].lengths
         skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import starts_in_rows
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.vocabulary import Vocabulary
 
@@ -36,7 +36,7 @@ class TokenDeletion(DenoisingPair):
     name: ClassVar[str] = "token_deletion"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
-    least = Least(tokens=2)
+    minimum = MinimumRow(tokens=2)
     noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -53,7 +53,7 @@ class TokenDeletion(DenoisingPair):
         if self._rate == 0:
             raise self.refuse_options("noise_density 0 deletes nothing; expected more than 0")
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """The complement of the chosen tokens."""
         ids, lengths = text.ids, text.ids.lengths
         gone = count(lengths, self._rate, np.maximum(lengths - 1, 0))
@@ -67,7 +67,7 @@ class TokenDeletion(DenoisingPair):
         kept = places.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - gone)
         return Ragged(ids.values.take(places + ids.offsets[0]), offsets), {"kept_positions": Ragged(kept, offsets)}
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """At the first token of the sentence that stays; a sentence that went has no start."""
         kept, starts = noise["kept_positions"], text.sentence_starts
         old = text.ids.offsets - text.ids.offsets[0]

@@ -11,11 +11,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Least
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of, permute, permute_near, within
 from pipeline.objectives import Draws
-from pipeline.objectives._denoising import DenoisingPair, PairOptions, Text
+from pipeline.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
 from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ class TokenReordering(DenoisingPair):
     name: ClassVar[str] = "token_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
-    least = Least(tokens=2)
+    minimum = MinimumRow(tokens=2)
     noise_features = (Feature("token_order", "uint16", 1, "target token that stands at each place of the input"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -76,7 +76,7 @@ class TokenReordering(DenoisingPair):
                 f"{_MOST_KEYS}; 0 sets no bound"
             )
 
-    def noise(self, text: Text, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """One gather by the drawn orders."""
         ids, lengths = text.ids, text.ids.lengths
         order = self._orders(draws.keys(self.label), lengths)
@@ -96,7 +96,7 @@ class TokenReordering(DenoisingPair):
         order.values[places] = chosen.values[among.values + np.repeat(among.offsets[:-1], moving)]
         return order
 
-    def starts_after(self, text: Text, noise: Mapping[str, Ragged]) -> Ragged:
+    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Where they were: sentences keep their sizes, if not their tokens."""
         return text.sentence_starts
 

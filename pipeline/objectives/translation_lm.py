@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import GroupingSpec, Least
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.objectives import Skip
 from pipeline.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
 from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
@@ -36,7 +36,7 @@ class TranslationLM(MaskedPair):
     name: ClassVar[str] = "translation_lm"
     VERSION: ClassVar[int] = 1
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
-    least = Least(tokens=1)
+    minimum = MinimumRow(tokens=1)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(MaskedPairOptions):
@@ -66,7 +66,7 @@ class TranslationLM(MaskedPair):
         """The languages."""
         return (Feature("languages", "uint8", 1, "codes of the two segments' languages"),)
 
-    def refuse(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A pair has two sides, and text in one of them."""
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY

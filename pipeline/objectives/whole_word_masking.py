@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
-from pipeline.objectives._masked_rows import MaskedRow, RoleOptions
+from pipeline.objectives._masked_rows import Budget, MaskedRow, RoleOptions
 from pipeline.rows import Ragged
 
 __all__ = ["WholeWordMasking"]
@@ -45,10 +45,10 @@ class WholeWordMasking(MaskedRow):
 
     options: Options
 
-    def select(self, keys: UInt64, ids: Ragged) -> Ragged:
+    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Tokens of whole words."""
         words = find_words(ids, self.vocabulary.word_start, self.special)
-        taken = take_words(keys, words, self.budget(words.tokens))
+        taken = take_words(keys, words, budget(words.tokens))
         return taken_tokens(words, taken, ids)
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:

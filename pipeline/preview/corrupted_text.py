@@ -111,8 +111,8 @@ def _first_row(objective: Objective, codec: TextCodec, texts: Sequence[Text]) ->
 
 def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"'{objective.label}' cannot corrupt this text ({reason}): the least is {objective.least_tokens} tokens and "
-        f"{objective.least_sentences} sentences, the text has {len(text.sentences)} sentences"
+        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least {objective.min_tokens} tokens and "
+        f"{objective.min_sentences} sentences, the text has {len(text.sentences)} sentences"
     )
 
 

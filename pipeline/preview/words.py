@@ -109,7 +109,7 @@ def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]
     """Return the sample rows of some texts, in their order, from the grouping that the objective reads."""
     spec = objective.grouping
     context = Context(spec.label, source_groups=("gallery",))
-    return build_grouping(spec, codec.vocabulary).group(_documents(codec, texts), objective.least, context).rows
+    return build_grouping(spec, codec.vocabulary).group(_documents(codec, texts), objective.minimum, context).rows
 
 
 def _documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:

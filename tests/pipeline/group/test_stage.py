@@ -109,10 +109,10 @@ def test_auto_makes_one_set_per_distinct_grouping(tmp_path: Path) -> None:
         {"name": "sentence_reordering", "max_length": 40},
     ]
     stage = GroupStage(recipe(tmp_path, entries))
-    found = {one.label: (one.least.tokens, one.least.sentences) for one in stage.sets}
+    found = {one.label: (one.minimum.tokens, one.minimum.sentences) for one in stage.sets}
     assert found == {"packed-32-sep": (1, 1), "packed-32-eos": (2, 1), "document-38-none": (1, 1)}
     alone = GroupStage(recipe(tmp_path, entries[-1:]))
-    assert [(one.least.tokens, one.least.sentences) for one in alone.sets] == [(1, 2)]
+    assert [(one.minimum.tokens, one.minimum.sentences) for one in alone.sets] == [(1, 2)]
     assert stage.version() != alone.version(), "`auto` follows the objectives, so they are part of the key"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline import registry
-from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_rows import random_documents
@@ -35,7 +35,7 @@ def digest(case: str, seed: int = 1) -> str:
     options = dict(CASES[case])
     spec = GroupingSpec.of(options.pop("name"), options)
     context = Context(spec.label, seed, ("a", "b", "c"))
-    grouped = build_grouping(spec, WORDS).group(random_documents(60, 200, seed=1), Least(), context)
+    grouped = build_grouping(spec, WORDS).group(random_documents(60, 200, seed=1), MinimumRow(), context)
     found = hashlib.sha256(f"{spec.label} {json.dumps(grouped.counts, sort_keys=True)}".encode())
     return _add(found, grouped.rows)
 

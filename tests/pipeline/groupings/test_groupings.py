@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline import registry
 from pipeline.errors import ConfigurationError
-from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.rows import Rows
 from pipeline.seeding import sample_uid
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
@@ -20,17 +20,21 @@ from tests.pipeline.token_rows import documents, many_documents
 WORDS = vocabulary(1000)
 
 
-def run(rows: Rows, name: str, length: int, least: Least | None = None, separator: str = "none") -> tuple[Rows, Any]:
+def run(
+    rows: Rows, name: str, length: int, minimum: MinimumRow | None = None, separator: str = "none"
+) -> tuple[Rows, Any]:
     spec = GroupingSpec(name, length, separator)
-    grouped = build_grouping(spec, WORDS).group(rows, least or Least(), Context(spec.label))
+    grouped = build_grouping(spec, WORDS).group(rows, minimum or MinimumRow(), Context(spec.label))
     return grouped.rows, grouped.counts
 
 
 @pytest.mark.parametrize("name", registry.names("pipeline.groupings"))
 @settings(max_examples=60, deadline=None)
-@given(rows=many_documents(), length=st.integers(2, 9), least=st.builds(Least, st.integers(1, 4), st.integers(1, 2)))
-def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: int, least: Least) -> None:
-    found, counts = run(rows, name, length, least)
+@given(
+    rows=many_documents(), length=st.integers(2, 9), minimum=st.builds(MinimumRow, st.integers(1, 4), st.integers(1, 2))
+)
+def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: int, minimum: MinimumRow) -> None:
+    found, counts = run(rows, name, length, minimum)
     tokens, targets = rows.columns["token_ids"], rows.columns["target_ids"]
     pairs = name == "parallel"
     assert counts["tokens_in"] == len(tokens.values) + pairs * len(targets.values)
@@ -40,9 +44,9 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: 
     assert set(counts["tokens_dropped"]) <= {"too_short", "one_sentence", "no_partner", "empty", "cut"}
     uids = rows.fixed["document_uid"]
     for row in found:
-        assert least.tokens <= len(row["ids"]) <= length
+        assert minimum.tokens <= len(row["ids"]) <= length
         starts = row["sentence_starts"]
-        assert len(starts) >= least.sentences
+        assert len(starts) >= minimum.sentences
         assert starts[0] == 0
         assert (np.diff(starts.astype(int)) > 0).all()
         assert starts[-1] < len(row["ids"])
@@ -59,9 +63,11 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: 
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=many_documents(), length=st.integers(1, 9), least=st.builds(Least, st.integers(1, 4), st.integers(1, 2)))
-def test_separators_are_counted_apart(rows: Rows, length: int, least: Least) -> None:
-    found, counts = run(rows, "packed", length, least, separator="sep")
+@given(
+    rows=many_documents(), length=st.integers(1, 9), minimum=st.builds(MinimumRow, st.integers(1, 4), st.integers(1, 2))
+)
+def test_separators_are_counted_apart(rows: Rows, length: int, minimum: MinimumRow) -> None:
+    found, counts = run(rows, "packed", length, minimum, separator="sep")
     assert counts["separators"] == int((found.columns["ids"].values == SEP).sum())
     assert counts["tokens_in_samples"] == len(found.columns["ids"].values) - counts["separators"]
     assert counts["tokens_in"] == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
@@ -120,9 +126,9 @@ def test_document_windows_equal_a_plain_loop(rows: Rows, length: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 25])
 @pytest.mark.parametrize("name", ["packed", "document"])
 def test_sizes_around_the_length(name: str, size: int) -> None:
-    """0, 1, length - 1, length, length + 1, 3 * length + 1 tokens, least 2."""
+    """0, 1, length - 1, length, length + 1, 3 * length + 1 tokens, minimum 2."""
     rows = documents([list(range(200, 200 + size))], [[0] if size else []])
-    found, counts = run(rows, name, 8, Least(tokens=2))
+    found, counts = run(rows, name, 8, MinimumRow(tokens=2))
     full, rest = divmod(size, 8)
     lengths = [8] * full + ([rest] if rest > 1 else [])
     assert found.columns["ids"].lengths.tolist() == lengths

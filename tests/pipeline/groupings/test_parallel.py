@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.rows import Rows
 from pipeline.seeding import POSITIONS, kernel_keys, sample_uid, words
 from tests.pipeline.corruption_cases import vocabulary, within_sigmas
@@ -21,7 +21,7 @@ WORDS = vocabulary(2000)
 
 def run(rows: Rows, length: int, **options: Any) -> tuple[Rows, Any]:
     one = GroupingSpec.of("parallel", {"length": length, "cut": "longer", **options})
-    grouped = build_grouping(one, WORDS).group(rows, Least(), Context(one.label, 1, ("a", "b", "c")))
+    grouped = build_grouping(one, WORDS).group(rows, MinimumRow(), Context(one.label, 1, ("a", "b", "c")))
     return grouped.rows, grouped.counts
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.groupings._parts import PartDraws
 from pipeline.kernels.rates import MILLION
 from pipeline.rows import Rows
@@ -22,7 +22,7 @@ PARTS = ((9, 500_000), (14, 300_000), (30, 200_000))
 
 def group(rows: Rows, name: str, parts: Any, **options: Any) -> tuple[Rows, Any]:
     spec = GroupingSpec.of(name, {"length": max(length for length, _ in parts), "parts": parts, **options})
-    grouped = build_grouping(spec, WORDS).group(rows, Least(), Context(spec.label, 5))
+    grouped = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label, 5))
     return grouped.rows, grouped.counts
 
 
@@ -97,7 +97,7 @@ def test_parts_of_equal_length_cut_as_one_does() -> None:
     rows = random_documents(50, 60, seed=4)
     mixed, _ = group(rows, "packed", ((20, 400_000), (20, 600_000)))
     spec = GroupingSpec("packed", 20)
-    alone = build_grouping(spec, WORDS).group(rows, Least(), Context(spec.label)).rows
+    alone = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label)).rows
     assert mixed.columns["ids"].offsets.tolist() == alone.columns["ids"].offsets.tolist()
     assert set(mixed.fixed["part"].tolist()) == {0, 1}
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.groupings import Context, GroupingSpec, Least, build_grouping
+from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.rows import Rows
 from pipeline.seeding import LABELS, LENGTHS, kernel_keys, sample_uid, words
 from tests.pipeline.corruption_cases import chi_square_is_plausible, vocabulary, within_sigmas
@@ -22,7 +22,7 @@ def spec(length: int, **options: Any) -> GroupingSpec:
 
 def run(rows: Rows, length: int, seed: int = 1, **options: Any) -> tuple[Rows, Any]:
     one = spec(length, **options)
-    grouped = build_grouping(one, WORDS).group(rows, Least(2, 2), Context(one.label, seed))
+    grouped = build_grouping(one, WORDS).group(rows, MinimumRow(2, 2), Context(one.label, seed))
     return grouped.rows, grouped.counts
 
 

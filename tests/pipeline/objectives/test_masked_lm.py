@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import floor
+from itertools import combinations, pairwise, product
+from math import ceil, comb, floor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example
-from pipeline.seeding import LABELS, POSITIONS, ROLES, kernel_keys, words
+from pipeline.seeding import LABELS, POSITIONS, RATES, ROLES, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
     MASK,
@@ -28,6 +30,7 @@ from tests.pipeline.corruption_cases import (
 )
 
 WORDS = vocabulary(1000)
+UNIFORM = {"uniform": [0.0, 1.0]}
 
 
 def slow(ids: np.ndarray, key: np.uint64, ppm: int, special: np.ndarray) -> tuple[list[int], list[int], list[int]]:
@@ -143,6 +146,9 @@ def test_document_starts_in_the_framed_row() -> None:
         ({"mask_rate": 0}, "mask_rate 0"),
         ({"mask_rate": 1.5}, "less than or equal to 1"),
         ({"mask_rate": 0.12345678}, "six decimals"),
+        ({"mask_rate": {"uniform": [0.5, 0.5]}}, "before a higher one"),
+        ({"mask_rate": {"uniform": [0.0, 1.5]}}, "less than or equal to 1"),
+        ({"mask_rate": UNIFORM, "max_labels": 20}, "max_labels is not for a range"),
         ({"max_length": 70_000}, "16 bits"),
         ({"grouping": "document", "cross_documents": False}, "packed"),
         ({"ratio": 0.15}, "unknown key 'ratio'"),
@@ -158,6 +164,104 @@ def test_a_tokenizer_without_the_mask_is_refused() -> None:
     del words.specials["mask"]
     with pytest.raises(ConfigurationError, match=r"'masked_lm'.*needs the special token 'mask'"):
         build_objective("masked_lm", words)
+
+
+def slow_number(uid: int, variant: int, m: int, lowest: Fraction, highest: Fraction) -> int:
+    """k of one row, from its own word shifted by the van der Corput sequence."""
+    key = kernel_keys(1, "masked_lm", np.array([uid], np.uint64), np.zeros(1, np.uint16))
+    word = int(words(key, RATES, 1)[0, 0]) >> 32
+    word = (word + (int(f"{variant:016b}"[::-1], 2) << 16)) % 2**32
+    first, last = max(1, ceil(lowest * m)), max(1, ceil(lowest * m), floor(highest * m))
+    return first + (word * (last - first + 1) >> 32)
+
+
+@pytest.mark.parametrize(("lowest", "highest"), [("0", "1"), ("0.2", "0.6"), ("0.15", "0.150001")])
+def test_uniform_rates_equal_a_plain_loop(lowest: str, highest: str) -> None:
+    objective = wide("masked_lm", WORDS, mask_rate={"uniform": [float(lowest), float(highest)]})
+    rows = samples([1, 2, 3, 10, 64, 510] * 30, WORDS, specials=0.1, seed=5)
+    for variant in (0, 1, 5, 65_535):
+        examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), 1)
+        for sample, example, skip in zip(rows, examples, skips, strict=True):
+            if skip:
+                continue
+            m = int((sample["ids"] != SEP).sum())
+            k = slow_number(int(sample.fixed["uid"]), variant, m, Fraction(lowest), Fraction(highest))
+            assert len(example["label_positions"]) == k
+            assert example["label_weight"].tolist() == [np.float32(m / k)]
+            assert example["label_count"].tolist() == [m]
+
+
+def test_numbers_of_labels_are_uniform() -> None:
+    objective, rows = wide("masked_lm", WORDS, mask_rate=UNIFORM), samples([10] * 20_000, WORDS)
+    for variant in (0, 3):
+        observed = np.bincount(corrupt(objective, rows, variant).columns["label_ids"].lengths, minlength=11)
+        assert observed[0] == 0
+        assert chi_square_is_plausible(observed[1:], np.full(10, 2000.0), 9)
+
+
+@pytest.mark.parametrize("length", [64, 160])
+def test_variants_have_each_part_of_the_rates_once(length: int) -> None:
+    """16 variants of a row, from a multiple of 16 on: each sixteenth of 1..m holds one of them."""
+    objective, rows = wide("masked_lm", WORDS, mask_rate=UNIFORM), samples([length] * 50, WORDS)
+    for first in (0, 48):
+        numbers = [corrupt(objective, rows, first + v).columns["label_ids"].lengths for v in range(16)]
+        parts = np.sort((np.stack(numbers) - 1) * 16 // length, axis=0)
+        assert (parts == np.arange(16)[:, None]).all()
+
+
+def test_the_bound_of_uniform_rates_is_the_entropy() -> None:
+    """A chain of 3 states and 5 places: with exact conditionals the weighted loss is the entropy of the chain.
+
+    A number rounded from a uniform rate t, weighted by 1 / t as Bernoulli masks are, is not.
+    """
+    step = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
+    texts = np.array(list(product(range(3), repeat=5)))
+    law = np.array([0.5 * 0.4 ** x[0] for x in texts])
+    law = np.array([p * np.prod([step[a, b] for a, b in pairwise(x)]) for p, x in zip(law, texts, strict=True)])
+    law /= law.sum()
+    entropy = -float((law * np.log(law)).sum())
+
+    def loss(hidden: tuple[int, ...]) -> float:
+        """The expected sum of -log p(x_i | what is not hidden) over the hidden places i."""
+        seen = [place for place in range(5) if place not in hidden]
+        key, total = texts[:, seen] @ 3 ** np.arange(len(seen)) if seen else np.zeros(len(texts), int), 0.0
+        for place in hidden:
+            both = key * 3 + texts[:, place]
+            joint, given = np.bincount(both, law, 3**6), np.bincount(key, law, 3**5)
+            total -= float((law * np.log(joint[both] / given[key])).sum())
+        return total
+
+    mean = {k: float(np.mean([loss(hidden) for hidden in combinations(range(5), k)])) for k in range(1, 6)}
+    examples = variants_of(wide("masked_lm", WORDS, mask_rate=UNIFORM), list(range(200, 205)), count=64)
+    weight = {len(example["label_ids"]): float(example["label_weight"][0]) for example in examples}
+    bound = sum(weight[k] * mean[k] for k in range(1, 6)) / 5
+    assert bound == pytest.approx(entropy, abs=1e-6)
+    rates = (np.arange(100_000) + 0.5) / 100_000
+    exact = np.stack([comb(5, k) * rates**k * (1 - rates) ** (5 - k) for k in range(1, 6)])
+    bernoulli = float((exact / rates * np.array([[mean[k]] for k in range(1, 6)])).sum(axis=0).mean())
+    assert bernoulli == pytest.approx(entropy, abs=1e-4)
+    rounded = np.maximum(1, np.floor(5 * rates + 0.5).astype(int))
+    assert float(np.mean([mean[k] / t for k, t in zip(rounded, rates, strict=True)])) > 1.3 * entropy
+
+
+@pytest.mark.parametrize("rate", [0.15, UNIFORM])
+def test_rows_that_weigh_alike(rate: Any) -> None:
+    rows = samples([3, 40, 510], WORDS, specials=0.05)
+    plain, alike = (corrupt(wide("masked_lm", WORDS, mask_rate=rate, **o), rows) for o in ({}, {"normalise": "row"}))
+    for name in ("input_ids", "label_positions", "label_ids"):
+        assert (plain.columns[name].values == alike.columns[name].values).all()
+    assert alike.columns["label_count"].values.tolist() == [1, 1, 1]
+    assert (alike.columns["label_weight"].values == (1 / alike.columns["label_ids"].lengths).astype(np.float32)).all()
+    assert ("label_weight" in plain.columns) == (rate is UNIFORM)
+
+
+def test_labels_predicted_from_the_previous_place() -> None:
+    objective = wide("masked_lm", WORDS, predict_from="previous")
+    assert objective.frame.predict_from == "previous"
+    assert wide("masked_lm", WORDS).frame.predict_from == "same"
+    columns = {"input_ids": np.array([3, 300, 2]), "label_positions": np.array([0]), "label_ids": np.array([1])}
+    with pytest.raises(ValueError, match="'masked_lm': a label at place 0 has no previous place"):
+        objective.uncorrupt(Example({}, columns))
 
 
 ATTENTIONS = ("bidirectional", "left_to_right", "right_to_left", "prefix")

@@ -85,8 +85,8 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
     rows = samples(lengths, objective.vocabulary, seed=seed)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
     for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
-        long_enough = len(sample["ids"]) >= max(1, objective.least_tokens)
-        if long_enough and len(sample["sentence_starts"]) >= objective.least_sentences:
+        long_enough = len(sample["ids"]) >= max(1, objective.min_tokens)
+        if long_enough and len(sample["sentence_starts"]) >= objective.min_sentences:
             assert skips[row] == Skip.NONE
             assert not objective.invertible or np.array_equal(
                 objective.uncorrupt(example), objective.original(sample, example)
@@ -208,9 +208,9 @@ def test_reasons_of_short_rows(name: str) -> None:
     rows = samples([0, 1, 2, objective.content_length + 1], objective.vocabulary, sentences=1)
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     assert Skip(skips[0]) == Skip.EMPTY
-    if objective.least_tokens > 1:
+    if objective.min_tokens > 1:
         assert Skip(skips[1]) == Skip.TOO_SHORT
-    if objective.least_sentences > 1:
+    if objective.min_sentences > 1:
         assert Skip(skips[2]) == Skip.ONE_SENTENCE
     assert Skip(skips[3]) in (Skip.TOO_LONG, Skip.ONE_SENTENCE)
 

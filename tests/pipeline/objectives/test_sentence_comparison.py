@@ -65,7 +65,7 @@ def test_worked_example() -> None:
 
 def test_the_same_text_twice() -> None:
     objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
-    assert (objective.content_length, objective.least_sentences) == (62, 1)
+    assert (objective.content_length, objective.min_sentences) == (62, 1)
     for sample, example in zip(samples([1, 62], WORDS), corrupt(objective, samples([1, 62], WORDS)), strict=True):
         assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
 

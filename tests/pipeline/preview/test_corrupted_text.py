@@ -56,7 +56,7 @@ def test_sentence_pairs_take_their_partner_from_the_other_documents() -> None:
     ("name", "text", "said"),
     [
         ("masked_lm", "  ", "expected a text"),
-        ("sentence_reordering", "One sentence.", "least is 1 tokens and 2 sentences, the text has 1"),
+        ("sentence_reordering", "One sentence.", "at least 1 tokens and 2 sentences, the text has 1"),
         ("translation_lm", TEXT, "give the other side as target"),
         ("masked_ml", TEXT, "did you mean 'masked_lm'"),
     ],
