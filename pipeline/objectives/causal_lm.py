@@ -14,7 +14,6 @@ from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import behind_head, framed, scalars
 from pipeline.objectives import Draws, Frame, Objective
-from pipeline.objectives._masked_rows import WEIGHT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -66,8 +65,6 @@ class CausalLM(Objective):
         """Special token between the documents of packed rows."""
         add_bos: bool = False
         """Put `<s>` in front of a document row; an encoder's rows begin with [CLS] already."""
-        normalise: Literal["label", "row"] = "label"
-        """What weighs alike in an encoder's loss: labels, or rows (`label_weight` 1 / labels, `label_count` 1)."""
         cross_documents: bool = True
         """Whether attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
@@ -79,8 +76,6 @@ class CausalLM(Objective):
                 raise ValueError("add_bos concerns document rows; packed rows stay as they are")
             if self.add_bos and self.architecture == "encoder":
                 raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
-            if self.normalise == "row" and self.architecture != "encoder":
-                raise ValueError("normalise: row concerns encoders, whose sets may mix objectives")
             if not self.cross_documents and (self.grouping != "packed" or self.architecture == "encoder_decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of a decoder or an encoder")
 
@@ -99,7 +94,7 @@ class CausalLM(Objective):
             self.frame = Frame(predict_from="previous")
         # The class names the heads of all architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
-        features = _FEATURES[options.architecture] + (WEIGHT_FEATURES if options.normalise == "row" else ())
+        features = _FEATURES[options.architecture]
         self.features = features if options.cross_documents else (*features, _STARTS)
 
     def _frame_ids(self) -> tuple[int | None, int | None]:
@@ -122,16 +117,7 @@ class CausalLM(Objective):
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
         if not self.options.cross_documents:
             columns["document_starts"] = behind_head(samples.columns["document_starts"], int(self._head is not None))
-        return {**columns, **self._weights(columns)}
-
-    def _weights(self, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return weights by which every row counts 1: all tokens are labels but those that open a document."""
-        if self.options.normalise == "label":
-            return {}
-        starts = columns["document_starts"].lengths if "document_starts" in columns else 1
-        labels = columns["input_ids"].lengths - starts
-        weights = 1 / np.maximum(labels, 1)
-        return {"label_weight": scalars(weights, np.float32), "label_count": scalars(np.ones_like(labels), np.uint16)}
+        return columns
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the row as the example holds it."""

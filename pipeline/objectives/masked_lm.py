@@ -56,8 +56,8 @@ class MaskedLM(MaskedRow):
 
     `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, evenly spread over its variants, as in the likelihood
     bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and `label_count` m make the loss nats per
-    token. `normalise: row` weighs rows alike: weight 1 / k, count 1. With `predict_from: previous` a model predicts
-    the label at place i from place i - 1 (masked next-token prediction: arXiv 2410.24159).
+    token. With `predict_from: previous` a model predicts the label at place i from place i - 1 (masked next-token
+    prediction: arXiv 2410.24159).
 
     Example (mask_rate 0.5, so 2 of 4; roles unchanged, [MASK]):
         x       It is raining .
@@ -74,8 +74,6 @@ class MaskedLM(MaskedRow):
 
         mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
         """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
-        normalise: Literal["label", "row"] = "label"
-        """What weighs alike in the loss: labels (of a range of rates: maskable tokens), or rows."""
         predict_from: Literal["same", "previous"] = "same"
         """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
@@ -91,8 +89,7 @@ class MaskedLM(MaskedRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self._weighted = isinstance(options.mask_rate, RateRange) or options.normalise == "row"
-        weights = WEIGHT_FEATURES if self._weighted else ()
+        weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
         attention = () if options.attention == "bidirectional" else _ATTENTION_FEATURES
         self.own_features = (*MASKED_FEATURES, *weights, *attention)
         self.frame = Frame(predict_from=options.predict_from)
@@ -108,15 +105,14 @@ class MaskedLM(MaskedRow):
         return count_between(maskable, lowest, highest, draws.stratified(self.label, RATES))
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return the weights and the attention of the rows, where they are declared."""
-        weights = self._weights(samples, columns["label_ids"].lengths) if self._weighted else {}
-        return {**weights, **self._attention(samples, keys)}
+        """Return the rows' weights and attention, where they are declared."""
+        return {**self._weights(samples, columns["label_ids"].lengths), **self._attention(samples, keys)}
 
     def _weights(self, samples: SampleBatch, labels: Int64) -> Mapping[str, Ragged]:
         """Return the weight of each label's loss, and what the row adds to the divisor of the sum."""
-        counts = np.ones_like(labels)
-        if self.options.normalise == "label":
-            counts = np.diff(maskable_tokens(samples.columns["ids"], self.special)[1])
+        if not isinstance(self.options.mask_rate, RateRange):
+            return {}
+        counts = np.diff(maskable_tokens(samples.columns["ids"], self.special)[1])
         return {"label_weight": scalars(counts / labels, np.float32), "label_count": scalars(counts, np.uint16)}
 
     def _attention(self, samples: SampleBatch, keys: UInt64) -> Mapping[str, Ragged]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from pipeline.errors import ConfigurationError
@@ -69,19 +68,7 @@ def test_the_document_starts_of_an_encoder_count_its_head() -> None:
     assert len(starts[0]) > 1
 
 
-@pytest.mark.parametrize(("cross", "labels"), [(True, [51, 10, 2]), (False, None)])
-def test_rows_of_an_encoder_that_weigh_alike(cross: bool, labels: list[int] | None) -> None:
-    """All tokens are labels but the first, or but the first of each document."""
-    rows = samples([50, 9, 1], WORDS)
-    objective = wide("causal_lm", WORDS, architecture="encoder", normalise="row", cross_documents=cross)
-    columns = corrupt(objective, rows).columns
-    wanted = labels or [52 - len(rows.row(0)["document_starts"]), 11 - len(rows.row(1)["document_starts"]), 2]
-    assert columns["label_weight"].values.tolist() == [np.float32(1 / number) for number in wanted]
-    assert columns["label_count"].values.tolist() == [1, 1, 1]
-
-
 @pytest.mark.parametrize("options", [
-    {"normalise": "row"},
     {"add_bos": True},
     {"add_bos": True, "grouping": "document", "architecture": "encoder"},
     {"cross_documents": False, "grouping": "document"},

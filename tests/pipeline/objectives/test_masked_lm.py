@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil, comb, floor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -242,17 +241,6 @@ def test_the_bound_of_uniform_rates_is_the_entropy() -> None:
     assert bernoulli == pytest.approx(entropy, abs=1e-4)
     rounded = np.maximum(1, np.floor(5 * rates + 0.5).astype(int))
     assert float(np.mean([mean[k] / t for k, t in zip(rounded, rates, strict=True)])) > 1.3 * entropy
-
-
-@pytest.mark.parametrize("rate", [0.15, UNIFORM])
-def test_rows_that_weigh_alike(rate: Any) -> None:
-    rows = samples([3, 40, 510], WORDS, specials=0.05)
-    plain, alike = (corrupt(wide("masked_lm", WORDS, mask_rate=rate, **o), rows) for o in ({}, {"normalise": "row"}))
-    for name in ("input_ids", "label_positions", "label_ids"):
-        assert (plain.columns[name].values == alike.columns[name].values).all()
-    assert alike.columns["label_count"].values.tolist() == [1, 1, 1]
-    assert (alike.columns["label_weight"].values == (1 / alike.columns["label_ids"].lengths).astype(np.float32)).all()
-    assert ("label_weight" in plain.columns) == (rate is UNIFORM)
 
 
 def test_labels_predicted_from_the_previous_place() -> None:
