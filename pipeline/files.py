@@ -11,21 +11,31 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import psutil
 import xxhash
 
 from pipeline.errors import StorageError
 
-__all__ = ["file_hash", "one_at_a_time", "publish", "publish_json", "read_json", "sweep"]
+__all__ = [
+    "file_hash",
+    "lock",
+    "one_at_a_time",
+    "publish",
+    "publish_json",
+    "read_json",
+    "replacing",
+    "sweep",
+    "sync",
+]
 
 _LEASE_S: Final = 3600
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
 def file_hash(path: Path) -> str:
-    """XXH3-128 (hex) of a file."""
+    """Return the XXH3-128 (hex) of a file."""
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
@@ -34,25 +44,52 @@ def file_hash(path: Path) -> str:
 
 
 @contextmanager
-def publish(path: Path) -> Iterator[Path]:
-    """Write a file whole or not at all: yields a temporary path beside it, then fsync and rename.
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Write a file whole or not at all: yield a temporary path beside it, then give it its name.
+
+    Args:
+        path: the file, new or to be replaced; its folder exists.
+        durable: force content and name to the disk. That takes some 6 ms a file instead of 0.3, so it is left out for
+            what may be lost with the machine: entries of a cache, and the status of a run that is still going.
 
     Raises:
-        StorageError: the folder cannot be written, or the disk is full; the temporary file is removed.
+        OSError: the file cannot be written; the temporary file is removed.
     """
     temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        if durable:
+            sync(temporary)
         temporary.replace(path)
-        _sync_folder(path.parent)
+        if durable:
+            sync(path.parent)
+    finally:
+        with suppress(OSError):  # already renamed, or never made: an earlier error is the one to report
+            temporary.unlink()
+
+
+@contextmanager
+def publish(path: Path) -> Iterator[Path]:
+    """Write a file by `replacing`, in a folder that is made if need be.
+
+    Raises:
+        StorageError: the folder cannot be written, or the disk is full.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            yield temporary
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def sync(path: Path) -> None:
+    """Force the content of a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
-        with suppress(OSError):  # not there any more, or its folder is none: the first error is the one to tell
-            temporary.unlink()
+        os.close(descriptor)
 
 
 def sweep(folder: Path) -> None:
@@ -69,19 +106,11 @@ def sweep(folder: Path) -> None:
 
 
 def _changed(path: Path) -> float:
-    """When a file was last written; now, where somebody has just removed it."""
+    """Return when a file was last written; the present time if it was removed meanwhile."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
         return time.time()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def publish_json(path: Path, data: Any) -> None:
@@ -91,7 +120,7 @@ def publish_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file, or None where there is none."""
+    """Return the object in a JSON file; None where the file is missing or holds something else."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -99,9 +128,21 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+def lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process; return False where another one holds it.
+
+    The system releases the lock when the file is closed or the process ends.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextmanager
 def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold `folder/.lock`; the system releases it whatever ends the process.
+    """Hold the lock of `folder/.lock`, after waiting for it if need be.
 
     Args:
         folder: output folder, made if need be.
@@ -113,9 +154,7 @@ def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"{folder}: cannot be written: {error.strerror or error}") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(file):
             waiting()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import Final, TextIO
 
 from pipeline.config import former_names, load_config, save_yaml, to_plain
 from pipeline.errors import ConfigurationError
+from pipeline.files import lock, replacing, sweep
 from train.config import TrainConfig
 
 __all__ = ["claim", "read_config", "save_config"]
 
 _TRACES: Final = frozenset(
     {
-        *(".lock", ".config.tmp", ".status.tmp", "checkpoints", "config.yaml", "events.jsonl"),
-        *("metrics.jsonl", "metrics.tmp", "status.json", "tensorboard"),
+        *(".lock", "checkpoints", "config.yaml", "events.jsonl"),
+        *("metrics.jsonl", "status.json", "tensorboard"),
     }
 )
 """What a start makes before its first step."""
@@ -44,25 +44,24 @@ def claim(config: TrainConfig) -> TextIO:
             "with resume=auto"
         )
     output.mkdir(parents=True, exist_ok=True)
-    lock = (output / ".lock").open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.seek(0)
-        owner = lock.read().strip() or "unknown"
-        lock.close()
+    held = (output / ".lock").open("a+", encoding="utf-8")
+    if not lock(held):
+        held.seek(0)
+        owner = held.read().strip() or "unknown"
+        held.close()
         raise ConfigurationError(
             f"output: {output} is in use by process {owner}, which still trains: stop it, or choose another output"
-        ) from error
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+        )
+    sweep(output)
+    held.truncate(0)
+    held.write(str(os.getpid()))
+    held.flush()
+    return held
 
 
 def _contents(output: Path) -> list[str]:
     """Names in a run directory; none where the only traces are those of starts that failed before their first step."""
-    names = sorted(path.name for path in output.iterdir()) if output.exists() else []
+    names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []
     metrics = output / "metrics.jsonl"
     trained = any((output / "checkpoints").glob("step-*")) or (metrics.exists() and metrics.stat().st_size > 0)
     return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
@@ -80,6 +79,5 @@ def read_config(output: Path) -> TrainConfig:
 
 def save_config(config: TrainConfig) -> None:
     """Write the resolved configuration as config.yaml."""
-    part = config.output / ".config.tmp"
-    save_yaml(to_plain(config), part)
-    part.replace(config.output / "config.yaml")
+    with replacing(config.output / "config.yaml") as temporary:
+        save_yaml(to_plain(config), temporary)

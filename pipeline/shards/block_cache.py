@@ -10,10 +10,11 @@ import contextlib
 import os
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from pipeline.files import replacing
 
 __all__ = ["BlockCache"]
 
@@ -58,15 +59,12 @@ class BlockCache:
         if self._broken or len(content) > self._limit:
             return
         path = self._path(shard, block)
-        part = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-            self._keep_bound(len(content))
-            part.replace(path)
+            with replacing(path, durable=False) as part:
+                part.write_bytes(content)
+                self._keep_bound(len(content))
         except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink()
             if isinstance(error, FileNotFoundError):  # another process evicted it, or removed the folder: not this time
                 return
             self._broken = True

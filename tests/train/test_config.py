@@ -93,6 +93,17 @@ def test_overrides_reach_every_level(tmp_path: Path) -> None:
     assert config.optimizer.options.eps == 1e-8
 
 
+def test_overrides_replace_chosen_algorithms_and_heads(tmp_path: Path) -> None:
+    path = write_config(tmp_path / "train.yaml", Path("shards"), Path("run"), optimizer__eps=1e-5)
+    config = load_config(TrainConfig, path, ["optimizer={name: adamw}", "model.heads={lm: 2.0}"])
+    assert config.optimizer.options.eps == 1e-6
+    assert to_plain(config)["model"]["heads"] == {"lm": 2.0}
+    more = ["model.heads.lm=1.0", "model.heads.masked_lm=null", "optimizer={learning_rate: 0.5}"]
+    config = load_config(TrainConfig, path, more)
+    assert to_plain(config)["model"]["heads"] == {"lm": 1.0}
+    assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
+
+
 def test_urls_are_saved_as_they_were_given() -> None:
     plain = plain_config(data__heldout={"a": "s3://b/c", "b": "d/e"})
     plain["data"]["shards"] = ["http://host/set", "here"]

@@ -7,7 +7,6 @@ so that a continued crawl does not ask again.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -23,6 +22,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
+from pipeline.files import lock, sync
 from tools.crawl.fetch import Exchange, request_target
 
 __all__ = ["Archive", "archive_settings"]
@@ -114,19 +114,13 @@ class Archive:
 
     def publish(self) -> None:
         """Write everything to the disk, then give the file its final name."""
-        os.fsync(self._file.fileno())
+        sync(self.partial)
         self.partial.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self.path.parent)
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output") from error
+        if not lock(self._file):
+            raise ConfigurationError(f"{self.partial}: another crawl is writing it; choose another --output")
 
     def _begin(self, settings: dict[str, Any]) -> None:
         """Read the records of an interrupted crawl and cut its torn end, or write the first record of a new file."""

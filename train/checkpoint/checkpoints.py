@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save_file
 
 from pipeline.errors import ConfigurationError
+from pipeline.files import file_hash, replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.format import (
     FileRecord,
@@ -27,9 +28,7 @@ from train.checkpoint.format import (
     ParameterRecord,
     Reader,
     check_files,
-    hash_file,
     part_name,
-    sync_directory,
     tiling_problem,
 )
 from train.checkpoint.state import TrainState, read_state
@@ -68,6 +67,7 @@ class Checkpoints:
                 self.directory.mkdir(parents=True, exist_ok=True)
                 for stale in self.directory.glob(f"{_HIDDEN}*"):
                     _remove(stale)
+                sweep(self.directory)
 
     def save(self, engine: Engine, state: TrainState) -> bool:
         """Write and commit a checkpoint; True if it is there afterwards.
@@ -247,7 +247,7 @@ def _write_part(engine: Engine, path: Path) -> _Written:
         rows=[(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
         scalars=partitions.scalars(engine),
         buffers=sorted(buffers),
-        file=FileRecord(path.stat().st_size, hash_file(path)),
+        file=FileRecord(path.stat().st_size, file_hash(path)),
     )
 
 
@@ -256,11 +256,7 @@ def _publish(path: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path)
 
 
 def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) -> Index:
@@ -294,11 +290,11 @@ def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) ->
 def _commit(index: Index, hidden: Path, final: Path) -> None:
     """Publish a complete hidden directory: index, rename, then `latest`."""
     index.write(hidden)
-    sync_directory(hidden)
+    sync(hidden)
     _remove(final)  # an invalid checkpoint of the same step that the run has passed again
     hidden.rename(final)
     try:
-        sync_directory(final.parent)
+        sync(final.parent)
         _point(final)
     except OSError:
         _remove(final)  # the save counts as failed: what it wrote must not pass for a checkpoint later
@@ -307,13 +303,8 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
 
 def _point(final: Path) -> None:
     """Let `latest` name a checkpoint."""
-    pointer = final.parent / f"{_HIDDEN}{_LATEST}"
-    with pointer.open("w", encoding="utf-8") as file:
-        file.write(f"{final.name}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    pointer.replace(final.parent / _LATEST)
-    sync_directory(final.parent)
+    with replacing(final.parent / _LATEST) as temporary:
+        temporary.write_text(f"{final.name}\n", encoding="utf-8")
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:

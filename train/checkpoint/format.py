@@ -8,7 +8,6 @@ which parameter lies in which part, so that any reader finds any range without t
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-import xxhash
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from pipeline.files import file_hash, replacing
 from train.errors import CheckpointError
 
 __all__ = [
@@ -30,9 +29,7 @@ __all__ = [
     "ParameterRecord",
     "Reader",
     "check_files",
-    "hash_file",
     "part_name",
-    "sync_directory",
     "tiling_problem",
 ]
 
@@ -75,13 +72,8 @@ class Index:
 
     def write(self, directory: Path) -> None:
         """Write checkpoint.json, or replace it as a whole, and force it to the disk."""
-        part = directory / f".{INDEX}.tmp"
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self), file, separators=(",", ":"))
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(directory / INDEX)
+        with replacing(directory / INDEX) as temporary:
+            temporary.write_text(json.dumps(asdict(self), separators=(",", ":")) + "\n", encoding="utf-8")
 
     @staticmethod
     def read(directory: Path) -> Index:
@@ -134,31 +126,13 @@ def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: boo
         path, record = directory / name, files[name]
         try:
             size = path.stat().st_size
-            digest = hash_file(path) if hashes and size == record.bytes else record.xxh3_128
+            digest = file_hash(path) if hashes and size == record.bytes else record.xxh3_128
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from error
         if size != record.bytes:
             raise CheckpointError(f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced")
         if digest != record.xxh3_128:
             raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
-
-
-def hash_file(path: Path) -> str:
-    """The xxh3-128 (hex) of a file."""
-    digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def sync_directory(path: Path) -> None:
-    """Force the entries of a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Reader:

@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from pipeline.files import replacing
 from train.config import LogConfig
 
 __all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
@@ -49,9 +50,8 @@ class Journal:
             return
         path = self.directory / "metrics.jsonl"
         kept = [line for line in read_lines(path) if line["step"] <= step]
-        part = path.with_suffix(".tmp")
-        part.write_text("".join(f"{json.dumps(line)}\n" for line in kept), encoding="utf-8")
-        part.replace(path)
+        with replacing(path) as temporary:
+            temporary.write_text("".join(f"{json.dumps(line)}\n" for line in kept), encoding="utf-8")
         self._last = kept[-1]["step"] if kept else None
         if self.config.tensorboard:
             with warnings.catch_warnings():
@@ -86,10 +86,9 @@ class Journal:
         if not self._writes:
             return
         self._status |= {"state": state, "time": time.time(), **_finite(fields)}
-        part = self.directory / ".status.tmp"
         try:
-            part.write_text(json.dumps(self._status, indent=1) + "\n", encoding="utf-8")
-            part.replace(self.directory / "status.json")
+            with replacing(self.directory / "status.json", durable=False) as temporary:
+                temporary.write_text(json.dumps(self._status, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             self._warn(error)
 

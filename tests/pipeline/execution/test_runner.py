@@ -10,11 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.errors import IntegrityError, PartialFailureError, StorageError
+from pipeline.errors import IntegrityError, PartialFailureError
 from pipeline.execution.executors import run_units
 from pipeline.execution.progress import Progress
 from pipeline.execution.runner import StageRun, stage_key
-from pipeline.files import publish, publish_json
 from pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
@@ -96,25 +95,6 @@ def test_killed_worker_costs_nothing_and_twice_costs_its_unit(tmp_path):
     with pytest.raises(PartialFailureError, match="worker process died"):
         execute(tmp_path / "always", tasks=2, workers=2, fault="die always")
     assert len(list((tmp_path / "always/dedup/tmp").glob("*.txt"))) == 5
-
-
-def test_publish_leaves_nothing_behind_on_error(tmp_path):
-    def write_and_fail() -> None:
-        with publish(tmp_path / "a.txt") as path:
-            path.write_text("half")
-            raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        write_and_fail()
-    assert list(tmp_path.iterdir()) == []
-    publish_json(tmp_path / "b.json", {"b": 1, "a": 2})
-    assert (tmp_path / "b.json").read_text().index('"a"') < (tmp_path / "b.json").read_text().index('"b"')
-
-
-def test_publish_below_a_file_names_what_it_could_not_write(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"cannot write .*/file/page\.html: "), publish(tmp_path / "file/page.html"):
-        pass
 
 
 class Endless:

@@ -308,7 +308,7 @@ def fail_to_point(world: World, config: TrainConfig, folder: str, place: str) ->
     """The directory of step 2 is there already when `latest` cannot be written, or its directory not be forced."""
     engine = build(config, world)
     found = store(Path(folder), world)
-    real_replace, real_sync = Path.replace, checkpoint.sync_directory
+    real_replace, real_sync = Path.replace, checkpoint.sync
     broken = False
 
     def replace(self: Path, target: Path) -> Path:
@@ -321,7 +321,7 @@ def fail_to_point(world: World, config: TrainConfig, folder: str, place: str) ->
             raise OSError(5, "Input/output error")
         real_sync(path)
 
-    Path.replace, checkpoint.sync_directory = replace, sync  # type: ignore[method-assign,assignment]
+    Path.replace, checkpoint.sync = replace, sync  # type: ignore[method-assign,assignment]
     done = []
     try:
         for step in (1, 2, 3):
@@ -333,7 +333,7 @@ def fail_to_point(world: World, config: TrainConfig, folder: str, place: str) ->
                 assert chosen[0].name == "step-00000001"
                 assert present(Path(folder)) == [1]
     finally:
-        Path.replace, checkpoint.sync_directory = real_replace, real_sync  # type: ignore[method-assign]
+        Path.replace, checkpoint.sync = real_replace, real_sync  # type: ignore[method-assign]
         engine.close()
     return done
 

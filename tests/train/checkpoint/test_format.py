@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from pipeline.files import file_hash
 from train.checkpoint.format import (
     FileRecord,
     Index,
     ParameterRecord,
     Reader,
     check_files,
-    hash_file,
     part_name,
     tiling_problem,
 )
@@ -34,7 +34,7 @@ def write_parts(folder: Path, size: int, parts: int) -> Index:
         tensors = {"weight/p": values[start : start + count].clone()} if count else {}
         save_file(tensors, folder / part_name(part))
     names = [part_name(part) for part in range(parts)]
-    files = {name: FileRecord((folder / name).stat().st_size, hash_file(folder / name)) for name in names}
+    files = {name: FileRecord((folder / name).stat().st_size, file_hash(folder / name)) for name in names}
     slices = [piece for piece in pieces if piece[2]]
     return Index({}, {}, {"p": ParameterRecord([size], "decay", ["weight"], slices)}, [], files)
 

@@ -1,0 +1,101 @@
+"""What a config class says of its keys: their names, types, defaults and meanings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+__all__ = ["below", "config_classes", "describe", "fields_of", "maps_names"]
+
+
+def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Yield (dotted key, type, default, docstring) of every key below a config class."""
+    for inner in config_classes(schema):
+        kinds = fields_of(inner)
+        for field_name, field in inner.__pydantic_fields__.items():
+            name = field.alias or field_name
+            kind = kinds[name]
+            default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
+            nested = list(describe(kind, f"{prefix}{name}."))
+            yield (
+                f"{prefix}{name}",
+                _type_name(kind),
+                "" if nested else default,
+                " ".join((field.description or "").split()),
+            )
+            yield from nested
+
+
+def _type_name(kind: Any) -> str:
+    """Return a type as people write it: `int`, `str or null`, `list of str`, `train or heldout`."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _type_name(parts[0])
+    if origin is Literal:
+        return " or ".join(map(str, parts))
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_type_name, parts)))
+    if origin in (list, tuple):
+        return f"list of {_type_name(parts[0])}"
+    if origin is dict:
+        return f"mapping to {_type_name(parts[1])}"
+    names = {NoneType: "null", Path: "path", Any: "mapping"}
+    if dataclasses.is_dataclass(kind):
+        return "name, or mapping with name" if getattr(kind, "__name__", "") == "Chosen" else "mapping"
+    return names.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def _short(value: Any) -> str:
+    def named(item: Any) -> str:
+        return str(getattr(item, "name", item))  # an algorithm is shown by its name
+
+    text = json.dumps(value, default=named) if isinstance(value, (str, list, dict)) else named(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def config_classes(kind: Any) -> list[Any]:
+    """Return the config classes in a type: itself, the parts of a union, the items of a list or mapping."""
+    if dataclasses.is_dataclass(kind) and hasattr(kind, "__pydantic_fields__"):
+        return [kind]
+    for note in getattr(kind, "__metadata__", ()):
+        if callable(schema := getattr(note, "schema", None)):
+            return config_classes(schema())
+    return [found for part in get_args(kind) for found in config_classes(part)]
+
+
+def fields_of(kind: Any) -> dict[str, Any]:
+    """Return the annotated type of each key of a config class."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.alias or name: hints[name] for name, field in kind.__pydantic_fields__.items()}
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """Return the types that a value may have: those of a union, without annotations."""
+    if get_origin(kind) is Annotated:
+        inner = next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), get_args(kind)[0])
+        return _alternatives(inner)
+    if get_origin(kind) in (Union, UnionType):
+        return [found for part in get_args(kind) for found in _alternatives(part)]
+    return [kind]
+
+
+def below(kind: Any, key: str) -> Any:
+    """Return the type of a key, entry or list item of a value of type `kind`; None where it is not known."""
+    for found in _alternatives(kind):
+        origin, parts = get_origin(found), get_args(found)
+        if origin is dict:
+            return parts[1]
+        if origin in (list, tuple) and key.isdigit():
+            return parts[0]
+        if hasattr(found, "__pydantic_fields__") and key in fields_of(found):
+            return fields_of(found)[key]
+    return None
+
+
+def maps_names(kind: Any) -> bool:
+    """Return whether a value may be a mapping whose keys are names that the user gives or chooses."""
+    return any(get_origin(found) is dict for found in _alternatives(kind))

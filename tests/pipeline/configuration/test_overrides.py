@@ -1,0 +1,81 @@
+"""What a mapping on the command line does to the one in the file."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Any
+
+import pytest
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.configuration.overrides import override
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe
+from pipeline.registry import Chosen, OneOf, choose
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Part:
+    weight: float = 1.0
+    tags: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Whole:
+    sentences: Annotated[Chosen, OneOf("pipeline.sentences")] = field(
+        default_factory=lambda: choose("pipeline.sentences", "regex")
+    )
+    part: Part = Part()
+    parts: dict[str, Part] | None = None
+    listed: list[Part] = field(default_factory=list)
+
+
+BEFORE: dict[str, Any] = {
+    "sentences": {"name": "regex", "option": 1},
+    "part": {"weight": 2.0, "tags": {"a": 1, "b": 2}},
+    "parts": {"x": {"weight": 3.0, "tags": {"a": 1}}, "y": {}},
+    "listed": [{"weight": 4.0, "tags": {"a": 1}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("argument", "key", "after"),
+    [
+        ("sentences={name: lines}", "sentences", {"name": "lines"}),
+        ("sentences={option: 2}", "sentences", {"name": "regex", "option": 2}),
+        ("part={weight: 5.0}", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
+        ("part={tags: {c: 3}}", "part", {"weight": 2.0, "tags": {"c": 3}}),
+        ("part.tags={c: 3}", "part", {"weight": 2.0, "tags": {"c": 3}}),
+        ("part.tags.c=3", "part", {"weight": 2.0, "tags": {"a": 1, "b": 2, "c": 3}}),
+        ("part.tags.a=null", "part", {"weight": 2.0, "tags": {"b": 2}}),
+        ("part.weight=null", "part", {"weight": None, "tags": {"a": 1, "b": 2}}),
+        ("parts={z: {}}", "parts", {"z": {}}),
+        ("parts.x={weight: 5.0}", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
+        ("parts.x.tags.a=null", "parts", {"x": {"weight": 3.0, "tags": {}}, "y": {}}),
+        ("parts.y=null", "parts", {"x": {"weight": 3.0, "tags": {"a": 1}}}),
+        ("parts=null", "parts", None),
+        ("listed.0.tags={b: 2}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
+        ("listed.0={tags: {b: 2}}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
+    ],
+)
+def test_a_mapping_replaces_merges_or_loses_an_entry(argument: str, key: str, after: Any) -> None:
+    found = override(Whole, BEFORE, [argument], "here")
+    assert found == {**BEFORE, key: after}
+
+
+def test_an_entry_that_is_not_there_cannot_be_removed() -> None:
+    with pytest.raises(ConfigurationError, match="no 'z' to remove; parts has: x, y"):
+        override(Whole, BEFORE, ["parts.z=null"], "here")
+
+
+def test_overrides_apply_in_their_order() -> None:
+    found = override(Whole, BEFORE, ["parts={z: {weight: 1.0}}", "parts.z.weight=2.0", "parts.w={}"], "here")
+    assert found["parts"] == {"z": {"weight": 2.0}, "w": {}}
+
+
+def test_keys_of_stages_are_known() -> None:
+    """`clean.sources` is a mapping of names below a class that the stage's folder holds."""
+    before = {"clean": {"sources": {"a": {"filters": []}, "b": {"filters": []}}, "keep_text": 0.5}}
+    found = override(Recipe, before, ["clean={sources: {c: {filters: []}}}"], "here")
+    assert found == {"clean": {"sources": {"c": {"filters": []}}, "keep_text": 0.5}}
