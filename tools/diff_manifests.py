@@ -95,10 +95,10 @@ def _verdict(left: Manifest, right: Manifest) -> str:
     if left.digest == right.digest:
         return "same digest: a run can continue with either"
     if _repacked(left, right) or _repacked(right, left):
-        order = "the same" if left.block_rows == right.block_rows else "another, as blocks have another size"
+        order = "the same" if left.block_rows == right.block_rows else "another one, since blocks have another size"
         return f"another digest, but one is the other repacked: the same rows; the order of the stream is {order}"
-    places = [(one.name, one.totals.samples, one.block_rows) for one in (left, right)]
-    if places[0] == places[1]:
+    shapes = [(one.name, one.totals.samples, one.block_rows) for one in (left, right)]
+    if shapes[0] == shapes[1]:
         return "another digest, but same name, rows and block size: a stream reads the rows in the same order"
     return "another digest and another order of the stream: another data set"
 

@@ -47,7 +47,7 @@ class TextCodec(Protocol):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What an objective may know of the ids."""
+        """Facts about the ids that an objective needs."""
         ...
 
     def ids(self, text: str) -> list[int]:
