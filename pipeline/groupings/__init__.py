@@ -5,7 +5,6 @@ tokens in rows + tokens rejected by reason; separators are counted apart.
 """
 
 from pipeline.groupings._grouping import (
-    LONGEST_ROW,
     Context,
     Grouped,
     Grouping,
@@ -18,11 +17,11 @@ from pipeline.groupings._grouping import (
     row_offsets,
     sample_rows,
     starts_at,
+    starts_feature,
     without_empty,
 )
 
 __all__ = [
-    "LONGEST_ROW",
     "Context",
     "Grouped",
     "Grouping",
@@ -35,5 +34,6 @@ __all__ = [
     "row_offsets",
     "sample_rows",
     "starts_at",
+    "starts_feature",
     "without_empty",
 ]

@@ -28,7 +28,6 @@ from pipeline.seeding import keyed_hash, sample_uid
 from pipeline.vocabulary import Vocabulary
 
 __all__ = [
-    "LONGEST_ROW",
     "Context",
     "Grouped",
     "Grouping",
@@ -41,13 +40,14 @@ __all__ = [
     "row_offsets",
     "sample_rows",
     "starts_at",
+    "starts_feature",
     "without_empty",
 ]
 
 Int64: TypeAlias = NDArray[np.int64]
 
-LONGEST_ROW = 65_000
-"""Longest row in tokens: positions are stored as uint16, and a frame adds a few tokens."""
+_SHORT: Final = 65_535
+"""Tokens of the longest row whose places are stored as uint16, with a token in front."""
 _LONGEST_VALUE: Final = 64
 """Longest text of an option in a label; what is longer is named by its hash."""
 
@@ -154,10 +154,6 @@ class Grouping(ABC):
         self.options = options
         self.vocabulary = vocabulary
         parts: tuple[Part, ...] = options.parts
-        if max([options.length, *(length for length, _ in parts)]) > LONGEST_ROW:
-            raise ConfigurationError(
-                f"grouping: length {options.length} exceeds {LONGEST_ROW} tokens (positions are stored in 16 bits)"
-            )
         if parts and (sum(share for _, share in parts) != MILLION or len(parts) > MOST_PARTS):
             raise ConfigurationError(
                 f"grouping: {len(parts)} parts with the shares {[share for _, share in parts]}: expected at most "
@@ -176,6 +172,11 @@ class Grouping(ABC):
     def part_draws(self, context: Context) -> PartDraws:
         """Draws of the part, and so of the length, of each row."""
         return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
+
+
+def starts_feature(name: str, length: int, description: str) -> Feature:
+    """Return the feature of places in rows of up to `length` tokens: uint16, or uint32 where they may exceed 65,535."""
+    return Feature(name, "uint16" if length <= _SHORT else "uint32", 1, description)
 
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:

@@ -20,10 +20,12 @@ from pipeline.groupings import (
     kept_by_minimum,
     sample_rows,
     starts_at,
+    starts_feature,
     without_empty,
 )
 from pipeline.kernels.ragged import starts_in_rows
 from pipeline.rows import Feature, Ragged, Rows
+from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Document"]
 
@@ -41,10 +43,6 @@ class Document(Grouping):
     """
 
     VERSION: ClassVar[int] = 1
-    columns = (
-        Feature("ids", "ids", 1, "content tokens"),
-        Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
-    )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PartOptions):
@@ -55,6 +53,11 @@ class Document(Grouping):
 
     options: Options
 
+    def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
+        super().__init__(options, vocabulary)
+        self._starts = starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0")
+        self.columns = (Feature("ids", "ids", 1, "content tokens"), self._starts)
+
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Cut each document on its own."""
         filled = without_empty(documents)
@@ -63,7 +66,10 @@ class Document(Grouping):
         places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
         starts, parts = self._windows(filled, places, context)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
-        columns = {"ids": Ragged(values, offsets), "sentence_starts": starts_in_rows(places, offsets)}
+        columns = {
+            "ids": Ragged(values, offsets),
+            "sentence_starts": starts_in_rows(places, offsets, self._starts.dtype),
+        }
         lengths = np.diff(offsets)
         kept, dropped = kept_by_minimum(lengths, lengths, columns["sentence_starts"].lengths, minimum)
         if not kept.all():

@@ -20,6 +20,7 @@ from pipeline.groupings import (
     row_offsets,
     sample_rows,
     starts_at,
+    starts_feature,
     without_empty,
 )
 from pipeline.groupings._parts import PartDraws
@@ -45,11 +46,6 @@ class Packed(Grouping):
     """
 
     VERSION: ClassVar[int] = 1
-    columns = (
-        Feature("ids", "ids", 1, "content tokens and separators"),
-        Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
-        Feature("document_starts", "uint16", 1, "row indices of document starts, first 0"),
-    )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PartOptions):
@@ -64,6 +60,10 @@ class Packed(Grouping):
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
+        sentences = starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0")
+        documents = starts_feature("document_starts", options.length, "row indices of document starts, first 0")
+        self.columns = (Feature("ids", "ids", 1, "content tokens and separators"), sentences, documents)
+        self._place_dtype = documents.dtype
         name = options.separator
         self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")
 
@@ -81,8 +81,8 @@ class Packed(Grouping):
         places = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
         columns = {
             "ids": Ragged(stream, offsets),
-            "sentence_starts": starts_in_rows(places, offsets),
-            "document_starts": starts_in_rows(begins[:-1], offsets),
+            "sentence_starts": starts_in_rows(places, offsets, self._place_dtype),
+            "document_starts": starts_in_rows(begins[:-1], offsets, self._place_dtype),
         }
         lengths = np.diff(offsets)
         in_row = np.bincount(np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths))

@@ -10,12 +10,22 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, sample_rows, starts_at
+from pipeline.groupings import (
+    Context,
+    Grouped,
+    Grouping,
+    MinimumRow,
+    PartOptions,
+    sample_rows,
+    starts_at,
+    starts_feature,
+)
 from pipeline.kernels.ragged import segments
 from pipeline.kernels.rates import MILLION
 from pipeline.kernels.sampling import offsets_of
 from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import POSITIONS, below, kernel_keys, words
+from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Parallel", "SourceShare"]
 
@@ -37,12 +47,6 @@ class Parallel(Grouping):
     """
 
     VERSION: ClassVar[int] = 1
-    columns = (
-        Feature("ids", "ids", 1, "tokens of the text"),
-        Feature("sentence_starts", "uint16", 1, "row indices of sentence starts in ids, first 0"),
-        Feature("target_ids", "ids", 1, "tokens of the other side"),
-        Feature("target_language", "uint8", 0, "code of its language"),
-    )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PartOptions):
@@ -66,6 +70,18 @@ class Parallel(Grouping):
 
     options: Options
 
+    def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
+        super().__init__(options, vocabulary)
+        self._starts = starts_feature(
+            "sentence_starts", options.length, "row indices of sentence starts in ids, first 0"
+        )
+        self.columns = (
+            Feature("ids", "ids", 1, "tokens of the text"),
+            self._starts,
+            Feature("target_ids", "ids", 1, "tokens of the other side"),
+            Feature("target_language", "uint8", 0, "code of its language"),
+        )
+
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """One row a pair."""
         sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
@@ -77,7 +93,7 @@ class Parallel(Grouping):
         too_long = np.zeros(len(documents), np.bool_)
         if self.options.target_length is not None:
             too_long = targets.lengths > self.options.target_length
-        sentence_starts = _starts_before(_side(documents, "sentence_starts"), first)
+        sentence_starts = _starts_before(_side(documents, "sentence_starts"), first, self._starts.dtype)
         short, alone = first < minimum.tokens, sentence_starts.lengths < minimum.sentences
         reasons = {"empty": empty, **wanted, "too_long": too_long, "too_short": short, "one_sentence": alone}
         kept, dropped = np.ones(len(documents), np.bool_), {}
@@ -133,11 +149,11 @@ class Parallel(Grouping):
         return Ragged(values.astype(self.vocabulary.id_dtype, copy=False), offsets_of(sizes[chosen]))
 
 
-def _starts_before(starts: Ragged, bounds: Int64) -> Ragged:
-    """The starts of each row that lie below its bound (uint16)."""
+def _starts_before(starts: Ragged, bounds: Int64, dtype: str) -> Ragged:
+    """Return the starts of each row that lie below its bound."""
     inside = starts.values < np.repeat(bounds, starts.lengths)
     counts = np.bincount(np.repeat(np.arange(len(starts)), starts.lengths)[inside], minlength=len(starts))
-    return Ragged(starts.values[inside].astype(np.uint16), offsets_of(counts))
+    return Ragged(starts.values[inside].astype(dtype), offsets_of(counts))
 
 
 def _side(documents: Rows, name: str) -> Ragged:

@@ -20,6 +20,7 @@ from pipeline.groupings import (
     kept_by_minimum,
     sample_rows,
     starts_at,
+    starts_feature,
     without_empty,
 )
 from pipeline.kernels.ragged import segments, starts_in_rows
@@ -71,7 +72,7 @@ class SentencePair(Grouping):
         self._short = parts_per_million(options.short_rate)
         columns = (
             Feature("ids", "ids", 1, "tokens of the window"),
-            Feature("sentence_starts", "uint16", 1, "row indices of sentence starts, first 0"),
+            starts_feature("sentence_starts", options.length, "row indices of sentence starts, first 0"),
         )
         partner = (
             Feature("partner_ids", "ids", 1, "tokens of another document, from a sentence start"),
@@ -88,7 +89,7 @@ class SentencePair(Grouping):
         places = sentences.values.astype(np.int64) + np.repeat(tokens.offsets[:-1], sentences.lengths)
         starts, parts = self._windows(filled, context)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
-        sentence_starts, lengths = starts_in_rows(places, offsets), np.diff(offsets)
+        sentence_starts, lengths = starts_in_rows(places, offsets, self.columns[1].dtype), np.diff(offsets)
         wanted = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
         kept, dropped = kept_by_minimum(lengths, lengths, sentence_starts.lengths, wanted)
         if self.options.partner and kept.any() and not _several_texts(filled):

@@ -148,17 +148,18 @@ def behind_head(starts: Ragged, head: int) -> Ragged:
     return Ragged(values, starts.offsets)
 
 
-def starts_in_rows(starts: Int64, offsets: Int64) -> Ragged:
-    """Starts over a stream as starts inside the rows it is cut in (uint16); each row begins with 0.
+def starts_in_rows(starts: Int64, offsets: Int64, dtype: str = "uint16") -> Ragged:
+    """Return starts over a stream as starts inside the rows that it is cut in; each row begins with 0.
 
     Args:
         starts: ascending places in the stream.
         offsets: bounds of the rows, shape [rows + 1], no row empty.
+        dtype: of the result; uint16 holds the places of rows of up to 65,536 tokens.
 
     Example: starts [0, 3, 5], rows of 4 and 3 tokens: [0, 3] and [0, 1].
     """
     inside = starts[(starts >= offsets[0]) & (starts < offsets[-1])]
     places = np.union1d(offsets[:-1], inside)
     row = np.searchsorted(offsets, places, side="right") - 1
-    values = (places - offsets[:-1][row]).astype(np.uint16)
+    values = (places - offsets[:-1][row]).astype(dtype)
     return Ragged(values, offsets_of(np.bincount(row, minlength=len(offsets) - 1)))

@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
-from pipeline.groupings import LONGEST_ROW, GroupingSpec, MinimumRow
+from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.kernels.ragged import spread, trimmed
 from pipeline.registry import choose
 from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
@@ -27,6 +27,9 @@ from pipeline.vocabulary import Vocabulary
 __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
 
 UInt8: TypeAlias = NDArray[np.uint8]
+
+LONGEST_ROW: Final = 65_000
+"""Most content tokens where places are stored as uint16: a frame adds a few tokens."""
 
 
 class Skip(IntEnum):
@@ -104,6 +107,8 @@ class Objective(ABC):
     architectures: ClassVar[tuple[str, ...]]
     heads: ClassVar[tuple[str, ...]]
     Options: ClassVar[Any]
+    longest_row: ClassVar[int | None] = LONGEST_ROW
+    """Most content tokens of a row; None where neither features nor draws number places in 16 bits."""
     invertible: bool = True
     """Whether `uncorrupt` gives back what `original` says."""
 
@@ -226,12 +231,16 @@ class Objective(ABC):
         return ConfigurationError(f"objective '{self.label}' ({self.name}): {message}")
 
     def grouped(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
-        """The spec of a grouping, with its bounds checked."""
+        """Return the spec of a grouping.
+
+        Raises:
+            ConfigurationError: rows would be empty, or longer than `longest_row`.
+        """
         if length < 1:
             raise self.refuse_options(f"the frame leaves {length} tokens for content; raise max_length")
-        if length > LONGEST_ROW:
+        if self.longest_row is not None and length > self.longest_row:
             raise self.refuse_options(
-                f"rows of {length} content tokens exceed {LONGEST_ROW}: positions are stored in 16 bits"
+                f"rows of {length} content tokens exceed {self.longest_row}: positions are stored in 16 bits"
             )
         return GroupingSpec(name, length, "none" if name == "document" else separator)
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import MinimumRow
+from pipeline.groupings import MinimumRow, starts_feature
 from pipeline.kernels.ragged import behind_head, framed, scalars
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
@@ -29,7 +29,6 @@ _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
         Feature("target_ids", "ids", 1, "the row"),
     ),
 }
-_STARTS: Final = Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0")
 
 
 class CausalLM(Objective):
@@ -39,7 +38,8 @@ class CausalLM(Objective):
     Labels are the next tokens and are not stored. As an encoder-decoder, the input is `</s>` alone and the row is the
     target. An encoder reads the row framed as masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1),
     so that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids`
-    [L] (and `target_ids`, `attention`, `document_starts`).
+    [L] (and `target_ids`, `attention`, `document_starts`). No place is stored but `document_starts`, so rows may have
+    any length.
 
     Example (document):
         input   The kitten is chasing </s>
@@ -48,6 +48,7 @@ class CausalLM(Objective):
 
     name: ClassVar[str] = "causal_lm"
     VERSION: ClassVar[int] = 1
+    longest_row: ClassVar[int | None] = None
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
@@ -95,7 +96,10 @@ class CausalLM(Objective):
         # The class names the heads of all architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         features = _FEATURES[options.architecture]
-        self.features = features if options.cross_documents else (*features, _STARTS)
+        starts = starts_feature(
+            "document_starts", self.content_length, "places in input_ids where documents start, first 0"
+        )
+        self.features = features if options.cross_documents else (*features, starts)
 
     def _frame_ids(self) -> tuple[int | None, int | None]:
         """Return the special ids before and after a row's content."""

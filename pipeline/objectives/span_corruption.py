@@ -11,12 +11,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.groupings import LONGEST_ROW, MinimumRow
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import IdSet, insert_at, scalars, segments, span_mask
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
 from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.objectives._denoising import refuse_specials
+from pipeline.objectives._objective import LONGEST_ROW
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS
 from pipeline.vocabulary import Vocabulary

@@ -168,9 +168,21 @@ def test_labels_are_canonical_and_fit_a_path() -> None:
     assert GroupingSpec.of("packed", {"length": 4, "separator": "eos"}) == GroupingSpec("packed", 4, "eos")
 
 
+@pytest.mark.parametrize(("length", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)])
+@pytest.mark.parametrize("name", registry.names("pipeline.groupings"))
+def test_places_have_32_bits_where_rows_need_them(name: str, length: int, dtype: type) -> None:
+    ids = [200 + place % 300 for place in range(200_000)]
+    starts = [*range(0, 200_000, 40), 199_999]
+    rows = documents([ids, [*ids, 300]], [starts, starts], [[400], [400]])
+    found, _ = run(rows, name, length)
+    columns = {key: column for key, column in found.columns.items() if key.endswith("_starts")}
+    assert {column.values.dtype.type for column in columns.values()} == {dtype}
+    assert int(columns["sentence_starts"].values.max()) > length - 82
+    whole = np.concatenate([row["sentence_starts"].astype(int) + int(row.fixed["document_offset"]) for row in found])
+    assert set(starts) <= set(whole.tolist()) or name in ("packed", "parallel")
+
+
 def test_wrong_options() -> None:
-    with pytest.raises(ConfigurationError, match="16 bits"):
-        build_grouping(GroupingSpec("packed", 70_000), WORDS)
     with pytest.raises(ConfigurationError, match="separator"):
         build_grouping(GroupingSpec("packed", 10, "dash"), WORDS)
     words = vocabulary()
