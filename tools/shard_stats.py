@@ -1,7 +1,7 @@
-"""What a shard set holds: `python tools/shard_stats.py MANIFEST [--html FILE]`.
+"""Show the contents of a shard set: `python tools/shard_stats.py MANIFEST [--html FILE]`.
 
 Lengths of every column, labels and classes, vocabulary coverage, tokens by language and source, sizes: tables on the
-terminal, and with `--html` a page with pictures. Every block is read and checked once, but for those in quarantine.
+terminal, and with `--html` a page with pictures. Every block that is not in quarantine is read and checked once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tools.viewer.pieces import pieces_of
 __all__ = ["main", "statistics_page"]
 
 
-def statistics_page(shards: ShardSet, found: Tally, figures: Sequence[Figures]) -> str:
+def statistics_page(shards: ShardSet, sums: Tally, figures: Sequence[Figures]) -> str:
     """Return the page: pictures of each distribution, then the tables."""
     totals = shards.manifest.totals
     amounts = {"rows": totals.samples, "tokens": totals.tokens, "shards": totals.shards, "bytes": totals.bytes}
     parts = [
         facts({name: f"{amount:,}" for name, amount in amounts.items()}),
-        grid(*pictures(shards.manifest, found)),
+        grid(*pictures(shards.manifest, sums)),
         *(section(one.title, table(one.header, one.rows)) for one in figures),
     ]
     return page(f"{shards.manifest.name} · what the shards hold", parts)
@@ -63,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> int:
         shards = open_shards(options.manifest)
-        found = tally(shards, find_sources(shards))
-        figures, console = tables(shards, found, pieces_of(shards)), Terminal()
+        sums = tally(shards, find_sources(shards))
+        figures, console = tables(shards, sums, pieces_of(shards)), Terminal()
         if options.html is not None:
-            write_page(options.html, statistics_page(shards, found, figures))
+            write_page(options.html, statistics_page(shards, sums, figures))
         for one in figures:
             _print(one, console)
         if options.html is not None:

@@ -58,10 +58,10 @@ class StageFacts:
         return self.folder / "documents"
 
 
-def write_stage_report(folder: Path, name: str, counts: Counts, found: Sequence[UnitRecord], seconds: float) -> None:
+def write_stage_report(folder: Path, name: str, counts: Counts, records: Sequence[UnitRecord], seconds: float) -> None:
     """Write `report.json` of a stage from its records."""
-    size = sum(file["bytes"] for record in found for file in record.outputs.values())
-    facts = {"stage": name, "counts": counts, "units": len(found), "bytes": size, "seconds": round(seconds, 3)}
+    size = sum(file["bytes"] for record in records for file in record.outputs.values())
+    facts = {"stage": name, "counts": counts, "units": len(records), "bytes": size, "seconds": round(seconds, 3)}
     publish_json(folder / "report.json", {"format": 1, **facts})
 
 
@@ -142,10 +142,10 @@ def _times(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) ->
 def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
     for one in stages:
         for group, whole in _LEFT_OUT.items():
-            found = dict(_leaves(one.counts.get(group, {})))
+            reasons = dict(_leaves(one.counts.get(group, {})))
             key = whole if whole in one.counts else "documents_in"
             title = f"{one.name} · {group.replace('_', ' ')}, of {one.counts.get(key, 0):,} {key.removesuffix('_in')}"
-            yield bars(title, shares(found, one.counts.get(key)))
+            yield bars(title, shares(reasons, one.counts.get(key)))
 
 
 def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:

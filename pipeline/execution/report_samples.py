@@ -40,9 +40,9 @@ class Parts:
     @staticmethod
     def of(folder: Path) -> Parts:
         """Return the Arrow files of a folder."""
-        found = sorted(folder.glob("*.arrow"))
-        count = min(len(found), _FILES)
-        return Parts(tuple(found[number * len(found) // count] for number in range(count)), len(found))
+        files = sorted(folder.glob("*.arrow"))
+        count = min(len(files), _FILES)
+        return Parts(tuple(files[number * len(files) // count] for number in range(count)), len(files))
 
     @property
     def share(self) -> str:
@@ -86,8 +86,8 @@ def cluster_sizes(parts: Parts) -> Histogram:
 
 def kept_texts(parts: Parts) -> list[SampleText]:
     """Return the beginnings of the three documents with the smallest uids, which are as good as drawn by chance."""
-    found = heapq.nsmallest(_TEXTS, ((uid, path) for path in parts.paths for uid in _uids(path)))
-    return [SampleText(_cut(text), origin) for uid, path in found for text, origin in [_document(path, uid)]]
+    chosen = heapq.nsmallest(_TEXTS, ((uid, path) for path in parts.paths for uid in _uids(path)))
+    return [SampleText(_cut(text), origin) for uid, path in chosen for text, origin in [_document(path, uid)]]
 
 
 def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleText]]:

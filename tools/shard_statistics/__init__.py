@@ -1,1 +1,1 @@
-"""What a shard set holds, counted block by block: tallies, tables and pictures."""
+"""Contents of a shard set, counted block by block: sums, tables and pictures."""

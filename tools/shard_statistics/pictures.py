@@ -1,4 +1,4 @@
-"""Pictures of a set: how long rows are, how much of the text the most frequent ids make up, which text it is."""
+"""Pictures of a set: lengths of rows, coverage by the most frequent ids, kinds of labels, languages and sources."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _SKEWED: Final = 16
 _LABELS: Final = ("the mask", "the label itself", "another token")
 
 
-def pictures(manifest: Manifest, found: Tally) -> Iterator[str]:
+def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
     """Yield a picture of each distribution that the set has."""
-    for name, counts in found.lengths.items():
+    for name, counts in sums.lengths.items():
         edges = ranges(counts)
         bins = np.add.reduceat(counts, edges[:-1]) if len(counts) else np.zeros(1, np.int64)
         widening = edges[1] - edges[0] < edges[-1] - edges[-2]
         values = f"values in {name}{', ranges widen to the right' if widening else ''}"
         yield histogram(f"Rows by length of {name}", edges.tolist(), bins.tolist(), values)
-    for name, counts in found.ids.items():
+    for name, counts in sums.ids.items():
         title = f"Part of {name} that the most frequent ids make up (%)"
         yield lines(title, [Series(name, coverage(counts))], "ids", x_scale="log")
-    kinds = dict(zip(_LABELS, found.labels.tolist(), strict=True))
+    kinds = dict(zip(_LABELS, sums.labels.tolist(), strict=True))
     yield bars("Labels by what the input has in their place", shares(kinds))
-    yield bars("Tokens by language", shares(named(found.tokens_by_language, manifest.languages)))
-    yield bars("Tokens by source", shares(found.tokens_by_source))
+    yield bars("Tokens by language", shares(named(sums.tokens_by_language, manifest.languages)))
+    yield bars("Tokens by source", shares(sums.tokens_by_source))
 
 
 def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:

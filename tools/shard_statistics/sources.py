@@ -1,4 +1,4 @@
-"""Which source the tokens of a row came from: the label of the input, kept by the token set of the run."""
+"""Sources of the tokens of a set: labels of the inputs, which the token set of the run holds by document."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sources:
     codes: NDArray[np.uint16]
 
     def tokens(self, rows: Rows, tokens: NDArray[np.int64]) -> dict[str, int]:
-        """Tokens by label; a row belongs to the document of its first token."""
+        """Count tokens by label; a row belongs to the document of its first token."""
         wanted = uid_keys(rows.fixed["document_uid"])
         place = np.minimum(np.searchsorted(self.uids, wanted), max(0, len(self.uids) - 1))
         codes = np.full(len(rows), len(self.names), np.int64)
@@ -47,7 +47,7 @@ class Sources:
 
 
 def find_sources(shards: ShardSet) -> Sources | None:
-    """Sources of the documents of a set, from the token set itself or `encode/` above; None where there is none.
+    """Read the sources of documents from the token set itself, or from `encode/` above a set; None without either.
 
     Raises:
         ClozelineError: the token set is damaged.

@@ -1,4 +1,4 @@
-"""Counts over all rows of a set, block by block; whatever is asked later follows from these arrays."""
+"""Counts over all rows of a set, block by block; tables and pictures follow from these arrays alone."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["Tally", "mean", "named", "quantile", "tally"]
 Counts = NDArray[np.int64]
 
 _ONE: Final = 2
-"""Entries of the counts of lengths 0 and 1."""
+"""Entries in the counts of lengths 0 and 1."""
 
 
 @dataclass
 class Tally:
-    """Sums of a set.
+    """Sums over the rows of a set.
 
     Args:
-        lengths: by list column: how many rows have 0, 1, 2, ... values.
-        ids: by column of token ids: how often each id occurs, shape [vocabulary].
+        lengths: by list column: rows with 0, 1, 2, ... values.
+        ids: by column of token ids: occurrences of each id, shape [vocabulary].
         codes: by fixed column of codes (variant, language, ...): rows with code 0, 1, 2, ...
         numbers: by column that has at most one small number in each row: rows with 0, 1, 2, ...
-        labels: labels by what stands in `input_ids` where they belong: the mask, the label itself, another token.
+        labels: labels by the token of `input_ids` at their position: the mask, the label itself, another one.
         tokens_by_language: tokens of the first column of ids by language code.
         tokens_by_source: the same by source label.
     """
@@ -47,7 +47,7 @@ class Tally:
 
 
 def tally(shards: ShardSet, sources: Sources | None) -> Tally:
-    """Count a whole set, but for what is in quarantine.
+    """Count all rows of a set that are not in quarantine.
 
     Args:
         shards: the set.
@@ -56,44 +56,44 @@ def tally(shards: ShardSet, sources: Sources | None) -> Tally:
     Raises:
         DamagedBlock: a block is not what the index says.
     """
-    found = Tally()
+    sums = Tally()
     for block in readable_blocks(shards):
-        _add(found, shards.read_block(block), shards, sources)
-    return found
+        _add(sums, shards.read_block(block), shards, sources)
+    return sums
 
 
-def _add(found: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> None:
+def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> None:
     size = shards.manifest.tokenizer.vocab_size
     for name, column in rows.columns.items():
-        _grow(found.lengths, name, np.bincount(column.lengths))
-    for name in _single_numbers(found, shards):
-        _grow(found.numbers, name, np.bincount(rows.columns[name].values))
-    found.labels += _label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
+        _grow(sums.lengths, name, np.bincount(column.lengths))
+    for name in _single_numbers(sums, shards):
+        _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
+    sums.labels += _label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
     for name in (spec.name for spec in shards.columns if holds_ids(spec)):
-        _grow(found.ids, name, np.bincount(rows.columns[name].values, minlength=size))
+        _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
     for name in ("variant", "part", "copy", "language"):
         if name in rows.fixed:
-            _grow(found.codes, name, np.bincount(rows.fixed[name]))
-    if not found.ids:
+            _grow(sums.codes, name, np.bincount(rows.fixed[name]))
+    if not sums.ids:
         return
-    tokens = rows.columns[next(iter(found.ids))].lengths
+    tokens = rows.columns[next(iter(sums.ids))].lengths
     by_language = np.bincount(rows.fixed["language"], tokens).astype(np.int64)
-    found.tokens_by_language = _sum(found.tokens_by_language, by_language)
+    sums.tokens_by_language = _sum(sums.tokens_by_language, by_language)
     if sources is not None:
         for name, count in sources.tokens(rows, tokens).items():
-            found.tokens_by_source[name] = found.tokens_by_source.get(name, 0) + count
+            sums.tokens_by_source[name] = sums.tokens_by_source.get(name, 0) + count
 
 
-def _single_numbers(found: Tally, shards: ShardSet) -> list[str]:
-    """Columns of small numbers that no row so far has had two values of."""
+def _single_numbers(sums: Tally, shards: ShardSet) -> list[str]:
+    """Return the columns of small numbers that have at most one value in every row so far."""
     narrow = [spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")]
-    names = [spec.name for spec in narrow if not holds_ids(spec) and len(found.lengths.get(spec.name, ())) <= _ONE]
-    found.numbers = {name: counts for name, counts in found.numbers.items() if name in names}
+    names = [spec.name for spec in narrow if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE]
+    sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
     return names
 
 
 def _label_kinds(rows: Rows, mask: int) -> Counts:
-    """How many labels are hidden by the mask, left as they are, and replaced."""
+    """Count the labels that are masked, kept as they are, and replaced by another token."""
     columns = rows.columns
     if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
         return np.zeros(3, np.int64)
@@ -109,7 +109,7 @@ def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
 
 
 def _sum(left: Counts, right: Counts) -> Counts:
-    """Sum of counts of different lengths."""
+    """Return the sum of counts of different lengths."""
     long, short = (left, right) if len(left) >= len(right) else (right, left)
     total = long.copy()
     total[: len(short)] += short
@@ -117,7 +117,7 @@ def _sum(left: Counts, right: Counts) -> Counts:
 
 
 def quantile(counts: Counts, share: float) -> int:
-    """The smallest value that at least this share of the counted is not above.
+    """Return the smallest value that at least this share of the counted values does not exceed.
 
     Example: `quantile(array([0, 2, 1, 1]), 0.5) == 1`: of the values 1, 1, 2, 3 half are 1 or less.
     """
@@ -125,10 +125,10 @@ def quantile(counts: Counts, share: float) -> int:
 
 
 def mean(counts: Counts) -> float:
-    """Mean of the counted values; 0 where nothing was counted."""
+    """Return the mean of the counted values; 0 where nothing was counted."""
     return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
 
 
 def named(counts: Counts, names: tuple[str, ...]) -> Mapping[str, int]:
-    """Counts by the names of their codes, those of 0 left out."""
+    """Return counts by the names of their codes, without those of 0."""
     return {names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)}

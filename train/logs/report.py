@@ -61,11 +61,11 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
         said.append(f"loss {first['loss']:.4f} at step {first['step']}, {final['loss']:.4f} at step {final['step']}")
     if state.skipped:
         said.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
-    for name, found in _last_heldout(everything).items():
-        below = found["loss"] is not None and found["loss"] < found["unigram_entropy"]
+    for name, result in _last_heldout(everything).items():
+        below = result["loss"] is not None and result["loss"] < result["unigram_entropy"]
         said.append(
-            f"{heldout_title(name)}: loss {_figure(found['loss'])}, {'below' if below else 'not below'} the unigram "
-            f"entropy {found['unigram_entropy']:.4f} of the same labels"
+            f"{heldout_title(name)}: loss {_figure(result['loss'])}, {'below' if below else 'not below'} the unigram "
+            f"entropy {result['unigram_entropy']:.4f} of the same labels"
         )
     if reason is not None:
         said.append("the state is saved: start the same command again to continue")
@@ -79,9 +79,9 @@ def _headline(records: Sequence[Record], ranks: int) -> dict[str, str]:
     if trained:
         final = trained[-1]
         shown = {"step": f"{final['step']:,}", "training loss": _figure(final["loss"])}
-    for name, found in _last_heldout(records).items():
-        shown[f"{heldout_title(name)} loss"] = _figure(found["loss"])
-        shown[_entropy_title(name)] = f"{found['unigram_entropy']:.4f}"
+    for name, result in _last_heldout(records).items():
+        shown[f"{heldout_title(name)} loss"] = _figure(result["loss"])
+        shown[_entropy_title(name)] = f"{result['unigram_entropy']:.4f}"
     if tokens := [record["tokens"] for record in trained if "tokens" in record]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
@@ -94,7 +94,7 @@ def _curves(records: Sequence[Record]) -> Iterator[str]:
     heldout = [
         Series(heldout_title(name), _points(records, "heldout", name, "loss")) for name in _last_heldout(records)
     ]
-    entropies = {_entropy_title(name): found["unigram_entropy"] for name, found in _last_heldout(records).items()}
+    entropies = {_entropy_title(name): result["unigram_entropy"] for name, result in _last_heldout(records).items()}
     training = Series("training", _points(records, "loss"))
     yield lines("Loss (nats)", [training, *heldout], "step", levels=entropies)
     heads = sorted({head for record in records for head in record.get("losses", {})})
@@ -119,14 +119,14 @@ def _entropy_title(name: str) -> str:
 
 def _points(records: Sequence[Record], *keys: str) -> list[tuple[float, float]]:
     """Return (step, value) of the records that have a number there; a value that was not finite is null."""
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     for record in records:
         value: Any = record
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is not None:
-            found.append((record["step"], value))
-    return found
+            points.append((record["step"], value))
+    return points
 
 
 def _last_heldout(records: Sequence[Record]) -> dict[str, Any]:
@@ -143,12 +143,12 @@ def _heldout(records: Sequence[Record]) -> str:
         (
             heldout_title(name),
             record["step"],
-            _figure(found["loss"]),
-            f"{found['unigram_entropy']:.4f}",
-            found["labels"],
+            _figure(result["loss"]),
+            f"{result['unigram_entropy']:.4f}",
+            result["labels"],
         )
         for record in records
-        for name, found in record.get("heldout", {}).items()
+        for name, result in record.get("heldout", {}).items()
     ]
     header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "labels"]
     return table(header, rows) if rows else ""
