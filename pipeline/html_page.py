@@ -49,7 +49,8 @@ svg *{{stroke-linejoin:round;stroke-linecap:butt}}svg text{{font-family:inherit!
 td,th{{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}}
 th{{color:var(--muted);font-weight:600}}td.n,th.n{{text-align:right;font-variant-numeric:tabular-nums}}
 blockquote{{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}}
-blockquote footer{{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}}pre{{font-size:.85rem}}
+blockquote footer{{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}}
+.grid blockquote{{margin:0}}pre{{font-size:.85rem}}
 details{{margin:1rem 0}}summary{{cursor:pointer;font-weight:600}}
 """
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-HOSTILE = '<script>alert(\'x\')</script>&amp; " onload=x \x00\ud800$\\frac{1}$ #000001 id="a"'
+HOSTILE = '$\\q$ #000001 id="a" <b>&amp;\x00\ud800 <script>alert(\'x\')</script> " onload=x'
 """A text that breaks out wherever it is not escaped; it also looks like what the pictures are rewritten by."""
 _VOID = {"meta", "br", "path"}
 _REFERENCES = {"href", "src", "xlink:href", "srcset", "action", "data", "poster"}
 
 
 class ParsedPage(HTMLParser):
-    """Tags, texts, table cells, figures of the pictures in words, and mistakes of a page."""
+    """Tags, texts, table cells, texts and descriptions of pictures, and mistakes of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -19,6 +19,7 @@ class ParsedPage(HTMLParser):
         self.texts: list[str] = []
         self.cells: list[str] = []
         self.pictures: list[str] = []
+        self.svg_texts: list[str] = []
         self.mistakes: list[str] = []
         self._open: list[str] = []
         self._scrolls: list[bool] = []
@@ -59,6 +60,8 @@ class ParsedPage(HTMLParser):
             self.texts.append(data)
         if self._open and self._open[-1] in ("td", "th"):
             self.cells.append(data)
+        if self._open[-1:] == ["text"]:
+            self.svg_texts.append(data)
         if self._open[-2:] == ["svg", "title"]:
             self.pictures.append(data)
 

@@ -6,8 +6,10 @@ import torch
 import torch._dynamo  # loaded by the first optimizer otherwise
 
 import train.command
+from pipeline.charts.drawing import canvas
 from train.distributed import load_deepspeed
 
 torch.set_num_threads(1)
 load_deepspeed()
+canvas(1, lambda axes: None)  # matplotlib is loaded by the report of each run otherwise
 __all__ = ["train"]

@@ -31,6 +31,9 @@ _LEFT_OUT: Final = {
 
 _LISTED: Final = 50
 """Inputs that are listed by name."""
+_NO_TEXT: Final = (
+    "Where no text is shown, none was kept: clean.keep_text is the share of rejected documents that keep it."
+)
 _LEFT: Final = {"clean": "kept", "dedup": "unique"}
 """What the documents are that a stage leaves."""
 
@@ -168,19 +171,23 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
 
 
 def _quotes(samples: Sequence[SampleText]) -> str:
-    return "".join(quote(one.text, one.origin) for one in samples)
+    return grid(*(quote(one.text, one.origin) for one in samples))
 
 
 def _dropped(holders: Sequence[StageFacts]) -> Iterator[str]:
+    """Yield up to three texts for each reason."""
     earlier: Path | None = None
+    complete = True
     for one in holders:
         texts = dropped_texts(Parts.of(one.folder / "rejects"), earlier)
         counts = one.counts.get("rejected", {})
         for reason, samples in sorted(texts.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
             count = counts.get(reason, 0)
-            title = f"{one.name} · {reason} · {count:,} document{'s' * (count != 1)}"
-            yield folded(title, _quotes(samples))
+            yield folded(f"{one.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
+            complete = complete and all(sample.text for sample in samples)
         earlier = one.documents
+    if not complete:
+        yield f"<p class=muted>{_NO_TEXT}</p>"
 
 
 def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> Iterator[str]:

@@ -33,8 +33,8 @@ def test_hostile_names_are_text_and_pictures_need_nothing_else():
     assert parsed.count("svg") == len(parsed.pictures) == 6
     assert all(figures.startswith(f"{visible(HOSTILE)}: ") for figures in parsed.pictures)
     assert {name for tag, facts in parsed.tags if tag == "svg" for name in facts} == {"role", "viewbox"}
-    # the text of an axis looks like a colour that is replaced and like an id that is removed: both are left as they are
-    assert sum('#000001 id="a"' in one for one in parsed.texts) > len(parsed.pictures)
+    # its text looks like a colour that is replaced and like an id that is removed; neither is touched
+    assert sum('$\\q$ #000001 id="a" <b>&amp;' in one for one in parsed.svg_texts) == 6
 
 
 def test_all_colours_are_those_of_the_page():
@@ -46,7 +46,7 @@ def test_all_colours_are_those_of_the_page():
 
 def test_equal_data_give_equal_bytes_whatever_the_user_has_set():
     before = every_picture("name")
-    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.grid": False, "svg.fonttype": "path"}):
+    with mpl.rc_context({"font.size": 30, "axes.linewidth": 9, "axes.labelsize": 30, "svg.fonttype": "path"}):
         assert every_picture("name") == before
         assert mpl.rcParams["font.size"] == 30
 

@@ -148,3 +148,12 @@ def test_what_no_stage_counted_is_left_out(run, tmp_path):
     assert picture(page, "From records to examples") == "records 35; documents 34 · 97.1 %; kept 33 · 97.1 %"
     assert not any("duplicates" in one or "dedup" in one for one in page.pictures)
     assert "Shard sets" not in page.texts
+
+
+def test_a_text_that_was_not_kept_is_explained(run, page, tmp_path):
+    _, arguments = run
+    assert not any("clean.keep_text" in shown for shown in page.texts if "none was kept" in shown)
+    assert stage_main("clean", [*arguments, f"output={tmp_path}", "clean.keep_text=0"]) == 0
+    other = checked((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert any("clean.keep_text" in shown for shown in other.texts if "none was kept" in shown)
+    assert any(shown.startswith("default/<b>part.jsonl at ") for shown in other.texts)
