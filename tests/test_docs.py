@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_config
+from clozeline.__main__ import commands as commands_of_clozeline
+from pipeline.config import config_file, load_config
 from pipeline.execution.order import all_stages
 from pipeline.recipe import load_recipe
 from tests.crawled_chain import Chain
@@ -79,10 +80,10 @@ def check_options(help_text: str, words: list[str]) -> None:
             assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is no option of this command"
 
 
-def split_config(words: list[str]) -> tuple[Path, list[str]]:
-    """The file behind --config, and the overrides."""
+def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
+    """The file that --config names, and the overrides."""
     place = words.index("--config")
-    return ROOT / words[place + 1], [word for word in words[place + 2 :] if "=" in word]
+    return ROOT / config_file(words[place + 1], kind), [word for word in words[place + 2 :] if "=" in word]
 
 
 def check_pipeline(words: list[str]) -> None:
@@ -90,14 +91,14 @@ def check_pipeline(words: list[str]) -> None:
     assert module in {"pipeline", *(f"pipeline.{stage}" for stage in all_stages())}
     check_options(help_of("-m", module), words[3:])
     if "--config" in words:
-        path, overrides = split_config(words)
+        path, overrides = split_config(words, "pipeline.yaml")
         load_recipe(path, overrides)
 
 
 def check_training(words: list[str]) -> None:
     check_options(help_of("train/main.py"), words[words.index("train/main.py") :])
     if "--config" in words:
-        path, overrides = split_config(words)
+        path, overrides = split_config(words, "train.yaml")
         load_config(TrainConfig, path, overrides)
 
 
@@ -112,6 +113,18 @@ def check_tool(words: list[str]) -> None:
     check_options(help_of(words[1]), words[2:])
 
 
+def check_clozeline(words: list[str]) -> None:
+    """A subcommand is what it starts in the repository."""
+    known = {name: command for group in commands_of_clozeline().values() for name, command in group.items()}
+    module = known[words[1]].module
+    if module == "train.main":
+        check_training(["python", "train/main.py", *words[2:]])
+    elif module.startswith("tools."):
+        check_options(help_of("-m", "clozeline", words[1]), words[2:])
+    else:
+        check_pipeline(["python", "-m", module, *words[2:]])
+
+
 def check_make(words: list[str]) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert set(words[1:]) <= set(targets)
@@ -122,6 +135,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     r"python train/main\.py ": check_training,
     r"deepspeed ": check_launcher,
     r"python tools/\w+\.py ": check_tool,
+    r"clozeline [a-z]": check_clozeline,
     r"make ": check_make,
     r"pre-commit install": lambda words: None,
 }
@@ -151,6 +165,26 @@ def test_python_blocks_run_on_real_output(chain: Chain) -> None:
     assert examples == manifest != "0"
     assert "True True" in lines, "a block by its byte range"
     assert len(lines) >= 4
+
+
+def test_the_readme_shows_what_its_code_prints() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    assert shown
+    for code, output in shown:
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert [line.rstrip() for line in done.stdout.splitlines()] == output.splitlines()
+
+
+def test_the_readme_lists_the_folders_and_files_of_both_packages() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listing = re.search(r"^```text\n(pipeline/ .*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    assert listing is not None
+    for package, part in zip(("pipeline", "train"), re.split(r"^train/", listing[1], flags=re.MULTILINE), strict=True):
+        listed = re.findall(r"(?<=\s)([a-z_]+/|[a-z_]+\.py)(?=\s)", part)
+        folders = [f"{path.parent.name}/" for path in (ROOT / package).glob("*/__init__.py")]
+        files = [path.name for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
+        assert sorted(listed) == sorted(folders + files)
 
 
 def test_links_between_pages() -> None:
