@@ -9,7 +9,7 @@ export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check fix docs bench clean
+.PHONY: help install demo test test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ check: $(STAMP)  ## lint, format, types, import contracts
 fix: $(STAMP)  ## repair what lint and format can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+objectives: $(STAMP)  ## make the golden bytes and the page of the objectives again, after one was added or changed
+	$(BIN)/python -m tests.pipeline.objectives.golden
+	$(BIN)/python tools/make_gallery.py
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/python tools/make_gallery.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 import re
@@ -19,10 +18,12 @@ from pipeline import registry
 from pipeline.objectives import Objective, Skip
 from pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, plain_options, samples, vocabulary, wide
+from tests.pipeline.objectives.golden import GOLDEN, digest, golden, write_golden
+from tests.temporary_module import temporary_module
+from tools.gallery.page import gallery
 
 NAMES = registry.names("pipeline.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
-GOLDEN = Path(__file__).parent / "golden.json"
 REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner"}
 
 each = pytest.mark.parametrize("name", NAMES)
@@ -150,26 +151,10 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
     assert not changed(found, copy).any()
 
 
-def digest(name: str) -> str:
-    """Hash of 20 examples of each of two variants: every array, its type and its name."""
-    objective = wide(name, vocabulary(1000))
-    rows = samples([64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6)
-    found = hashlib.sha256()
-    for variant in (0, 1):
-        examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
-        found.update(skips.tobytes())
-        for column, ragged in sorted(examples.columns.items()):
-            found.update(f"{column} {ragged.values.dtype.str}".encode())
-            found.update(ragged.values.tobytes() + ragged.offsets.tobytes())
-    return found.hexdigest()
-
-
 @each
 def test_golden_bytes(name: str) -> None:
     """Bytes of an objective change only with its VERSION; then this file changes with it."""
-    stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    version = registry.find("pipeline.objectives", name).VERSION
-    assert stored.get(name) == {"version": version, "sha256": digest(name)}, f"add it to {GOLDEN.name}"
+    assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), "run `make objectives`"
 
 
 @pytest.mark.parametrize("processes", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
@@ -244,6 +229,94 @@ def test_a_manifest_builds_the_objective_again(name: str) -> None:
     assert again.options == objective.options
     assert again.grouping == objective.grouping
     assert re.fullmatch(r"[A-Za-z0-9._=-]+", again.grouping.label)
+
+
+@each
+def test_no_row_is_longer_than_configured(name: str) -> None:
+    """Rows of full length reach every bound that a model's positions are counted by."""
+    objective = wide(name, vocabulary())
+    for number, part in enumerate(getattr(objective, "parts", [objective])):
+        full = part.content_length
+        rows = samples([full, full - 20, full // 2] * 20, objective.vocabulary, sentences=4)
+        rows.fixed["part"][:] = number
+        examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16), 2)
+        assert (skips == Skip.NONE).sum() >= 20
+        limit = getattr(part.options, "max_length", None) or part.options.input_length
+        limits = {"input_ids": limit, "input_ids_b": limit, "target_ids": getattr(part.options, "target_length", None)}
+        for column in limits.keys() & examples.columns.keys():
+            assert 0 < examples.columns[column].lengths.max() <= (limits[column] or limit)
+
+
+NEW_OBJECTIVE = '''
+    """Masks over the last tokens of a row."""
+
+    from __future__ import annotations
+
+    from typing import Any, ClassVar
+
+    import numpy as np
+    from pydantic.dataclasses import dataclass
+
+    from pipeline.config import STRICT
+    from pipeline.kernels.ragged import span_places
+    from pipeline.kernels.sampling import offsets_of
+    from pipeline.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
+    from pipeline.rows import Ragged
+
+
+    class LastTokens(MaskedRow):
+        """Masked LM over the last tokens (after arXiv 1810.04805).
+
+        Example (mask_rate 0.5, so 2 of 4; roles [MASK]):
+            input   [CLS] It is [MASK] [MASK] [SEP]
+        """
+
+        name: ClassVar[str] = "last_tokens"
+        VERSION: ClassVar[int] = 1
+
+        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        class Options(RoleOptions):
+            """Parameters of masks over the last tokens."""
+
+        options: Options
+
+        def select(self, keys: Any, ids: Ragged, budget: Budget) -> Ragged:
+            """Return the places of the last maskable tokens."""
+            maskable, first = maskable_tokens(ids, self.special)
+            taken = budget(np.diff(first))
+            places = span_places(first[1:] - taken, taken)
+            return Ragged(places if maskable is None else maskable[places], offsets_of(taken))
+'''
+
+
+def test_an_objective_is_one_file(tmp_path: Path) -> None:
+    """A new file is in the registry, keeps every promise above, and has golden bytes and a section of the page."""
+    stored = tmp_path / GOLDEN.name
+    stored.write_bytes(GOLDEN.read_bytes())
+    with temporary_module("pipeline.objectives", "last_tokens", NEW_OBJECTIVE, tmp_path):
+        assert "last_tokens" in registry.names("pipeline.objectives")
+        for size, specials in ((300, 0.2), (65_537, 0.0)):
+            test_uncorrupt_gives_the_framed_original("last_tokens", size, specials)
+        test_neither_order_nor_batch_matters("last_tokens", 7)
+        for promise in (
+            test_any_batch_of_short_rows, test_features_are_as_declared, test_samples_are_left_as_they_are,
+            test_rows_cut_out_of_a_block_are_rows_like_any_other, test_draws_depend_on_seed_label_variant_and_uid,
+            test_reasons_of_short_rows, test_a_batch_without_rows, test_says_what_it_is,
+            test_a_manifest_builds_the_objective_again, test_no_row_is_longer_than_configured,
+        ):  # fmt: skip
+            promise(name="last_tokens")
+        write_golden(stored)
+        found = json.loads(stored.read_text(encoding="utf-8"))
+        assert found.pop("last_tokens") == golden("last_tokens")
+        assert "\n## last_tokens\n" in gallery()
+    assert found == json.loads(GOLDEN.read_text(encoding="utf-8"))
+
+
+def test_golden_bytes_are_not_overwritten_under_the_same_version(tmp_path: Path) -> None:
+    path = tmp_path / "golden.json"
+    path.write_text(GOLDEN.read_text(encoding="utf-8").replace(digest("mass"), "0" * 64), encoding="utf-8")
+    with pytest.raises(ValueError, match="mass: other bytes than VERSION 1 had"):
+        write_golden(path)
 
 
 def test_vocabulary_of_the_cases_has_no_content_among_its_specials() -> None:
