@@ -31,6 +31,15 @@ Problem = tuple[int, str]
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
 """The column of ids that each kind of set has; document and segment starts are positions in it."""
 
+_POSITIONS: Final = {
+    "label_positions": "input_ids",
+    "noise_positions": "input_ids",
+    "kept_positions": "target_ids",
+    "rotation": "target_ids",
+    "target_start": "input_ids",
+}
+"""Columns of rising positions, with the column of ids in which they are positions."""
+
 
 def check_rows(block: LocatedRows, manifest: Manifest) -> None:
     """Check every invariant of a block.
@@ -51,16 +60,19 @@ def _named(block: LocatedRows, ending: str) -> Iterator[tuple[str, Ragged]]:
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    tables = {"language": manifest.languages, "source_group": manifest.source_groups}
-    for name, table in tables.items():
-        if name in block.rows.fixed and table:
-            codes = block.rows.fixed[name]
-            if (row := first_row(codes >= len(table))) is not None:
-                yield row, f"{name}: expected a code below {len(table)}, got {int(codes[row])}"
-    if "variant" in block.rows.fixed:
-        variants = block.rows.fixed["variant"]
-        if (row := first_row(variants >= manifest.variants)) is not None:
-            yield row, f"expected a variant below {manifest.variants}"
+    """Require codes that are numbers of something: a language, a variant, a kind of label."""
+    languages = len(manifest.languages)
+    limits = {"variant": manifest.variants, "source_group": len(manifest.source_groups) or 1 << 16,
+              "language": languages or 1 << 8}  # fmt: skip
+    for name, limit in limits.items():
+        codes = block.rows.fixed.get(name, np.empty(0))
+        if (row := first_row(codes >= limit)) is not None:
+            yield row, f"{name}: expected a code below {limit}, got {int(codes[row])}"
+    limits = {"languages": languages, "target_language": languages, "sentence_label": 2, "attention": 4}
+    for name, limit in limits.items():
+        column = block.rows.columns.get(name)
+        if column is not None and (row := first_of_values(column, column.values >= limit)) is not None:
+            yield row, f"{name}: expected codes below {limit}, got {column[row].tolist()}"
 
 
 def _not_empty(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -78,13 +90,20 @@ def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         found = f"{positions.lengths[row]} positions and {labels.lengths[row]} ids"
         yield row, f"expected as many label positions as label ids, at least one, got {found}"
         return
-    if (row := first_not_ascending(positions)) is not None:
-        yield row, f"expected rising label_positions, got {positions[row].tolist()}"
-    if (row := first_outside(positions, columns["input_ids"].lengths)) is not None:
-        length = columns["input_ids"].lengths[row]
-        yield row, f"expected label_positions below the {length} tokens of the row, got {positions[row].max()}"
     if (row := first_of_values(labels, special_ids(manifest)[labels.values])) is not None:
         yield row, f"expected labels that are text, got a special id among {labels[row].tolist()}"
+
+
+def _positions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
+    for name, base in _POSITIONS.items():
+        for found, positions in _named(block, name):
+            if (row := first_not_ascending(positions)) is not None:
+                yield row, f"expected rising {found}, got {positions[row].tolist()}"
+            # Those of a step of a composition are positions in the step's input.
+            if found == name and (row := first_outside(positions, columns[base].lengths)) is not None:
+                length, largest = columns[base].lengths[row], positions[row].max()
+                yield row, f"expected {name} below the {length} tokens of the row's {base}, got {largest}"
 
 
 def _starts(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -145,6 +164,7 @@ _CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]]
     _codes,
     _not_empty,
     _labels,
+    _positions,
     _starts,
     _spans,
     _orders,

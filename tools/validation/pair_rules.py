@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pipeline.shards import Manifest
-from tools.validation.lists import first_of_values, first_row
+from tools.validation.lists import first_row
 from tools.validation.located_rows import LocatedRows
 
 __all__ = ["PAIR_CHECKS"]
@@ -37,21 +37,9 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    columns = block.rows.columns
-    if "sentence_label" in columns:
-        labels = columns["sentence_label"]
-        if (row := first_row(labels.lengths != 1)) is not None:
-            yield row, f"expected one sentence_label, got {labels[row].tolist()}"
-        if (row := first_of_values(labels, labels.values > 1)) is not None:
-            yield row, f"expected a sentence_label of 0 or 1, got {labels[row].tolist()}"
-
-
-def _languages(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    for name in ("languages", "target_language"):
-        if name in block.rows.columns:
-            codes = block.rows.columns[name]
-            if (row := first_of_values(codes, codes.values >= len(manifest.languages))) is not None:
-                yield row, f"{name}: expected codes below {len(manifest.languages)}, got {codes[row].tolist()}"
+    labels = block.rows.columns.get("sentence_label")
+    if labels is not None and (row := first_row(labels.lengths != 1)) is not None:
+        yield row, f"expected one sentence_label, got {labels[row].tolist()}"
 
 
 def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -73,6 +61,5 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 PAIR_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
     _segments,
     _labels,
-    _languages,
     _partners,
 )

@@ -25,7 +25,7 @@ from tools.validation.located_rows import LocatedRows
         ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 0), "that of a special token"),
         ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 900), "prediction_order below the"),
         ("permuted_lm", lambda rows: repeated(rows, "prediction_order"), "each position once"),
-        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "attention of 0 to 3, got [4]"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "attention: expected codes below 4, got [4]"),
         ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
         ("unilm", lambda rows: changed(rows, "prefix_length", 2, 0, 900), "prefix_length inside the row"),
         ("span_boundary", lambda rows: changed(rows, "span_starts", 2, -1, 47), "spans that cover the labels"),
@@ -45,28 +45,24 @@ def test_the_first_row_that_breaks_a_rule_is_named(
     assert re.search(r"block 1: row [12] \(sample ", str(caught.value))
 
 
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (0.0, "a label_weight above 0"),
-        (-1.0, "above 0"),
-        (np.nan, "above 0"),
-        (np.inf, "above 0"),
-        (None, "one label_weight"),
-    ],
-)
-def test_weights_are_one_a_label_finite_and_above_0(tmp_path: Path, weight: float | None, message: str) -> None:
+@pytest.mark.parametrize("name", ["label_weight", "label_count"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_weights_and_counts_are_finite_and_above_0(tmp_path: Path, name: str, value: float) -> None:
     shards = open_shards(write_masked_sets(tmp_path, rows=16, heldout=4))
     rows = shards.read_block(0)
-    labels = rows.columns["label_ids"]
-    weights = Ragged(np.full(len(labels.values), 0.5, np.float32), labels.offsets)
-    located = LocatedRows(shards.path, 0, Rows(rows.fixed, {**rows.columns, "label_weight": weights}))
+    column = Ragged(np.full(len(rows), 0.5, np.float32), np.arange(len(rows) + 1))
+    located = LocatedRows(shards.path, 0, Rows(rows.fixed, {**rows.columns, name: column}))
     check_rows(located, shards.manifest)
-    if weight is None:
-        wrong = weights.take(np.arange(len(rows))[::-1])
-    else:
-        weights.values[int(weights.offsets[3])] = weight
-        wrong = weights
-    located = LocatedRows(shards.path, 0, Rows(rows.fixed, {**rows.columns, "label_weight": wrong}))
-    with pytest.raises(IntegrityError, match=message if weight is None else f"row 3 .*{message}"):
+    column.values[3] = value
+    with pytest.raises(IntegrityError, match=f"row 3 .*a {name} above 0"):
         check_rows(located, shards.manifest)
+
+
+def test_a_row_has_one_weight(tmp_path: Path) -> None:
+    shards = open_shards(write_masked_sets(tmp_path, rows=16, heldout=4))
+    rows = shards.read_block(0)
+    column = Ragged.from_lists([[0.5, 0.5] if row == 2 else [0.5] for row in range(len(rows))], np.float32)
+    with pytest.raises(IntegrityError, match=r"row 2 .*one label_weight in a row with labels"):
+        check_rows(
+            LocatedRows(shards.path, 0, rows.with_columns({**rows.columns, "label_weight": column})), shards.manifest
+        )

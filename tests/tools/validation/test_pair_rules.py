@@ -75,7 +75,11 @@ def test_a_changed_id_is_found_against_the_sample(out: Path, label: str) -> None
 @pytest.mark.parametrize(
     ("label", "change", "message"),
     [
-        ("next_sentence_prediction", lambda rows: changed(rows, "sentence_label", 0, 2), "a sentence_label of 0 or 1"),
+        (
+            "next_sentence_prediction",
+            lambda rows: changed(rows, "sentence_label", 0, 2),
+            "sentence_label: expected codes below 2",
+        ),
         ("next_sentence_prediction", lambda rows: changed(rows, "segment_starts", 1, 2), "text on both sides"),
         ("sentence_order_prediction", lambda rows: changed(rows, "segment_starts", 1, 3), r"\[SEP\] before the second"),
         ("translation_lm", lambda rows: changed(rows, "languages", 1, 2), r"languages: expected codes below 2, got \["),
