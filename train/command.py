@@ -7,15 +7,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import torch
 
 from model.errors import ModelError
-from pipeline.command import program_name
+from pipeline.command import Parser, print_keys, program_name
 from pipeline.config import config_file, describe, load_config
-from pipeline.errors import ClozelineError, ConfigurationError, StorageError
+from pipeline.errors import ClozelineError, StorageError
 from pipeline.registry import find, names
 from train.config import TrainConfig
 from train.errors import STOPPED, OutOfMemoryError
@@ -24,25 +24,18 @@ from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
 __all__ = ["main"]
 
-_PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error")
-_PATIENCE_S = {False: 20.0, True: 1.0}
-"""Seconds that a silent rank outlives an error, by whether the ranks are joined: a launcher ends all ranks when the
-first one ends, and the one that has the message may still be on its way to it."""
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are configuration errors."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigurationError(f"{message}; usage: train/main.py --config FILE [--dry-run] [key=value ...]")
+_PEER_GONE: Final = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error")
+_PATIENCE_S: Final = {False: 20.0, True: 1.0}
+"""Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the
+first one ends; the rank that prints the message may not have done so yet."""
+_NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; the exit code is one of the table in train.errors.
+    """Run the command and return an exit code of the table in train.errors.
 
-    A mistake of the user ends in one message on stderr, printed by one rank; with `CLOZELINE_TRACEBACK=1` in the
-    environment the traceback stands before it.
+    A mistake of the user ends in one message on stderr, printed by one rank. With `CLOZELINE_TRACEBACK=1` in the
+    environment the traceback precedes it.
     """
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
@@ -50,7 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         parser = _parser()
         given = parser.parse_intermixed_args(list(arguments))
         if given.help:
-            sys.stdout.write(_help(parser) if rank == "0" else "")
+            if rank == "0":
+                parser.print_help()
+                print_keys(_keys())
             return 0
         if given.config is None:
             parser.error("--config is missing")
@@ -71,12 +66,12 @@ def main(arguments: Sequence[str]) -> int:
         if not message:
             time.sleep(_PATIENCE_S[torch.distributed.is_initialized()])
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            os._exit(code)  # the others may be gone: nothing here may wait for them
+            os._exit(code)  # the other ranks may have ended: nothing here may wait for them
         return code
 
 
 def _interrupted(local: str, code: int) -> int:
-    """One line for a signal that came before the first step."""
+    """Print one line for a signal that came before the first step."""
     if local == "0":
         sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
     sys.stdout.flush()
@@ -86,8 +81,8 @@ def _interrupted(local: str, code: int) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=program_name("train/main.py"), description="Train a model on example shards.", add_help=False)
+def _parser() -> Parser:
+    parser = Parser(prog=program_name("train/main.py"), description="Train a model on example shards.", add_help=False)
     parser.add_argument(
         "--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for one of ours"
     )
@@ -99,22 +94,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _help(parser: argparse.ArgumentParser) -> str:
-    """Usage, and every key with its type, default and meaning."""
-    lines = [parser.format_help(), "keys:"]
-    for key, kind, default, text in describe(TrainConfig):
-        shown = f" = {default}" if default else ""
-        lines.append(f"  {key} ({kind}){shown}\n      {' '.join(text.split())}")
-    for registry in ("optimizers", "schedules"):
-        for name in names(f"train.{registry}"):
-            lines.append(f"{registry.removesuffix('s')}.name = {name}:")
-            for key, _, default, text in describe(find(f"train.{registry}", name).Options):
-                lines.append(f"  {registry.removesuffix('s')}.{key} = {default}\n      {text}")
-    return "\n".join(lines) + "\n"
+def _keys() -> Iterator[tuple[str, str, str, str]]:
+    """Yield every key as `describe` does, with the options of each optimizer and schedule."""
+    yield from describe(TrainConfig)
+    for key, package in (("optimizer", "train.optimizers"), ("schedule", "train.schedules")):
+        for name in names(package):
+            for option, kind, default, text in describe(find(package, name).Options):
+                yield f"{key}.{option} (name: {name})", kind, default, text
 
 
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
-    """(exit code, message of this rank); the message is empty where another rank prints it."""
+    """Return (exit code, message of this rank); the message is empty where another rank prints it."""
     text = str(error)
     if isinstance(error, ClozelineError | ModelError):
         # Once the ranks are joined all of them raise the same error; before, each machine may have its own.
@@ -125,7 +115,7 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
         first = text.splitlines()[0] if text else type(error).__name__
         return OutOfMemoryError.exit_code, f"rank {rank}: out of memory ({first}): {advice}"
     if isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE):
-        return 1, f"rank {rank}: another rank has gone in the middle of a step; its own message says why"
+        return 1, f"rank {rank}: another rank ended in the middle of a step; its message says why"
     if isinstance(error, OSError):
         return StorageError.exit_code, f"rank {rank}: {error}"
     return 1, f"rank {rank}:\n{traceback.format_exc()}"

@@ -115,8 +115,8 @@ def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = called(capsys, ["--help"])
     assert code == 0
     for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas"):
-        assert f"  {key} " in text
-    assert "schedule.name = inverse_sqrt" in text
+        assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
+    assert "  schedule.warmup (name: inverse_sqrt): int = 0" in text
 
 
 @pytest.mark.usefixtures("alone")
