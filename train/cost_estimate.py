@@ -1,4 +1,4 @@
-"""What a run will cost, told before its first step: tokens, epochs, arithmetic, memory, and a bound on time."""
+"""The cost of a run, known before its first step: tokens, epochs, arithmetic, memory, and a bound on time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pipeline.rows import Rows
 from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig
 from train.datasets import Datasets, check_length
-from train.evaluate import passes
+from train.evaluate import batches_of_pass
 from train.stream.online_corruption import Corruption
 from train.stream.phases import distinct_sets, mixture_of, set_labels
 
-__all__ = ["MemoryEstimate", "Plan", "Stretch", "estimate_memory", "make_plan", "operations_per_second"]
+__all__ = ["CostEstimate", "MemoryEstimate", "PhaseCost", "estimate_cost", "estimate_memory", "operations_per_second"]
 
 _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on each rank for state, without activations and buckets (arXiv 1910.02054)."""
+    """Bytes of state on each rank, without activations and buckets (arXiv 1910.02054)."""
 
     weights: float
     gradients: float
@@ -35,30 +35,30 @@ class MemoryEstimate:
 
     @property
     def total(self) -> float:
-        """All three."""
+        """Sum of all three."""
         return self.weights + self.gradients + self.optimizer
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """The steps of a run that lie in one phase of its data; the figures of a row are means over the phase's mixture."""
+class PhaseCost:
+    """Steps of a run in one phase of its data, and means over the rows of that phase's mixture."""
 
     steps: int
     rows_per_step: int
     tokens_per_row: float
     flops_per_row: float
     shares: dict[str, float]
-    """set → its share of the rows, as the mixture really draws them"""
+    """set → its share of the rows, as the mixture draws them"""
 
     @property
     def rows(self) -> int:
-        """Rows that its steps read."""
+        """Rows that these steps read."""
         return self.steps * self.rows_per_step
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The figures of a run."""
+class CostEstimate:
+    """Figures of a run."""
 
     parameters: int
     horizon: int
@@ -68,29 +68,33 @@ class Plan:
     """rows of an epoch of all sets, the filler rows at its end included"""
     micro_batch: int
     world_size: int
-    stretches: tuple[Stretch, ...]
+    phases: tuple[PhaseCost, ...]
     evaluations: int
-    """passes over the held-out sets"""
+    """evaluations of the run"""
     heldout_rows: int
-    """rows of such a pass"""
+    """rows of an evaluation, over all held-out sets"""
     heldout_flops: float
-    """operations of such a pass"""
+    """operations of an evaluation"""
     trained_on: tuple[str, ...]
-    """names of held-out sets that are read for training as well"""
+    """names of held-out sets that are also trained on"""
     memory: MemoryEstimate
 
     def lines(self, operations: float) -> list[str]:
-        """The plan for a person; `operations` a second of one rank bound the time from below."""
-        read, steps = (sum(getattr(stretch, name) for stretch in self.stretches) for name in ("rows", "steps"))
-        tokens = sum(stretch.rows * stretch.tokens_per_row for stretch in self.stretches)
-        flops = sum(stretch.rows * stretch.flops_per_row for stretch in self.stretches)
+        """Return the figures as lines to print.
+
+        Args:
+            operations: operations a second of one rank; they give the lower bound on time.
+        """
+        read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
+        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
+        flops = sum(phase.rows * phase.flops_per_row for phase in self.phases)
         flops += self.evaluations * self.heldout_flops
         seconds = flops / (operations * self.world_size)
         memory = self.memory
         return [
             f"model      {self.parameters:,} parameters",
             f"data       {self.rows:,} rows{self._filler()}; the run reads {tokens / read:.1f} tokens a row on average",
-            *(self._batch(stretch) for stretch in self.stretches),
+            *(self._batch(phase) for phase in self.phases),
             f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
             f"{read / self.places:.2f} epochs",
             *self._heldout(),
@@ -103,46 +107,48 @@ class Plan:
         filler = self.places - self.rows
         return f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler > 0.01 * self.places else ""
 
-    def _batch(self, stretch: Stretch) -> str:
-        count = stretch.rows_per_step // self.world_size // self.micro_batch
-        when = f", for {stretch.steps:,} steps" if len(self.stretches) > 1 else ""
-        shares = " + ".join(f"{share:.4g} {name}" for name, share in stretch.shares.items())
+    def _batch(self, phase: PhaseCost) -> str:
+        count = phase.rows_per_step // self.world_size // self.micro_batch
+        when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
+        shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
         return (
-            f"batch      {stretch.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
-            f"{self.micro_batch} rows{when}{f': {shares}' if len(stretch.shares) > 1 else ''}"
+            f"batch      {phase.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
+            f"{self.micro_batch} rows{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
         )
 
     def _heldout(self) -> Iterator[str]:
         if self.heldout_rows:
             yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
             for name in self.trained_on:
-                yield f"           {name} is trained on as well: its loss says nothing about new text"
+                yield f"           {name} is also trained on: its loss says nothing about new text"
         else:
             yield "held-out   none: no evaluation"
 
 
-def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> Plan:
-    """Figures from the manifests, the first block of each set that is read and the model's arithmetic.
+def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> CostEstimate:
+    """Compute the figures from manifests, the first block of each set and the model's arithmetic.
 
     Raises:
         DamagedBlock: a first block is not what its index says.
-        ConfigurationError: every block of a set is in quarantine, or its samples become too long for the model.
+        ConfigurationError: every block of a set is in quarantine, or its rows are too long for the model.
     """
     parameters, trained = model.num_parameters(), {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
-    rows = [batch * passes(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()]
+    rows = [
+        batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()
+    ]
     flops = [
         _of_a_row(shards, config, model, datasets.corruptions.get(shards.path))[1]
         for shards in datasets.heldout.values()
     ]
-    return Plan(
+    return CostEstimate(
         parameters=parameters,
         horizon=config.schedule.options.steps or config.steps,
         rows=datasets.rows,
         places=sum(_places(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
-        stretches=tuple(_stretches(config, model, datasets)),
+        phases=tuple(_phase_costs(config, model, datasets)),
         evaluations=(-(-config.steps // every) if every else 1) if rows else 0,
         heldout_rows=sum(rows),
         heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
@@ -151,11 +157,11 @@ def make_plan(config: TrainConfig, model: Model, datasets: Datasets, world_size:
     )
 
 
-def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[Stretch]:
-    left, position = config.steps, 0
+def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
+    remaining, position = config.steps, 0
     for phase in datasets.phases:
         batch = phase.global_batch or config.data.global_batch
-        steps = left if phase.until_samples is None else min(left, (phase.until_samples - position) // batch)
+        steps = remaining if phase.until_samples is None else min(remaining, (phase.until_samples - position) // batch)
         if steps:
             figures = np.array(
                 [_of_a_row(shards, config, model, datasets.corruptions.get(shards.path)) for shards in phase.sets]
@@ -164,12 +170,12 @@ def _stretches(config: TrainConfig, model: Model, datasets: Datasets) -> Iterato
             mixture = mixture_of(phase)
             tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
             shares = (mixture.counts / mixture.period).tolist()
-            yield Stretch(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))
-        left, position = left - steps, position + steps * batch
+            yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))
+        remaining, position = remaining - steps, position + steps * batch
 
 
 def _places(shards: ShardSet, config: TrainConfig) -> int:
-    """Rows of an epoch of a set: as many on every lane."""
+    """Return the rows of an epoch of a set, the filler rows included: every lane has equally many."""
     lanes = config.data.lane_count
     return -(-len(shards) // lanes) * lanes
 
@@ -177,11 +183,11 @@ def _places(shards: ShardSet, config: TrainConfig) -> int:
 def _of_a_row(
     shards: ShardSet, config: TrainConfig, model: Model, corruption: Corruption | None
 ) -> tuple[float, float]:
-    """(tokens, operations) of a row, means over a set's first block."""
-    rows = _first_block(shards, masked=config.data.on_damaged == "skip")
+    """Return (tokens, operations) of a row, means over a set's first block."""
+    rows = _first_block(shards, skip_damaged=config.data.on_damaged == "skip")
     if corruption is not None:
         rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
-        # the manifest knows how long samples are; what an objective adds to them is seen here
+        # the manifest knows the length of samples, not what the objective adds to them
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
@@ -189,25 +195,25 @@ def _of_a_row(
     return tokens + target, model.flops(max(1, round(tokens)), round(target), labels)
 
 
-def _first_block(shards: ShardSet, *, masked: bool) -> Rows:
-    """The first block that training would read: not one in quarantine, nor a corrupt one where those are masked."""
+def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
+    """Return the first block that training would read: not in quarantine, and not a damaged block that is skipped."""
     problem: DamagedBlock | None = None
     for block in range(len(shards.index)):
         try:
             if block not in shards.quarantined:
                 return shards.read_block(block)
         except DamagedBlock as error:
-            if not masked:
+            if not skip_damaged:
                 raise
             problem = problem or error
-    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, there is nothing to read")
+    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
 
 
 def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> MemoryEstimate:
-    """Bytes of state on each rank.
+    """Return the bytes of state on each rank.
 
-    fp32 at stage 0 has no separate masters; from stage 1 on the optimizer owns fp32 masters beside the model's own
-    weights. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients in fp32.
+    fp32 at stage 0 has no separate masters. From stage 1 on the optimizer has fp32 masters beside the weights of the
+    model. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients in fp32.
     """
     stage, half = config.zero.stage, config.precision == "bf16"
     width = 2 if half else 4
@@ -222,7 +228,7 @@ def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> Me
 
 
 def operations_per_second(device: torch.device, precision: str, repeats: int = 4) -> float:
-    """Operations a second of a matrix product on one rank, the best of a few: no step can be faster."""
+    """Return the operations a second of a matrix product on one rank, the best of a few: no step can be faster."""
     size = 512 if device.type == "cpu" else 8192  # an accelerator shows what it can do on large ones only
     matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
     best = float("inf")

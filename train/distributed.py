@@ -23,7 +23,7 @@ import torch.distributed as dist
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from train.errors import PeerError
 
-__all__ = ["World", "describe_environment", "device_of", "load_deepspeed", "place", "start"]
+__all__ = ["World", "describe_environment", "device_of", "fill_environment", "load_deepspeed", "start"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class World:
         """Wait for all ranks; fails after the start's timeout."""
         dist.barrier(group=self.group)
 
-    def share(self, error: Exception | None) -> None:
+    def raise_everywhere(self, error: Exception | None) -> None:
         """Raise the lowest rank's error on every rank, so that none goes on alone.
 
         Raises:
@@ -82,7 +82,7 @@ class World:
             yield
         except (ClozelineError, OSError) as error:
             problem = error
-        self.share(problem)
+        self.raise_everywhere(problem)
 
     def shutdown(self) -> None:
         """Leave the process group."""
@@ -90,7 +90,7 @@ class World:
             dist.destroy_process_group()
 
 
-def place(environment: MutableMapping[str, str]) -> None:
+def fill_environment(environment: MutableMapping[str, str]) -> None:
     """Fill in the five variables of torch's rendezvous, from Slurm or for a single process.
 
     A single process gets a free port, so that two runs on one machine never collide.
@@ -118,7 +118,7 @@ def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, in
     Raises:
         ConfigurationError: a variable is not a number, or the rank does not lie in the world.
     """
-    place(environment)
+    fill_environment(environment)
     try:
         rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
     except ValueError as error:

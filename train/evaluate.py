@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from train.agreement import take_turn
 from train.engine import Engine, MicroBatch
+from train.global_batch import next_global_batch
 from train.stopping import StopRequest
 from train.stream.stream import Stream
 from train.watchdog import Watchdog
 
-__all__ = ["Evaluation", "HeldoutSet", "evaluate", "passes", "unigram_entropy"]
+__all__ = ["Evaluation", "HeldoutSet", "batches_of_pass", "evaluate", "unigram_entropy"]
 
 
 @dataclass
@@ -40,12 +40,12 @@ class Evaluation:
     labels: int
     """labels of all heads"""
     unigram_entropy: float
-    """entropy of the empirical distribution of these very labels, in nats: the best loss without any context"""
+    """entropy of the empirical distribution of these labels, in nats: the best loss without any context"""
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A pass as a source of turns."""
+class _OnePass:
+    """A pass over a held-out set as a source of global batches."""
 
     steps: Iterator[Sequence[MicroBatch]]
 
@@ -53,24 +53,24 @@ class _Source:
         return next(self.steps)
 
 
-def passes(rows: int, global_batch: int, most: int | None) -> int:
-    """Global batches of an evaluation of a set, at most `most` rows rounded up to whole ones; 45 rows in 8s are 6."""
-    return -(-(rows if most is None else min(rows, most)) // global_batch)
+def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
+    """Return the global batches of an evaluation, the last one filled up; 45 rows in batches of 8 are 6."""
+    return -(-(rows if max_rows is None else min(rows, max_rows)) // global_batch)
 
 
 def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
-    """Read the set once, dropout off; the same figure at any world size with the same batches.
+    """Read the set once, dropout off; the same batches give the same figure at any world size.
 
-    Sums and counts are kept in float64, so that each label weighs the same.
+    Sums and counts are kept in float64, so that no label is lost by rounding.
 
     Returns:
-        The results, or None where some rank was asked to stop: then all ranks have stopped at the same batch.
+        The results, or None if some rank was asked to stop: then all ranks have stopped at the same batch.
 
     Raises:
         ClozelineError: reading failed on some rank; raised on all of them.
     """
     engine.train(False)
-    source = _Source(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))
+    source = _OnePass(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))
     try:
         with torch.no_grad():
             return _evaluated(engine, heldout, source, watchdog, stop)
@@ -79,24 +79,24 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
 
 
 def _evaluated(
-    engine: Engine, heldout: HeldoutSet, source: _Source, watchdog: Watchdog, stop: StopRequest
+    engine: Engine, heldout: HeldoutSet, source: _OnePass, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
     heads = engine.config.model.head_weights
     sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
     counts = dict.fromkeys(heads, 0.0)
     histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
     for _ in range(heldout.batches):
-        turn = take_turn(source, engine.heads, engine.world, stop)
-        if turn.stop:
+        batch = next_global_batch(source, engine.heads, engine.world, stop)
+        if batch.stop:
             return None
-        for batch in turn.batches:
-            losses = engine.losses(batch.tensors)
+        for micro_batch in batch.micro_batches:
+            losses = engine.losses(micro_batch.tensors)
             for head in heads:
                 sums[head] += losses[head].total
-            if histogram.numel() and (labels := batch.tensors.get("label_ids")) is not None:
+            if histogram.numel() and (labels := micro_batch.tensors.get("label_ids")) is not None:
                 histogram += torch.bincount(labels, minlength=heldout.vocab_size)
         for head in heads:
-            counts[head] += turn.counts[head]
+            counts[head] += batch.counts[head]
         watchdog.beat()
     totals = engine.world.total([*map(float, sums.values()), *histogram.tolist()])
     if heldout.entropy is None:
@@ -111,7 +111,7 @@ def _evaluated(
 
 
 def unigram_entropy(counts: Sequence[float]) -> float:
-    """Entropy in nats of the distribution with these counts; [1, 1, 2] gives 1.0397."""
+    """Return the entropy in nats of the distribution with these counts; [1, 1, 2] gives 1.0397."""
     shares = torch.tensor([count for count in counts if count > 0], dtype=torch.float64)
     if not shares.numel():
         return 0.0

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from train.agreement import Source, take_turn
 from train.checkpoint.checkpoints import Checkpoints
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig
@@ -15,6 +14,7 @@ from train.distributed import World
 from train.engine import Engine, MicroBatch
 from train.errors import DivergedError
 from train.evaluate import HeldoutSet, evaluate
+from train.global_batch import BatchSource, next_global_batch
 from train.logs.recorder import Recorder
 from train.stopping import StopRequest
 from train.watchdog import Watchdog
@@ -29,7 +29,7 @@ class Run:
     config: TrainConfig
     world: World
     engine: Engine
-    stream: Source[MicroBatch]
+    stream: BatchSource[MicroBatch]
     heldout: Sequence[HeldoutSet]
     checkpoints: Checkpoints
     recorder: Recorder
@@ -79,18 +79,18 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     """The state after one optimizer step, or the same one and True because somebody asked to stop."""
     config, engine = run.config, run.engine
     began = time.perf_counter()
-    turn = take_turn(run.stream, engine.heads, run.world, run.stop)
-    if turn.stop:
+    batch = next_global_batch(run.stream, engine.heads, run.world, run.stop)
+    if batch.stop:
         return state, True
     step = state.step + 1
     rate = config.optimizer.options.learning_rate * run.schedule(step)
-    result = engine.step(turn.batches, turn.counts, step, rate)
+    result = engine.step(batch.micro_batches, batch.counts, step, rate)
     seconds = time.perf_counter() - began
     run.watchdog.beat()
-    rows = len(turn.batches) * config.data.micro_batch * run.world.size
-    state = state.advanced(rows=rows, tokens=turn.tokens, skipped=result.skipped)
+    rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size
+    state = state.advanced(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     log = step == config.steps or _due(step, config.log.every)
-    run.recorder.step(state, turn, result, rate, seconds, log=log)
+    run.recorder.step(state, batch, result, rate, seconds, log=log)
     return state, False
 
 

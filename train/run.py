@@ -19,12 +19,12 @@ from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.format import Index
 from train.checkpoint.state import TrainState, changed_keys, read_state
 from train.config import TrainConfig, check_world, frozen, present_frozen
-from train.cost_estimate import make_plan, operations_per_second
+from train.cost_estimate import estimate_cost, operations_per_second
 from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
-from train.evaluate import HeldoutSet, passes
+from train.evaluate import HeldoutSet, batches_of_pass
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal
@@ -49,8 +49,8 @@ def dry_run(config: TrainConfig) -> int:
     model = _build(config, datasets.train.manifest)
     open_stream(config.data, datasets.phases, datasets.corruptions, rank, size).close()
     if rank == 0:
-        plan = make_plan(config, model, datasets, size)
-        lines = plan.lines(operations_per_second(device_of(os.environ), config.precision))
+        cost = estimate_cost(config, model, datasets, size)
+        lines = cost.lines(operations_per_second(device_of(os.environ), config.precision))
         sys.stdout.write("\n".join([*lines, "dry run: everything fits together", ""]))
     return 0
 
@@ -106,7 +106,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     with world.together():
         model = _build(config, datasets.train.manifest)
         stop.interrupts = True  # it reads a block of each set
-        plan = make_plan(config, model, datasets, world.size)
+        cost = estimate_cost(config, model, datasets, world.size)
         stop.interrupts = False
         if world.rank == 0:
             save_config(config)
@@ -118,7 +118,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         _announce_resume(saved, state, found[0].name, display, journal)
         state = replace(saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions)
     else:
-        for line in plan.lines(operations_per_second(world.device, config.precision)):
+        for line in cost.lines(operations_per_second(world.device, config.precision)):
             display.say(line)
         journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
     if config.steps > (horizon := config.schedule.options.steps):
@@ -149,7 +149,7 @@ def _streams(
         HeldoutSet(
             name,
             parts.enter_context(opened(shards)),
-            passes(len(shards), config.data.global_batch, config.evaluate.max_rows),
+            batches_of_pass(len(shards), config.data.global_batch, config.evaluate.max_rows),
             shards.manifest.tokenizer.vocab_size,
         )
         for name, shards in datasets.heldout.items()

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.config import validate
-from train.agreement import take_turn
 from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, StepResult
+from train.global_batch import next_global_batch
 from train.stopping import StopRequest
 
 VOCABULARY = 301
@@ -147,10 +147,10 @@ def train_steps(
     schedule = config.schedule.build(config.schedule.options.steps)
     found = []
     for step in range(first, last + 1):
-        turn = take_turn(source, engine.model.heads, world, StopRequest())  # type: ignore[arg-type]
+        batch = next_global_batch(source, engine.model.heads, world, StopRequest())  # type: ignore[arg-type]
         rate = config.optimizer.options.learning_rate * schedule(step)
-        result = engine.step(turn.batches, turn.counts, step, rate)
-        found.append((global_loss(result, turn.counts, world).hex(), result.gradient_norm.hex()))
+        result = engine.step(batch.micro_batches, batch.counts, step, rate)
+        found.append((global_loss(result, batch.counts, world).hex(), result.gradient_norm.hex()))
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from pipeline.errors import ConfigurationError, IntegrityError
 from tests.distributed import RankPool
 from train import stopping
-from train.distributed import World, describe_environment, place
+from train.distributed import World, describe_environment, fill_environment
 from train.stopping import StopRequest
 
 
@@ -21,7 +21,7 @@ def test_one_process_by_default() -> None:
 
 def test_slurm_variables_are_mapped() -> None:
     environment = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "8", "MASTER_ADDR": "node7"}
-    place(environment)
+    fill_environment(environment)
     found = {key: environment[key] for key in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
     assert found == {
         "RANK": "3",
@@ -34,7 +34,7 @@ def test_slurm_variables_are_mapped() -> None:
 
 def test_launchers_variables_win() -> None:
     environment = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
-    place(extended := {**environment, "SLURM_PROCID": "0"})
+    fill_environment(extended := {**environment, "SLURM_PROCID": "0"})
     assert {key: extended[key] for key in environment} == environment
 
 

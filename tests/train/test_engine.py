@@ -22,11 +22,11 @@ from tests.train.synthetic import (
     train_steps,
     weighted,
 )
-from train.agreement import take_turn
 from train.checkpoint.zero_partitions import memory
 from train.config import TrainConfig
 from train.distributed import World
 from train.engine import deepspeed_settings
+from train.global_batch import next_global_batch
 from train.stopping import StopRequest
 
 
@@ -122,8 +122,8 @@ def label_free(world: World, config: TrainConfig) -> list[Any]:
     engine = build(config, world)
     results = []
     for empty in ({(0, 0)}, {(rank, index) for rank in (0, 1) for index in (0, 1)}):
-        turn = take_turn(RandomSource(config, world), engine.heads, world, StopRequest())
-        batches = list(turn.batches)
+        whole = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
+        batches = list(whole.micro_batches)
         for index, batch in enumerate(batches):
             if (world.rank, index) in empty:
                 none = {name: batch.tensors[name][:0] for name in ("label_index", "label_ids")}
@@ -150,10 +150,10 @@ def poisoned(world: World, config: TrainConfig) -> tuple[list[bool], list[float]
     source = RandomSource(config, world)
     skipped, norms, weights = [], [], []
     for step in range(1, 5):
-        turn = take_turn(source, engine.heads, world, StopRequest())
+        whole = next_global_batch(source, engine.heads, world, StopRequest())
         bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
         hook = bias.register_hook(lambda gradient: gradient * float("nan")) if step == 3 and world.rank else None
-        result = engine.step(turn.batches, turn.counts, step, 1e-3)
+        result = engine.step(whole.micro_batches, whole.counts, step, 1e-3)
         if hook is not None:
             hook.remove()
         skipped.append(result.skipped)

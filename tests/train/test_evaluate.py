@@ -20,7 +20,7 @@ from train import loop
 from train.checkpoint.format import Index
 from train.config import TrainConfig
 from train.distributed import World
-from train.evaluate import passes
+from train.evaluate import batches_of_pass
 from train.logs.journal import read_lines
 from train.run import dry_run, run
 from train.stopping import StopRequest
@@ -142,7 +142,7 @@ def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks: RankPool, tmp_path: P
 
 @pytest.mark.parametrize(("rows", "batches"), [(None, 6), (45, 6), (1000, 6), (41, 6), (40, 5), (9, 2), (1, 1)])
 def test_rows_are_whole_batches(rows: int | None, batches: int) -> None:
-    assert passes(45, 8, rows) == batches
+    assert batches_of_pass(45, 8, rows) == batches
 
 
 def test_a_part_of_the_heldout_set_is_the_same_everywhere(
@@ -216,4 +216,4 @@ def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: py
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
     assert "48 rows in each of 1 evaluations" in told()[0]
     assert "trained on" not in text
-    assert "same is trained on as well" in told(f"data.heldout={{same: {shards}}}")[0]
+    assert "same is also trained on" in told(f"data.heldout={{same: {shards}}}")[0]

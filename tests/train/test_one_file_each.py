@@ -59,7 +59,7 @@ OPTIMIZER = '''
     from pydantic.dataclasses import dataclass
 
     from pipeline.config import STRICT
-    from train.optimizers import OptimizerBuilder, Rates
+    from train.optimizers import OptimizerBuilder, OptimizerOptions
 
 
     class Sgd(OptimizerBuilder):
@@ -69,7 +69,7 @@ OPTIMIZER = '''
         states: ClassVar[int] = 1
 
         @dataclass(frozen=True, kw_only=True, config=STRICT)
-        class Options(Rates):
+        class Options(OptimizerOptions):
             """Options of the descent."""
 
             momentum: float = Field(default=0.9, ge=0.0, lt=1.0)

@@ -11,7 +11,7 @@ from model.build import Model, build_model
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
-from train.checkpoint.format import Index, Reader
+from train.checkpoint.format import CheckpointReader, Index
 from train.run_directory import read_config
 
 __all__ = ["TrainedModel", "load_trained"]
@@ -43,7 +43,7 @@ def load_trained(run: Path) -> TrainedModel:
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
     directory = latest.parent / latest.read_text(encoding="utf-8").strip()
     index = Index.read(directory)
-    reader = Reader(directory, index)
+    reader = CheckpointReader(directory, index)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(reader.whole("weight", name))

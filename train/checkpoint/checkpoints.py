@@ -23,10 +23,10 @@ from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash, replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.format import (
+    CheckpointReader,
     FileRecord,
     Index,
     ParameterRecord,
-    Reader,
     check_files,
     part_name,
     tiling_problem,
@@ -324,7 +324,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
             f"{directory}: parameter {name} has shape {saved.get(name)} there and {expected.get(name)} in this model "
             f"({len(differing)} parameters differ): the checkpoint belongs to another model"
         )
-    reader = Reader(directory, index)
+    reader = CheckpointReader(directory, index)
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
         keys[record.group].update(key for key in record.keys if key != partitions.WEIGHT)

@@ -24,10 +24,10 @@ from train.errors import CheckpointError
 __all__ = [
     "FORMAT",
     "INDEX",
+    "CheckpointReader",
     "FileRecord",
     "Index",
     "ParameterRecord",
-    "Reader",
     "check_files",
     "part_name",
     "tiling_problem",
@@ -135,7 +135,7 @@ def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: boo
             raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
 
 
-class Reader:
+class CheckpointReader:
     """Range reads from a checkpoint's parts; each part is opened once."""
 
     def __init__(self, directory: Path, index: Index) -> None:

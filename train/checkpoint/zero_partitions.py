@@ -51,7 +51,7 @@ class Fragment:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _FlatSlice:
     """Where a parameter lies in a flat."""
 
     name: str
@@ -80,10 +80,10 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
         engine: the engine.
         owned: only what this rank writes: at stage 0, where every rank holds all, equal shares of all elements.
     """
-    trainable = list(_places(engine))
+    trainable = list(_flat_slices(engine))
     if owned and engine.config.zero.stage == 0:
         trainable = list(_share(trainable, engine.world.rank, engine.world.size))
-    found = [_fragment(engine, place) for place in trainable if place.count > 0]
+    found = [_fragment(engine, piece) for piece in trainable if piece.count > 0]
     return found + list(_frozen(engine, owned=owned))
 
 
@@ -92,25 +92,25 @@ def _named(engine: Engine, *, trainable: bool) -> list[tuple[str, Any]]:
     return [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad is trainable]
 
 
-def _fragment(engine: Engine, place: _Place) -> Fragment:
-    tensors = {WEIGHT: place.flat.data}
-    for key, value in engine.optimizer.state.get(place.flat, {}).items():
-        if isinstance(value, Tensor) and value.shape == place.flat.shape:
+def _fragment(engine: Engine, piece: _FlatSlice) -> Fragment:
+    tensors = {WEIGHT: piece.flat.data}
+    for key, value in engine.optimizer.state.get(piece.flat, {}).items():
+        if isinstance(value, Tensor) and value.shape == piece.flat.shape:
             tensors[key] = value
         elif not isinstance(value, Tensor) or value.numel() != 1:
-            raise CheckpointError(f"optimizer state {key} of {place.name} has a shape that no checkpoint holds yet")
-    views = {key: tensor.view(-1).narrow(0, place.offset, place.count) for key, tensor in tensors.items()}
-    return Fragment(place.name, place.group, place.start, place.count, views)
+            raise CheckpointError(f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet")
+    views = {key: tensor.view(-1).narrow(0, piece.offset, piece.count) for key, tensor in tensors.items()}
+    return Fragment(piece.name, piece.group, piece.start, piece.count, views)
 
 
-def _places(engine: Engine) -> Iterator[_Place]:
+def _flat_slices(engine: Engine) -> Iterator[_FlatSlice]:
     zero = engine.deepspeed.optimizer
     kind = type(zero).__name__
     named = _named(engine, trainable=True)
     if zero is engine.optimizer:
         groups = {id(p): group["name"] for group in zero.param_groups for p in group["params"]}
         for name, p in named:
-            yield _Place(name, p, groups[id(p)], 0, 0, p.numel())
+            yield _FlatSlice(name, p, groups[id(p)], 0, 0, p.numel())
     elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
         for name, p in named:
             mapping = p._hp_mapping
@@ -118,14 +118,14 @@ def _places(engine: Engine) -> Iterator[_Place]:
                 flat = _flats(zero)[mapping.param_group_index]
                 group = engine.optimizer.param_groups[mapping.param_group_index]["name"]
                 here, there = mapping.hp_fragment_address, mapping.lp_fragment_address
-                yield _Place(name, flat, group, here.start, there.start, there.numel)
+                yield _FlatSlice(name, flat, group, here.start, there.start, there.numel)
     elif kind == "DeepSpeedZeroOptimizer_Stage3":
         for name, p in named:
             index, offset, width = zero.grad_position[zero.get_param_id(p)]
             group = engine.optimizer.param_groups[zero.sub_group_to_group_id[index]]["name"]
             start = width * zero._get_param_partition_rank(p)
             count = min(width, p.ds_numel - start)
-            yield _Place(name, zero.fp32_partitioned_groups_flat[index], group, offset, start, count)
+            yield _FlatSlice(name, zero.fp32_partitioned_groups_flat[index], group, offset, start, count)
     else:
         raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint holds; this is a bug")
 
@@ -138,16 +138,16 @@ def _flats(zero: Any) -> list[Tensor]:
     return [parameter for group in zero.param_groups for parameter in group["params"]]
 
 
-def _share(places: list[_Place], rank: int, size: int) -> Iterator[_Place]:
-    """Cut places that every rank holds into equal element ranges of their concatenation."""
-    total = sum(place.count for place in places)
+def _share(slices: list[_FlatSlice], rank: int, size: int) -> Iterator[_FlatSlice]:
+    """Cut slices that every rank holds into equal element ranges of their concatenation."""
+    total = sum(piece.count for piece in slices)
     first, last = total * rank // size, total * (rank + 1) // size
     begin = 0
-    for place in places:
-        start, stop = max(first - begin, 0), min(last - begin, place.count)
+    for piece in slices:
+        start, stop = max(first - begin, 0), min(last - begin, piece.count)
         if start < stop:
-            yield _Place(place.name, place.flat, place.group, start, start, stop - start)
-        begin += place.count
+            yield _FlatSlice(piece.name, piece.flat, piece.group, start, start, stop - start)
+        begin += piece.count
 
 
 def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
@@ -198,7 +198,7 @@ def prepare_states(
 ) -> None:
     """Create the optimizer state of every flat, zeros to be overwritten, as the first step would have.
 
-    Each flat gets number tensors of its own: torch updates them in place.
+    Each flat gets number tensors of its own: torch updates them in piece.
 
     Args:
         engine: the engine.

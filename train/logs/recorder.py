@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from train.agreement import Turn
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.state import TrainState
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
+from train.global_batch import GlobalBatch
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, resident_bytes
@@ -45,7 +45,7 @@ class Recorder:
     def step(
         self,
         state: TrainState,
-        turn: Turn[MicroBatch],
+        batch: GlobalBatch[MicroBatch],
         result: StepResult,
         learning_rate: float,
         seconds: float,
@@ -56,7 +56,7 @@ class Recorder:
 
         Args:
             state: after the step.
-            turn: the global batch.
+            batch: the global batch.
             result: what the engine did with it.
             learning_rate: the step's rate.
             seconds: that the step took.
@@ -65,9 +65,9 @@ class Recorder:
         Raises:
             IntegrityError: too many blocks of a set are masked.
         """
-        self._supply.note(state.step, turn.waited, seconds)
+        self._supply.note(state.step, batch.waited, seconds)
         if result.skipped:
-            self._skipped(state, turn)
+            self._skipped(state, batch)
         if not self._measured:
             self._measured = True
             self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
@@ -75,14 +75,14 @@ class Recorder:
             return
         counters = self._supply.counters()
         totals = self._engine.world.total([*map(float, result.sums.values()), *counters.values()])
-        record = self._record(state, turn, result, totals, seconds)
+        record = self._record(state, batch, result, totals, seconds)
         # a sum has the type of what was added up: blocks stay whole numbers
         stream = {
             name: type(own)(all_)
             for (name, own), all_ in zip(counters.items(), totals[len(result.sums) :], strict=True)
         }
         self._write(
-            {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": turn.waited / seconds}}
+            {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": batch.waited / seconds}}
         )
         if stream["skipped_blocks"] > self._masked:
             self._masked = stream["skipped_blocks"]
@@ -103,12 +103,12 @@ class Recorder:
     def _record(
         self,
         state: TrainState,
-        turn: Turn[MicroBatch],
+        batch: GlobalBatch[MicroBatch],
         result: StepResult,
         totals: Sequence[float],
         seconds: float,
     ) -> dict[str, Any]:
-        config, counts = self._engine.config, turn.counts
+        config, counts = self._engine.config, batch.counts
         losses = {
             head: total / counts[head] if counts[head] else 0.0
             for head, total in zip(result.sums, totals, strict=False)
@@ -116,7 +116,7 @@ class Recorder:
         return {
             "step": state.step,
             "samples": state.samples,
-            "epoch": getattr(turn.batches[-1], "epoch", 0.0),
+            "epoch": getattr(batch.micro_batches[-1], "epoch", 0.0),
             "time": time.time(),
             "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
             "losses": losses,
@@ -124,9 +124,9 @@ class Recorder:
             "skipped": state.skipped,
             "tokens": state.tokens,
             "labels": {head: int(count) for head, count in counts.items()},
-            "tokens_per_s": turn.tokens / seconds,
-            "samples_per_s": len(turn.batches) * config.data.micro_batch * self._engine.world.size / seconds,
-            "step_ms": {"data": turn.waited * 1e3, "compute": (seconds - turn.waited) * 1e3},
+            "tokens_per_s": batch.tokens / seconds,
+            "samples_per_s": len(batch.micro_batches) * config.data.micro_batch * self._engine.world.size / seconds,
+            "step_ms": {"data": batch.waited * 1e3, "compute": (seconds - batch.waited) * 1e3},
             "memory_bytes": resident_bytes(),
         }
 
@@ -136,11 +136,11 @@ class Recorder:
         figures = {key: record[key] for key in ("step", "samples", "loss")}
         self._journal.status("running", steps=self._engine.config.steps, **figures)
 
-    def _skipped(self, state: TrainState, turn: Turn[MicroBatch]) -> None:
+    def _skipped(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Name the rows of a step whose gradient was not finite, over all ranks."""
         mine: list[list[int]] = []
-        for batch in turn.batches:
-            origin = getattr(batch, "origin", None)
+        for micro_batch in batch.micro_batches:
+            origin = getattr(micro_batch, "origin", None)
             if origin is not None:
                 mine += origin.tolist()
         rows = [row for found in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in found]

@@ -4,6 +4,6 @@ ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters, so only `e
 The learning rate of a step is written into the groups by the engine.
 """
 
-from train.optimizers._optimizer import OptimizerBuilder, Rates
+from train.optimizers._optimizer import OptimizerBuilder, OptimizerOptions
 
-__all__ = ["OptimizerBuilder", "Rates"]
+__all__ = ["OptimizerBuilder", "OptimizerOptions"]

@@ -16,11 +16,11 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["OptimizerBuilder", "Rates"]
+__all__ = ["OptimizerBuilder", "OptimizerOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Rates:
+class OptimizerOptions:
     """What every optimizer is told."""
 
     learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
@@ -37,7 +37,7 @@ class OptimizerBuilder(ABC):
     states: ClassVar[int]
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
 
-    def __init__(self, options: Rates) -> None:
+    def __init__(self, options: OptimizerOptions) -> None:
         self.options = options
 
     @abstractmethod

@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from train.optimizers import OptimizerBuilder, Rates
+from train.optimizers import OptimizerBuilder, OptimizerOptions
 
 __all__ = ["AdamW"]
 
@@ -22,7 +22,7 @@ class AdamW(OptimizerBuilder):
     states: ClassVar[int] = 2
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(Rates):
+    class Options(OptimizerOptions):
         """Options of AdamW. RoBERTa: betas 0.9 and 0.98, eps 1e-6; GPT-3: 0.9 and 0.95, 1e-8."""
 
         betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.98)

@@ -4,6 +4,6 @@ No schedule has state: a resumed run computes the same rates from the step alone
 drift. Steps count from 1; the rate of step 1 is already above 0.
 """
 
-from train.schedules._schedule import Horizon, Schedule
+from train.schedules._schedule import Schedule, ScheduleOptions
 
-__all__ = ["Horizon", "Schedule"]
+__all__ = ["Schedule", "ScheduleOptions"]

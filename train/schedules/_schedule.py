@@ -14,11 +14,11 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["Horizon", "Schedule"]
+__all__ = ["Schedule", "ScheduleOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Horizon:
+class ScheduleOptions:
     """What every schedule is told."""
 
     warmup: int = Field(
@@ -34,9 +34,9 @@ class Horizon:
 class Schedule(ABC):
     """A multiplier of the peak learning rate for each step."""
 
-    Options: ClassVar[type[Horizon]] = Horizon
+    Options: ClassVar[type[ScheduleOptions]] = ScheduleOptions
 
-    def __init__(self, options: Horizon, steps: int) -> None:
+    def __init__(self, options: ScheduleOptions, steps: int) -> None:
         self.options = options
         self.steps = steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from train.schedules import Horizon, Schedule
+from train.schedules import Schedule, ScheduleOptions
 
 __all__ = ["Constant"]
 
@@ -17,7 +17,7 @@ class Constant(Schedule):
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(Horizon):
+    class Options(ScheduleOptions):
         """Options of the constant schedule."""
 
     options: Options

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from train.schedules import Horizon, Schedule
+from train.schedules import Schedule, ScheduleOptions
 
 __all__ = ["Cosine"]
 
@@ -20,7 +20,7 @@ class Cosine(Schedule):
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(Horizon):
+    class Options(ScheduleOptions):
         """Options of the cosine schedule."""
 
         final: float = Field(default=0.1, ge=0.0, le=1.0)

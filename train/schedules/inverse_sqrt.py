@@ -7,7 +7,7 @@ import math
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from train.schedules import Horizon, Schedule
+from train.schedules import Schedule, ScheduleOptions
 
 __all__ = ["InverseSqrt"]
 
@@ -19,7 +19,7 @@ class InverseSqrt(Schedule):
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(Horizon):
+    class Options(ScheduleOptions):
         """Options of the inverse square root schedule."""
 
     options: Options

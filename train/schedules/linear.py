@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from train.schedules import Horizon, Schedule
+from train.schedules import Schedule, ScheduleOptions
 
 __all__ = ["Linear"]
 
@@ -18,7 +18,7 @@ class Linear(Schedule):
     """
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(Horizon):
+    class Options(ScheduleOptions):
         """Options of the linear schedule."""
 
         final: float = Field(default=0.0, ge=0.0, le=1.0)

@@ -14,7 +14,7 @@ from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 from train.checkpoint import checkpoints as checkpoint
 from train.checkpoint import zero_partitions as partitions
-from train.checkpoint.format import Index, Reader
+from train.checkpoint.format import CheckpointReader, Index
 from train.checkpoint.state import TrainState, changed_keys
 from train.config import TrainConfig
 from train.distributed import World
@@ -141,7 +141,10 @@ def test_save_right_after_load_holds_the_same_tensors(two_ranks: RankPool, tmp_p
     config = tiny(zero__stage=2)
     two_ranks.run(begin, config, str(tmp_path / "a"))
     two_ranks.run(hop, config, str(tmp_path / "a"), str(tmp_path / "b"))
-    readers = [Reader(path, Index.read(path)) for path in (tmp_path / "a/step-00000004", tmp_path / "b/step-00000004")]
+    readers = [
+        CheckpointReader(path, Index.read(path))
+        for path in (tmp_path / "a/step-00000004", tmp_path / "b/step-00000004")
+    ]
     for name, record in readers[0].index.parameters.items():
         for key in record.keys:
             assert torch.equal(*(reader.whole(key, name) for reader in readers)), f"{key} of {name}"

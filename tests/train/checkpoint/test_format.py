@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 
 from pipeline.files import file_hash
 from train.checkpoint.format import (
+    CheckpointReader,
     FileRecord,
     Index,
     ParameterRecord,
-    Reader,
     check_files,
     part_name,
     tiling_problem,
@@ -49,7 +49,9 @@ def test_any_range_is_read_from_any_parts(
     start = data.draw(st.integers(0, size))
     count = data.draw(st.integers(0, size - start))
     assert tiling_problem("p", index.parameters["p"]) == ""
-    assert Reader(folder, index).read("weight", "p", start, count).tolist() == list(range(start, start + count))
+    assert CheckpointReader(folder, index).read("weight", "p", start, count).tolist() == list(
+        range(start, start + count)
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_files_are_compared(tmp_path: Path) -> None:
 
 def test_reader_names_what_is_missing(tmp_path: Path) -> None:
     index = write_parts(tmp_path, 10, 2)
-    reader = Reader(tmp_path, index)
+    reader = CheckpointReader(tmp_path, index)
     with pytest.raises(CheckpointError, match="no exp_avg of parameter p"):
         reader.read("exp_avg", "p", 0, 1)
     with pytest.raises(CheckpointError, match="no weight of parameter q"):

@@ -15,7 +15,7 @@ from pipeline.errors import ClozelineError
 from pipeline.shards import ShardSet, open_shards
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from train import agreement
+from train import global_batch
 from train.config import TrainConfig
 from train.distributed import World
 from train.logs import data_health as supply
@@ -188,12 +188,12 @@ def waited(world: World, seconds: list[float]) -> float:
         now += seconds[world.rank]
         return []
 
-    real = agreement.time
-    agreement.time = SimpleNamespace(perf_counter=lambda: now)  # type: ignore[assignment]
+    real = global_batch.time
+    global_batch.time = SimpleNamespace(perf_counter=lambda: now)  # type: ignore[assignment]
     try:
-        return agreement.take_turn(SimpleNamespace(next_step=read), {}, world, StopRequest()).waited
+        return global_batch.next_global_batch(SimpleNamespace(next_step=read), {}, world, StopRequest()).waited
     finally:
-        agreement.time = real
+        global_batch.time = real
 
 
 def test_the_slowest_rank_is_what_a_step_waits_for(two_ranks: RankPool) -> None:

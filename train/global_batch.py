@@ -1,0 +1,111 @@
+"""The next global batch: this rank's micro-batches, and what all ranks must know before they compute.
+
+Label counts, tokens, a request to stop and a failed read travel together: one collective per step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from torch import Tensor
+
+from pipeline.errors import ClozelineError
+from train.distributed import World
+from train.engine import MicroBatch
+from train.stopping import Interrupted, StopRequest
+
+__all__ = ["BatchSource", "CountingHead", "GlobalBatch", "count_labels", "next_global_batch", "real_tokens"]
+
+B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
+B = TypeVar("B", bound=MicroBatch)
+
+
+class BatchSource(Protocol[B_co]):
+    """Where a rank's micro-batches come from."""
+
+    def next_step(self) -> Sequence[B_co]:
+        """Return this rank's micro-batches of the next global batch."""
+
+
+class CountingHead(Protocol):
+    """A head, as far as counting is concerned."""
+
+    def count(self, tensors: Mapping[str, Tensor]) -> int:
+        """Return what a batch adds to the divisor of the head's loss, from its inputs alone."""
+
+
+@dataclass(frozen=True)
+class GlobalBatch(Generic[B]):
+    """This rank's part of a global batch, with figures over all ranks."""
+
+    micro_batches: Sequence[B]
+    """this rank's; empty on some ranks where `stop` is set"""
+    counts: dict[str, float]
+    """head → divisor of its loss, over all ranks"""
+    tokens: int
+    """real tokens over all ranks"""
+    stop: bool
+    """whether some rank was asked to stop: then no rank trains on this batch"""
+    waited: float
+    """seconds that the slowest rank waited for its micro-batches"""
+
+
+def next_global_batch(
+    source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest
+) -> GlobalBatch[B]:
+    """Return the next global batch; once a stop is requested no rank waits for data.
+
+    Raises:
+        ClozelineError: reading failed on some rank; raised on all of them, naming rank and cause.
+    """
+    micro_batches: Sequence[B] = ()
+    problem: Exception | None = None
+    began = time.perf_counter()
+    try:
+        if not stop.wanted():
+            micro_batches = _read_interruptibly(source, stop)
+    except (ClozelineError, OSError) as error:
+        problem = error
+    waited = [0.0] * world.size
+    waited[world.rank] = time.perf_counter() - began
+    labels = [count_labels(head, micro_batches) for head in heads.values()]
+    flags = [float(stop.reason is not None), float(problem is not None)]
+    totals = world.total([*waited, *flags, real_tokens(micro_batches), *labels])
+    stops, problems, tokens, *counts = totals[world.size :]
+    if problems:
+        world.raise_everywhere(problem)
+    return GlobalBatch(
+        micro_batches, dict(zip(heads, counts, strict=True)), int(tokens), stops > 0, max(totals[: world.size])
+    )
+
+
+def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B]:
+    """Return the next micro-batches, or none if a signal comes first: a store may not answer for minutes."""
+    try:
+        stop.interrupts = True
+        micro_batches = source.next_step()
+        stop.interrupts = False
+    except Interrupted:
+        return ()
+    finally:
+        stop.interrupts = False
+    return micro_batches
+
+
+def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> float:
+    """Return what some micro-batches add to the divisor of a head's loss."""
+    return float(sum(head.count(batch.tensors) for batch in micro_batches))
+
+
+def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+    """Return the tokens of rows with weight, of both rows of an encoder-decoder, without padding."""
+    total = 0.0
+    for batch in micro_batches:
+        weighted = batch.tensors["row_weight"] > 0
+        for name in ("lengths", "decoder_lengths"):
+            if (lengths := batch.tensors.get(name)) is not None:
+                total += float(lengths[weighted].sum())
+    return total
