@@ -7,18 +7,26 @@ A stage whose key is absent is left out. `input` and `output` always mean the re
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+)
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from pipeline.config import STRICT, load_config, validate
 from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
+from pipeline.readers import check_options
 
 __all__ = ["ExecutorConfig", "InputEntry", "Recipe", "load_recipe", "part_of_stage", "stage_names"]
 
@@ -49,14 +57,21 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
-    target_path: str | None = None
-    """file with the other sides of pairs, line by line (moses)"""
-    columns: list[str] | None = None
-    """names of the columns in their order (tsv); default: text, target_text"""
-    text_key: str = "text"
-    """field or column that holds the text (jsonl, parquet)"""
-    url_key: str = "url"
-    """field or column that holds the address (jsonl, parquet)"""
+    options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
+    """options of the reader; in a recipe they stand beside the keys above"""
+
+    def __post_init__(self) -> None:
+        try:
+            check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
+    @model_serializer(mode="wrap")
+    def _beside(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {**plain(self), **self.options}
+
+
+_INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if name != "options")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -119,9 +134,18 @@ class _StageConfig:
 
 
 def _entries(value: Any) -> Any:
-    """`input: FILE`, a list of files, one entry or a list of entries: all become a list of entries."""
-    items = value if isinstance(value, list) else [value]
-    return [{"path": item} if isinstance(item, str) else item for item in items]
+    """Return a list of entries for `input: FILE`, a list of files, one entry or a list of entries."""
+    return [_entry(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _entry(item: Any) -> Any:
+    """Return an entry with the options of its reader apart."""
+    if isinstance(item, str):
+        return {"path": item}
+    if not isinstance(item, Mapping):
+        return item
+    own = {key: value for key, value in item.items() if key in _INPUT_KEYS}
+    return {**own, "options": {key: value for key, value in item.items() if key not in own}}
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pipeline.clean.steps import Steps, host_of
 from pipeline.clean.unit_counts import CleanCounts, UnitCounts
@@ -17,9 +17,9 @@ from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output
 from pipeline.extractors import BATCH, shared_extraction
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, RawRecord, Reader
+from pipeline.readers import Counted, Item, RawRecord, Reader, options_of
 from pipeline.recipe import InputEntry
-from pipeline.registry import Chosen, choose, find
+from pipeline.registry import Chosen, choose
 
 __all__ = ["CleanUnits", "SourceSteps"]
 
@@ -136,10 +136,8 @@ def _present(planned: PlannedUnit) -> Path:
 
 
 def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
-    """The reader with those of the entry's keys that it has as options."""
-    known = {option.name for option in fields(find("pipeline.readers", name).Options)}
-    given = {key: getattr(entry, key) for key in ("text_key", "url_key", "columns", "target_path") if key in known}
-    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    """Return the reader with those of the entry's options that it has."""
+    options = options_of(name, entry.options)
     reader: Reader = choose("pipeline.readers", {"name": name, **options}).build(limits)
     return reader
 

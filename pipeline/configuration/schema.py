@@ -17,6 +17,8 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
     for inner in config_classes(schema):
         kinds = fields_of(inner)
         for field_name, field in inner.__pydantic_fields__.items():
+            if field.exclude:
+                continue
             name = field.alias or field_name
             kind = kinds[name]
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))

@@ -10,7 +10,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +19,14 @@ from typing import Any, Final
 from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.files import publish_json
-from pipeline.readers import detect
+from pipeline.readers import check_options, detect
 from pipeline.recipe import InputEntry, Recipe
 
 __all__ = ["PLAN_STAGE", "Plan", "PlannedUnit", "freeze_plan", "load_plan", "source_files"]
 
 _FORMAT: Final = 1
+_FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
+"""Options that plans of this format hold for every input, whatever its reader; others are held where they are given."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
@@ -139,13 +141,27 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
         facts = _facts(file, known.get(file.source))
         inputs.append(facts)
         units += _cut(file, facts["reader"], facts["splittable"], recipe.plan_options.unit_bytes)
+    _check_inputs(zip(files, inputs, strict=True))
     numbered = tuple(replace(unit, unit=number) for number, unit in enumerate(units))
     shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
     return _with_digest(Plan(numbered, shards, "", tuple(inputs)))
 
 
+def _check_inputs(found: Iterable[tuple[SourceFile, dict[str, Any]]]) -> None:
+    """Check that each option of an input is one of a reader of its files."""
+    readers: dict[int, tuple[InputEntry, set[str]]] = {}
+    for file, facts in found:
+        readers.setdefault(id(file.entry), (file.entry, set()))[1].add(facts["reader"])
+    for entry, names in readers.values():
+        try:
+            check_options(entry.options, names)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"input {entry.path!r}: {error}") from error
+
+
 def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
-    options = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source")}
+    plain = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source")}
+    options = {**_FIRST_OPTIONS, **plain}
     if known is not None and known["options"] == options:
         return known
     reader, splittable = detect(file.path, file.entry.reader)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from pipeline.errors import StorageError
 from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
-from pipeline.registry import find
+from pipeline.registry import find, names
 
 __all__ = ["Counted", "Item", "RawRecord", "Reader", "detect"]
 
@@ -70,6 +70,9 @@ class Reader(Protocol):
     reasons: ClassVar[tuple[str, ...]]
     """reasons of `malformed` that it counts"""
 
+    suffixes: ClassVar[tuple[str, ...]]
+    """endings of file names that it reads, in lower case, without that of a compression; no two readers share one"""
+
     def __init__(self, options: Any, limits: Limits) -> None: ...
 
     @staticmethod
@@ -80,22 +83,8 @@ class Reader(Protocol):
         """Return records that begin in [start, end), in order."""
 
 
+_READERS: Final = "pipeline.readers"
 _HEAD_BYTES: Final = 4096
-_SUFFIXES: Final = {
-    ".warc": "warc",
-    ".wet": "warc",
-    ".arc": "warc",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-}
 _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 
 
@@ -115,7 +104,7 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
     name = named or _by_magic(content) or _by_suffix(path) or "text"
-    splittable: bool = find("pipeline.readers", name).splittable(raw)
+    splittable: bool = find(_READERS, name).splittable(raw)
     return name, splittable
 
 
@@ -144,4 +133,5 @@ def _by_suffix(path: Path) -> str | None:
     name = PurePosixPath(path.name.lower())
     if name.suffix in _COMPRESSIONS:
         name = PurePosixPath(name.stem)
-    return _SUFFIXES.get(name.suffix)
+    readers = ((reader, find(_READERS, reader).suffixes) for reader in names(_READERS))
+    return next((reader for reader, suffixes in readers if name.suffix in suffixes), None)

@@ -21,6 +21,7 @@ class Arrow(TableFile):
     """Reads row by row, one record batch at a time."""
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
     kind: ClassVar[str] = "arrow"
     reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("arrow")
 

@@ -13,5 +13,6 @@ class Html(WholeFile):
     """Reads a whole page, compressed or not; its `<meta>` may name the encoding."""
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
     kind: ClassVar[str] = "html"
     markup: ClassVar[bool] = True

@@ -19,6 +19,7 @@ class Jsonl(LineFile):
     """Reads one JSON object a line."""
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json", "not_object")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -30,6 +30,7 @@ class Moses:
     """
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_utf8", "line_bytes")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

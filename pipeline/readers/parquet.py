@@ -20,6 +20,7 @@ class Parquet(TableFile):
     """Reads row by row, in batches."""
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     kind: ClassVar[str] = "parquet"
     reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("parquet")
 

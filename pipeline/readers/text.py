@@ -13,5 +13,6 @@ class Text(WholeFile):
     """Reads a whole file, compressed or not, in whatever encoding fits."""
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str] = "text"
     markup: ClassVar[bool] = False

@@ -29,6 +29,7 @@ class Tsv(LineFile):
     """
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

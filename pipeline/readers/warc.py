@@ -64,6 +64,7 @@ class Warc:
     """
 
     VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet", ".arc")
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
     )  # fmt: skip

@@ -1,0 +1,47 @@
+"""Options of readers in a recipe: they stand beside the keys of an input and are declared by the reader alone."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from pipeline.config import validate
+from pipeline.errors import ConfigurationError
+from pipeline.registry import find, names
+
+__all__ = ["check_options", "options_of"]
+
+_READERS = "pipeline.readers"
+
+
+def _known(reader: str) -> set[str]:
+    return {option.name for option in fields(find(_READERS, reader).Options)}
+
+
+def options_of(reader: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the given options that a reader has. A null takes the reader's default."""
+    known = _known(reader)
+    return {key: value for key, value in given.items() if key in known and value is not None}
+
+
+def check_options(given: Mapping[str, Any], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:
+    """Check options that are given for an input.
+
+    Args:
+        given: options by name.
+        readers: readers of the input's files; None: not known yet, so an option of any reader will do.
+        keys: keys of the input itself, which a misspelled one may mean.
+
+    Raises:
+        ConfigurationError: none of the readers has an option of this name, or a value is wrong for a reader.
+    """
+    found = sorted(names(_READERS) if readers is None else readers)
+    known = {key for reader in found for key in _known(reader)}
+    for key in given.keys() - known:
+        near = difflib.get_close_matches(key, sorted({*known, *keys}), n=1)
+        whose = "no reader has it" if readers is None else f"not an option of the reader {', '.join(found)}"
+        raise ConfigurationError(f"unknown key '{key}' ({whose}){f'; did you mean {near[0]!r}?' if near else ''}")
+    for reader in found if readers is not None else ():
+        validate(find(_READERS, reader).Options, options_of(reader, given), f"reader {reader}")
