@@ -14,6 +14,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from pipeline.arrays import UInt64
+
 __all__ = [
     "CROPS",
     "LABELS",
@@ -37,7 +39,6 @@ __all__ = [
     "words",
 ]
 
-UInt64 = NDArray[np.uint64]
 
 # One stream of words for each purpose: adding a draw to one never shifts another.
 POSITIONS: Final = 0

@@ -14,6 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from pipeline.arrays import UInt64
 from pipeline.seeding import mix
 from pipeline.text.normal_form import match_words
 
@@ -28,8 +29,6 @@ _CACHED: Final = 1_000_000
 _CACHED_CHARACTERS: Final = 64
 """Longer tokens hardly come twice, and one of them may be a whole document."""
 _BASE: Final = 0x9E3779B97F4A7C15
-
-UInt64 = NDArray[np.uint64]
 
 
 class _WordHashes(dict[str, int]):

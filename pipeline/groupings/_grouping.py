@@ -10,13 +10,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as options_class
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.groupings._parts import MOST_PARTS, Part, PartDraws
@@ -44,7 +45,6 @@ __all__ = [
     "without_empty",
 ]
 
-Int64: TypeAlias = NDArray[np.int64]
 
 _SHORT: Final = 65_535
 """Tokens of the longest row whose places are stored as uint16, with a token in front."""

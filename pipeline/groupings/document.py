@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.groupings import (
     Context,
@@ -28,8 +29,6 @@ from pipeline.rows import Feature, Ragged, Rows
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Document"]
-
-Int64: TypeAlias = NDArray[np.int64]
 
 
 class Document(Grouping):

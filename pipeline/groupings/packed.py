@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.groupings import (
     Context,
@@ -31,8 +32,6 @@ from pipeline.seeding import sample_uid
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Packed"]
-
-Int64: TypeAlias = NDArray[np.int64]
 
 
 class Packed(Grouping):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Bool, Int64
 from pipeline.config import STRICT
 from pipeline.groupings import (
     Context,
@@ -29,8 +30,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Parallel", "SourceShare"]
 
-Int64: TypeAlias = NDArray[np.int64]
-Bool: TypeAlias = NDArray[np.bool_]
 SourceShare: TypeAlias = tuple[str, int, int]
 """Label of an input, longest source text in tokens, share of its pairs that are kept in parts per million."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.kernels.rates import MILLION
 
 __all__ = [
@@ -25,8 +26,6 @@ __all__ = [
     "reciprocal_thresholds",
 ]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 _FEW: Final = 16
 """Thresholds that are quicker compared one by one than searched."""

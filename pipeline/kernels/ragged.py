@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
 from pipeline.kernels.sampling import offsets_of
 from pipeline.rows import Ragged, segments
 
@@ -24,8 +25,6 @@ __all__ = [
     "starts_in_rows",
     "trimmed",
 ]
-
-Int64: TypeAlias = NDArray[np.int64]
 
 
 class IdSet:

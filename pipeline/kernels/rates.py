@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from pipeline.arrays import Int64
+
 __all__ = ["MILLION", "MeanLength", "Rate", "count", "count_between", "kept_shares", "largest_remainders",
 "parts_per_million", "shares",
            "spans", "task_weights", "thousandths"]  # fmt: skip
 
-Int64: TypeAlias = NDArray[np.int64]
 MILLION: Final = 1_000_000
 
 

@@ -8,11 +8,12 @@ and sizes alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.kernels.rates import MILLION
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
@@ -33,8 +34,6 @@ __all__ = [
     "within",
 ]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.kernels.distributions import inverse_cdf
 from pipeline.kernels.sampling import draw, offsets_of, rows_of, running, within
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS
 
 __all__ = ["lengths_until", "merged"]
-
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Bool, Int64, UInt64
 from pipeline.kernels.distributions import inverse_cdf
 from pipeline.kernels.ragged import IdSet, span_places
 from pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_words, within
@@ -15,10 +16,6 @@ from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS
 
 __all__ = ["Words", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
-
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
-Bool: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import IdSet, framed
 from pipeline.objectives import Draws, Frame, Objective
@@ -23,7 +24,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "TokenRows", "refuse_specials"]
 
-Int64: TypeAlias = NDArray[np.int64]
 SourceHead = Literal["none", "bos", "cls"]
 DecoderStart = Literal["pad", "bos", "eos", "cls"]
 

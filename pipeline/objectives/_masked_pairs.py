@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass as options_class
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import IdSet, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
@@ -23,8 +24,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["FRAME_TOKENS", "MaskedPair", "MaskedPairOptions", "Pairs", "maskable_lengths"]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 FRAME_TOKENS: Final = 3
 """Tokens of the frame of a pair."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import IdSet, behind_head, framed
 from pipeline.kernels.rates import Rate, count, parts_per_million
@@ -40,8 +41,6 @@ __all__ = [
     "maskable_tokens",
 ]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 Budget: TypeAlias = Callable[[Int64], Int64]
 """From the number of maskable tokens of each row to its number of labels."""
 

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import UInt8
 from pipeline.errors import ConfigurationError
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.kernels.ragged import spread, trimmed
@@ -26,7 +27,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
 
-UInt8: TypeAlias = NDArray[np.uint8]
 
 LONGEST_ROW: Final = 65_000
 """Most content tokens where places are stored as uint16: a frame adds a few tokens."""

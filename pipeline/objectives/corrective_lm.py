@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import scalars
 from pipeline.kernels.rates import Rate, count, parts_per_million
@@ -19,8 +20,6 @@ from pipeline.seeding import CROPS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["CorrectiveLM"]
-
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class CorrectiveLM(MaskedRow):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import scalars
@@ -21,8 +22,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["MaskedLM"]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 Attention = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
 
 _ATTENTIONS: Final[tuple[Attention, ...]] = ("bidirectional", "left_to_right", "right_to_left", "prefix")

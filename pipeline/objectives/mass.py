@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import IdSet, framed, scalars, span_mask
 from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
@@ -22,8 +23,6 @@ from pipeline.seeding import SLOTS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Mass"]
-
-Int64: TypeAlias = NDArray[np.int64]
 
 
 class Mass(Objective):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.kernels.ragged import scalars, segments
@@ -20,8 +21,6 @@ from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["NextSentencePrediction"]
-
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class NextSentencePrediction(MaskedPair):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.distributions import reciprocal_thresholds
 from pipeline.kernels.ragged import framed, span_places
@@ -23,9 +24,6 @@ from pipeline.seeding import ORDERS
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["PermutedLM", "prediction_ranks"]
-
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class PermutedLM(SingleRow):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import behind_head, framed, scalars, segments
@@ -21,8 +22,6 @@ from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["PrefixLM"]
-
-Int64: TypeAlias = NDArray[np.int64]
 
 
 class PrefixLM(Objective):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.distributions import frequency_thresholds, guide, inverse_cdf
 from pipeline.kernels.rates import MILLION, Rate
@@ -21,8 +22,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["ReplacedTokenDetection"]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 _LOW = np.uint64(0xFFFFFFFF)
 

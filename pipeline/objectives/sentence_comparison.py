@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import framed, segments
@@ -21,9 +22,6 @@ from pipeline.seeding import CROPS, LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["SentenceComparison"]
-
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class SentenceComparison(Objective):

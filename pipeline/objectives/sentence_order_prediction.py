@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.kernels.distributions import reciprocal_thresholds
@@ -21,8 +22,6 @@ from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["SentenceOrderPrediction"]
-
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class SentenceOrderPrediction(MaskedPair):

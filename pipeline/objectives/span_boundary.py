@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.distributions import geometric_thresholds
 from pipeline.kernels.ragged import span_places
@@ -21,8 +22,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["SpanBoundary"]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 _SPAN_FEATURES: Final = (
     Feature("span_starts", "uint16", 1, "places in input_ids where maximal runs of labels start"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.distributions import poisson_thresholds
 from pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
@@ -22,9 +23,6 @@ from pipeline.seeding import ORDERS, SLOTS
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["TextInfilling"]
-
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class TextInfilling(DenoisingPair):

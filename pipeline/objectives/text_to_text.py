@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.groupings._parts import MOST_PARTS
@@ -25,7 +26,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Task", "TextToText"]
 
-Int64: TypeAlias = NDArray[np.int64]
 
 _SOURCE: Final = "{source}"
 

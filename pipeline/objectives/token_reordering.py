@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
 from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
@@ -22,8 +23,6 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["TokenReordering"]
 
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 _MOST_KEYS = 65_535
 """Places and distances are sorted by 16 bits beside 32 random ones."""

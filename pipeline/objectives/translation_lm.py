@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.objectives import Skip
@@ -17,8 +18,6 @@ from pipeline.seeding import LABELS, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["TranslationLM"]
-
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class TranslationLM(MaskedPair):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.whole_words import deciders, find_words, openings, take_words, taken_tokens
 from pipeline.objectives._masked_rows import Budget, MaskedRow, RoleOptions
 from pipeline.rows import Ragged
 
 __all__ = ["WholeWordMasking"]
-
-Int64: TypeAlias = NDArray[np.int64]
-UInt64: TypeAlias = NDArray[np.uint64]
 
 
 class WholeWordMasking(MaskedRow):

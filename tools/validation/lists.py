@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Bool
 from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 
@@ -22,8 +21,6 @@ __all__ = [
     "row_of_values",
     "special_ids",
 ]
-
-Bool: TypeAlias = NDArray[np.bool_]
 
 
 def row_of_values(ragged: Ragged) -> NDArray[np.int64]:

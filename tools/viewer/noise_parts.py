@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
 from pipeline.rows import Row
 from tools.viewer.passages import Passages
 from tools.viewer.pieces import PLAIN, Mark
@@ -15,8 +13,6 @@ from tools.viewer.traces import Trace, trace_noise
 from tools.viewer.view import Cell, Passage, Sheet
 
 __all__ = ["noise_parts"]
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def noise_parts(show: Passages, row: Row) -> list[Passage | Sheet]:
@@ -51,7 +47,7 @@ def _input_mark(trace: Trace, position: int) -> Mark:
     return Mark("moved" if position < trace.rotation or position in trace.shuffled else "plain", 0, note)
 
 
-def _sentence_markers(trace: Trace, origin: Ints, frame: int) -> dict[int, str]:
+def _sentence_markers(trace: Trace, origin: Int64, frame: int) -> dict[int, str]:
     """Return the original number of each reordered sentence, in front of its first remaining token."""
     markers: dict[int, str] = {}
     current = -1
@@ -62,7 +58,7 @@ def _sentence_markers(trace: Trace, origin: Ints, frame: int) -> dict[int, str]:
     return markers
 
 
-def _sheets(show: Passages, trace: Trace, ids: Ints, content: Ints, frame: int) -> list[Passage | Sheet]:
+def _sheets(show: Passages, trace: Trace, ids: Int64, content: Int64, frame: int) -> list[Passage | Sheet]:
     parts: list[Passage | Sheet] = []
     if trace.order:
         rows = [
@@ -79,7 +75,7 @@ def _sheets(show: Passages, trace: Trace, ids: Ints, content: Ints, frame: int) 
     return parts
 
 
-def _span_row(show: Passages, trace: Trace, ids: Ints, content: Ints, frame: int, number: int) -> tuple[Cell, ...]:
+def _span_row(show: Passages, trace: Trace, ids: Int64, content: Int64, frame: int, number: int) -> tuple[Cell, ...]:
     position, span = frame + int(np.argmax(trace.origin == -1 - number)), trace.spans[number]
     before, after = show.around(ids, position)
     removed: Cell = show.cell(content[span], Mark("span", number)) if len(span) else "(nothing: a length of 0)"

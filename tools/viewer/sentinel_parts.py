@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
 from tools.viewer.passages import Passages
 from tools.viewer.pieces import PLAIN, Mark, Pieces
 from tools.viewer.view import Cell, Passage, Sheet
 
 __all__ = ["sentinel_parts", "sentinel_spans", "without_end"]
 
-Ints: TypeAlias = NDArray[np.int64]
 
-
-def sentinel_parts(show: Passages, ids: Ints, target: Ints) -> list[Passage | Sheet]:
+def sentinel_parts(show: Passages, ids: Int64, target: Int64) -> list[Passage | Sheet]:
     """Return the parts of an input with sentinels and the target with their spans."""
     sentinels = show.pieces.vocabulary.sentinels
     rank = {token: number for number, token in enumerate(sentinels)}
@@ -44,7 +43,7 @@ def sentinel_parts(show: Passages, ids: Ints, target: Ints) -> list[Passage | Sh
     ]
 
 
-def sentinel_spans(target: NDArray[Any], sentinels: tuple[int, ...]) -> dict[int, Ints]:
+def sentinel_spans(target: NDArray[Any], sentinels: tuple[int, ...]) -> dict[int, Int64]:
     """Return the positions in a target of the tokens after each sentinel, by the sentinel's rank."""
     rank = {token: number for number, token in enumerate(sentinels)}
     found: dict[int, list[int]] = {}
@@ -57,17 +56,17 @@ def sentinel_spans(target: NDArray[Any], sentinels: tuple[int, ...]) -> dict[int
     return {number: np.array(positions, dtype=np.int64) for number, positions in found.items()}
 
 
-def without_end(pieces: Pieces, target: Ints) -> Ints:
+def without_end(pieces: Pieces, target: Int64) -> Int64:
     """Return a target without its end token."""
     end = pieces.vocabulary.specials.get("eos")
     return target[:-1] if len(target) and int(target[-1]) == end else target
 
 
-def _sentinel_marks(ids: Ints, rank: dict[int, int]) -> list[Mark]:
+def _sentinel_marks(ids: Int64, rank: dict[int, int]) -> list[Mark]:
     return [Mark("sentinel", rank[token]) if token in rank else PLAIN for token in ids.tolist()]
 
 
-def _target_marks(target: Ints, spans: dict[int, Ints], rank: dict[int, int]) -> list[Mark]:
+def _target_marks(target: Int64, spans: dict[int, Int64], rank: dict[int, int]) -> list[Mark]:
     marks = _sentinel_marks(target, rank)
     for number, positions in spans.items():
         for position in positions.tolist():

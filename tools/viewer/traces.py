@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
+
 __all__ = ["Trace", "has_noise", "trace_noise"]
 
-Ints: TypeAlias = NDArray[np.int64]
 _NOISE: Final = ("sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts")
 
 
@@ -28,10 +29,10 @@ class Trace:
         shuffled: positions in the original of the tokens that a shuffle moved.
     """
 
-    origin: Ints
-    spans: list[Ints] = field(default_factory=list)
+    origin: Int64
+    spans: list[Int64] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
-    sentence: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    sentence: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
     rotation: int = 0
     shuffled: frozenset[int] = frozenset()
 
@@ -68,7 +69,7 @@ def trace_noise(columns: Mapping[str, NDArray[Any]], length: int) -> Trace:
     return trace
 
 
-def _reorder(trace: Trace, order: Ints, starts: Ints) -> None:
+def _reorder(trace: Trace, order: Int64, starts: Int64) -> None:
     pieces = np.split(trace.origin, starts[1:])
     if trace.order == [] and len(trace.origin):
         trace.sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(trace.origin))))
@@ -76,8 +77,8 @@ def _reorder(trace: Trace, order: Ints, starts: Ints) -> None:
     trace.origin = np.concatenate([pieces[number] for number in order.tolist()])
 
 
-def _cut(trace: Trace, starts: Ints, lengths: Ints) -> None:
-    kept: list[Ints] = []
+def _cut(trace: Trace, starts: Int64, lengths: Int64) -> None:
+    kept: list[Int64] = []
     end = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         kept += [trace.origin[end:start], np.array([-1 - len(trace.spans)])]

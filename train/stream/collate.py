@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.padding import (
@@ -30,7 +31,6 @@ from train.stream.row_buffer import Column
 __all__ = ["Architecture", "Batch", "Collate"]
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
-Int64: TypeAlias = NDArray[np.int64]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
           "prefix_length", "attention", "target_start")  # fmt: skip

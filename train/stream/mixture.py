@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.kernels.rates import largest_remainders
 
 __all__ = ["PERIOD", "Mixture", "Phase", "PhasePlan", "Timeline"]
 
-Int64: TypeAlias = NDArray[np.int64]
 
 PERIOD: Final = 4096
 """Lane rows after which a mixture's pattern repeats; weights are rounded to multiples of 1 / PERIOD."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from pipeline.arrays import Int64
 from pipeline.rows import Ragged
 from train.stream.row_buffer import Column
 
@@ -21,8 +21,6 @@ __all__ = [
     "restarting_positions",
     "start_marks",
 ]
-
-Int64: TypeAlias = NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)

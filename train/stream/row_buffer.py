@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
 from pipeline.rows import Ragged
 from train.stream.buffer_pool import BufferPool
 
 __all__ = ["Column", "RowBuffer", "Segment", "gather"]
 
-Int64: TypeAlias = NDArray[np.int64]
 Column: TypeAlias = Ragged | Int64
 """A list column of a batch: a matrix [rows, width] where all rows are equally long, else ragged."""
 

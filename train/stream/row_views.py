@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pipeline.arrays import Int64
 from pipeline.rows import Ragged
 from train.stream.buffer_pool import BufferPool
-from train.stream.row_buffer import Column, Int64, RowBuffer, Segment, gather
+from train.stream.row_buffer import Column, RowBuffer, Segment, gather
 
 __all__ = ["Cells", "Shape", "Step", "step_of_cells", "step_of_segments"]
 

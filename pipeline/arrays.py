@@ -1,0 +1,15 @@
+"""Types of numpy arrays that many modules name."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bool", "Int64", "UInt8", "UInt64"]
+
+Bool: TypeAlias = NDArray[np.bool_]
+Int64: TypeAlias = NDArray[np.int64]
+UInt8: TypeAlias = NDArray[np.uint8]
+UInt64: TypeAlias = NDArray[np.uint64]
