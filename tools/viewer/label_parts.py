@@ -13,7 +13,7 @@ from tools.viewer.passages import Passages
 from tools.viewer.pieces import PLAIN, Mark
 from tools.viewer.view import Cell, Passage, Role, Sheet
 
-__all__ = ["fragment_as_labels", "label_parts", "prefix_length", "prefix_marks"]
+__all__ = ["attention_sheets", "fragment_as_labels", "label_parts", "prefix_length", "prefix_marks"]
 
 _READS: Final[Mapping[int, str]] = {
     0: "any position",
@@ -47,6 +47,7 @@ def label_parts(show: Passages, row: Row, markers: Mapping[int, str]) -> list[Pa
         show.passage("input", ids, marks, markers),
         show.passage("original", original, originals, markers),
         Sheet(f"labels ({len(rows)})", ("position", "original", "input", "what"), tuple(rows)),
+        *attention_sheets(row),
         *_beside(show, row, original),
     ]
 
@@ -56,6 +57,16 @@ def fragment_as_labels(row: Row) -> Row:
     target = row.columns["target_ids"]
     positions = int(row.columns["target_start"][0]) + np.arange(len(target))
     return Row(row.fixed, {"input_ids": row.columns["input_ids"], "label_positions": positions, "label_ids": target})
+
+
+def attention_sheets(row: Row) -> list[Passage | Sheet]:
+    """Return what a position may read, where the row restricts it."""
+    if not _has(row, "attention"):
+        return []
+    facts = [("a position reads", _READS.get(int(row.columns["attention"][0]), "?"))]
+    if prefix := prefix_length(row):
+        facts.append(("last position of the prefix", str(prefix - 1)))
+    return [Sheet("attention", (), tuple(facts))]
 
 
 def prefix_length(row: Row) -> int:
@@ -81,14 +92,9 @@ def _role(show: Passages, shown: int, label: int) -> Role:
 
 
 def _beside(show: Passages, row: Row, original: NDArray[np.int64]) -> list[Passage | Sheet]:
-    """Return attention, spans and the second view, where the row has their columns."""
+    """Return spans and the second view, where the row has their columns."""
     parts: list[Passage | Sheet] = []
     columns = row.columns
-    if _has(row, "attention"):
-        facts = [("a position reads", _READS.get(int(columns["attention"][0]), "?"))]
-        if prefix := prefix_length(row):
-            facts.append(("last position of the prefix", str(prefix - 1)))
-        parts.append(Sheet("attention", (), tuple(facts)))
     if _has(row, "span_starts"):
         parts.append(_spans(show, columns, original))
     if _has(row, "crop_start"):

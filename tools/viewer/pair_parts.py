@@ -19,6 +19,7 @@ _TEXTS: Final = {
 }
 """Pairs of columns that hold two texts, and their titles."""
 
+_NUMBERS: Final = {"label_weight": "weight of each label", "label_count": "added to the divisor of the loss"}
 _LABELS: Final = {0: "0: the second segment follows the first", 1: "1: it does not (from elsewhere, or swapped)"}
 
 
@@ -43,6 +44,9 @@ def number_sheets(row: Row) -> list[Passage | Sheet]:
         facts.append(("sentence label", _LABELS[int(row["sentence_label"][0])]))
     if "languages" in row.columns:
         facts.append(("language codes of the segments", ", ".join(str(code) for code in row["languages"].tolist())))
+    for name, title in _NUMBERS.items():
+        if name in row.columns and len(row[name]):
+            facts.append((title, f"{row[name][0]:g}"))
     if "task" in row.columns:
         facts.append(("task", f"number {int(row['task'][0])} of the configuration"))
     if "partner_document_uid" in row.columns:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.rows import Row
-from tools.viewer.label_parts import fragment_as_labels, label_parts, prefix_length, prefix_marks
+from tools.viewer.label_parts import attention_sheets, fragment_as_labels, label_parts, prefix_length, prefix_marks
 from tools.viewer.noise_parts import noise_parts
 from tools.viewer.pair_parts import number_sheets, two_texts
 from tools.viewer.passages import Passages
@@ -69,4 +69,5 @@ def _markers(row: Row, *, pair: bool = False) -> dict[int, str]:
 
 def _plain(show: Passages, row: Row) -> list[Passage | Sheet]:
     name = next(name for name in _TEXTS if name in row.columns)
-    return [show.passage(name, row.columns[name], prefix_marks(row, name), _markers(row))]
+    passage = show.passage(name, row.columns[name], prefix_marks(row, name), _markers(row))
+    return [passage, *attention_sheets(row)]

@@ -62,3 +62,11 @@ def test_rows_without_corruption_show_boundaries(shard_sets):
     packed = next((shard_sets / "group").glob("packed-46-sep/train"))
     documents_seen = [text(part(view_of(packed, number), "ids").tokens).count("▌") for number in range(20)]
     assert documents_seen == [len(row_of(packed, number)["document_starts"]) for number in range(20)]
+
+
+def test_what_a_row_without_labels_may_read_is_said(pieces):
+    parts = parts_of(pieces, input_ids=[1, 300, 301, 2], attention=[1], label_weight=[0.25], label_count=[3])
+    assert list(parts) == ["input_ids", "attention", "what the row says"]
+    numbers = (("weight of each label", "0.25"), ("added to the divisor of the loss", "3"))
+    assert parts["what the row says"].rows == numbers
+    assert parts["attention"].rows == (("a position reads", "itself and the positions before it"),)
