@@ -1,7 +1,7 @@
 """Draw the flow of the data: `python tools/draw_flow.py [--output FILE]`.
 
-The stages, their order, what each does and the algorithms it can take are read from the folders, so the picture shows
-what the code holds. `make docs` writes docs/pictures/flow.svg.
+The stages, their order, what each does and where its algorithms are come from the folders: the picture shows what the
+code holds. `make docs` writes docs/pictures/flow.svg.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pipeline.execution.order import all_stages
-from pipeline.registry import names
 from tools.lib.command import Arguments, run_tool
 
 __all__ = ["draw", "main"]
@@ -28,8 +27,6 @@ _COLUMNS, _WIDTH, _GAP, _MARGIN = 3, 260, 30, 30
 _LINE: Final = 17
 _CHARACTERS: Final = 33
 """Characters of a line in a box; the font is monospaced."""
-_SHOWN: Final = 5
-"""Names of a registry that a box shows; the number of the others follows."""
 _STYLE: Final = """
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330}
 .name{font-weight:700;font-size:14px}.title{text-anchor:end}.muted{fill:#566070}.frame{fill:#f6f8fa;stroke:#d9dfe7}
@@ -41,17 +38,18 @@ text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2330
 
 @dataclass(frozen=True)
 class _Box:
-    """A step of the flow: its name, a sentence about it, and the algorithms it can take."""
+    """A step of the flow: its name, a clause about it, and the folders whose algorithms it can take."""
 
     name: str
     does: str
-    choices: tuple[str, ...] = ()
+    registries: Sequence[str] = ()
 
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Class and text of each line."""
-        told = [("", line) for line in textwrap.wrap(self.does, _CHARACTERS)]
-        return [*told, *(("muted", line) for choice in self.choices for line in textwrap.wrap(choice, _CHARACTERS))]
+        folders = "".join(f"{registry}/ " for registry in self.registries)
+        texts = {"": self.does, "muted": folders}
+        return [(kind, line) for kind, text in texts.items() for line in textwrap.wrap(text, _CHARACTERS)]
 
 
 class _Row(NamedTuple):
@@ -97,7 +95,7 @@ def _stages() -> list[_Box]:
         _Box(
             folder.name,
             _clause(folder / "stage.py"),
-            tuple(_choice(f"pipeline.{registry}") for registry in sorted(owners) if owners[registry] == folder.name),
+            [registry for registry in sorted(owners) if owners[registry] == folder.name],
         )
         for folder in folders
     ]
@@ -107,8 +105,8 @@ def _training() -> list[_Box]:
     train, model = _ROOT / "train", _ROOT / "model"
     return [
         _Box("stream", _clause(train / "stream" / "stream.py")),
-        _Box("model", _clause(model / "build.py"), (_choice("model.families"), _choice("model.heads"))),
-        _Box("loop", _clause(train / "loop.py"), (_choice("train.optimizers"), _choice("train.schedules"))),
+        _Box("model", _clause(model / "build.py"), _registries_in(model)),
+        _Box("loop", _clause(train / "loop.py"), _registries_in(train)),
     ]
 
 
@@ -120,15 +118,14 @@ def _clause(path: Path) -> str:
 
 
 def _registries(file: Path) -> set[str]:
-    """Return the registries that a file names: only folders of algorithms hold `_private.py` bases."""
+    """Return the registries of the pipeline that a file names."""
     folders = set(re.findall(r"pipeline\.(\w+)", file.read_text(encoding="utf-8")))
-    return {folder for folder in folders if any((_ROOT / "pipeline" / folder).glob("_[!_]*.py"))}
+    return folders & set(_registries_in(_ROOT / "pipeline"))
 
 
-def _choice(package: str) -> str:
-    known = names(package)
-    rest = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN + 1 else ""
-    return f"{package.rpartition('.')[2]}: {', '.join(known[:_SHOWN] if rest else known)}{rest}"
+def _registries_in(package: Path) -> list[str]:
+    """Return the folders of algorithms to choose from: only these hold `_private.py` bases."""
+    return sorted({base.parent.name for base in package.glob("*/_[!_]*.py")})
 
 
 def _frame(title: str, boxes: Sequence[_Box], top: int) -> tuple[list[str], list[_Row], int]:
