@@ -22,6 +22,7 @@ from pipeline.tokenizers import load_tokenizer
 __all__ = ["CorruptedText", "corrupt_text"]
 
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
+_VARIANTS: Final = 1 << 16
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
@@ -31,9 +32,9 @@ class CorruptedText:
 
     Args:
         objective: what corrupted it.
-        codec: ids to pieces.
+        codec: turns ids to pieces.
         sample: the text before.
-        example: what a model gets: arrays by the names of the objective's features.
+        example: arrays for a model, by the names of the objective's features.
     """
 
     objective: Objective
@@ -83,6 +84,8 @@ def corrupt_text(
     """
     if not text.strip():
         raise ConfigurationError("corrupt_text: expected a text, got nothing")
+    if not 0 <= variant < _VARIANTS:
+        raise ConfigurationError(f"corrupt_text: expected a variant from 0 to {_VARIANTS - 1:,}, got {variant}")
     texts = [_text(text, target), *(_text(other, "") for other in others)]
     codec: TextCodec
     if tokenizer is None:

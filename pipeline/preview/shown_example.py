@@ -59,7 +59,7 @@ def _under(objective: Objective, words: TextCodec, example: Row, shown: set[str]
         order = example["prediction_order"].tolist()
         ranks = [str(rank + 1) for rank in range(len(order))]
         return [("predicted as number", _placed(length, order, ranks))]
-    if objective.architecture == "decoder":
+    if objective.architecture == "decoder" or objective.frame.predict_from == "previous":
         first = max(1, int(example["prefix_length"][0]) if "prefix_length" in columns else 1)
         following = words.words(example["input_ids"][first:].tolist())
         return [("labels", _placed(length, range(first - 1, length), following))]

@@ -64,3 +64,18 @@ def test_sentence_pairs_take_their_partner_from_the_other_documents() -> None:
 def test_what_cannot_be_corrupted_is_said(name: str, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         corrupt_text(name, text)
+
+
+@pytest.mark.parametrize("variant", [-1, 1 << 16])
+def test_a_variant_out_of_range_is_refused(variant: int) -> None:
+    with pytest.raises(ConfigurationError, match="expected a variant from 0 to 65,535"):
+        corrupt_text("masked_lm", TEXT, variant=variant)
+
+
+def test_labels_are_below_the_positions_that_predict_them() -> None:
+    for architecture in ("decoder", "encoder"):
+        objective = {"name": "causal_lm", "architecture": architecture, "grouping": "document"}
+        lines = dict(line.split(maxsplit=1) for line in str(corrupt_text(objective, "It rains.")).splitlines())
+        labels, inputs = lines["labels"].split(), lines["input"].split()
+        assert labels[:-1] == inputs[1:]
+        assert labels[-1] == "__"
