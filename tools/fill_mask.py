@@ -60,8 +60,8 @@ def hidden_words(trained: TrainedModel, wanted: int) -> Iterator[tuple[NDArray[A
     vocabulary = trained.tokenizer.vocabulary
     found = 0
     for row in range(0, len(shards), max(1, len(shards) // (4 * wanted))):
-        block, place = shards.locate(row)
-        example = shards.read_block(block).row(place)
+        block, number = shards.locate(row)
+        example = shards.read_block(block).row(number)
         ids = example["input_ids"].copy()
         ids[example["label_positions"]] = example["label_ids"]
         opens = vocabulary.word_start[ids]
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
-    parser.add_argument("--top", type=positive, default=5, help="guesses to show (default %(default)s)")
+    parser.add_argument("--top", type=positive, default=5, metavar="N", help="guesses to show (%(default)s)")
     return run_tool(parser, arguments, _fill)
 
 

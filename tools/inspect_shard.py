@@ -44,12 +44,12 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
     shards, first, rows = _open(path)
     if not 0 <= sample < rows:
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
-    block, place = shards.locate(first + sample)
-    row = shards.read_block(block).row(place)
+    block, number = shards.locate(first + sample)
+    row = shards.read_block(block).row(number)
     show = Passages(Pieces(_tokenizer(shards, tokenizer)), limit)
     objective = shards.manifest.objective
     restored = [] if objective is None else _restored(objective, row, show)
-    sheets = [origin_sheet(shards, block, place, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
+    sheets = [origin_sheet(shards, block, number, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
     title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
     return View(title, (*row_parts(show, row), *restored, *sheets))
 

@@ -1,9 +1,9 @@
 """Join shard sets into one: `python tools/merge_manifests.py MANIFEST MANIFEST ... --output DIR --name NAME`.
 
-The shards do not change: they are linked under new names, or copied if the file system has no links, and one manifest
-lists them all, in the order of the sets given. The meaning of rows must be the same in all sets, and a sample should be
-in one of them only: sets with a common shard are refused, and so is a set beside its own repacked or merged copy. To
-keep examples and samples in step, merge the example sets and their sample sets in the same order.
+The shards do not change. They are linked under new names, or copied if the file system has no links. One manifest lists
+them all, in the order of the sets given. The meaning of rows must be the same in all sets, and a sample should be in
+one of them only: sets with a common shard are refused, and so is a set beside its own repacked or merged copy. To keep
+examples and samples in step, merge the example sets and their sample sets in the same order.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
     names = [shard_name(number, len(ordered), first.container) for number in range(len(ordered))]
     with new_files(output) as target:
         for (shards, old), new in zip(ordered, names, strict=True):
-            _place(shards.shard_path(old), target, new, copy=copy)
+            _link_or_copy(shards.shard_path(old), target, new, copy=copy)
         write_quarantine(target, _quarantined(sets, ordered, names))
         fields = carried(first) | {"config": {"merged": [_origin(manifest) for manifest in manifests]}}
         return write_manifest(
@@ -123,7 +123,7 @@ def _info(shards: ShardSet, shard: int, name: str) -> ShardInfo:
     return ShardInfo(name, facts.bytes, facts.sha256, facts.rows, blocks, *whole)
 
 
-def _place(source: Path, target: Output, name: str, *, copy: bool) -> None:
+def _link_or_copy(source: Path, target: Output, name: str, *, copy: bool) -> None:
     """Link or copy a file, over one that a killed process left."""
     path = target.folder / name
     if not copy:

@@ -3,7 +3,7 @@
 Checked are manifest, index, size and SHA-256 of every file, hash of every block, counts, ids, and the rules that follow
 from the meaning of columns. With `--against` every example is also restored to its original tokens. If the tokenizer
 is not above the set, name its folder with `--tokenizer`; without it, less is checked. Exit code 0 with a line of
-figures, 65 naming file, block and sample of the first mismatch, 64 for wrong use, 74 for a missing file.
+figures; 65 with file, block and sample of the first mismatch; 64 for wrong use; 74 for a missing file.
 """
 
 from __future__ import annotations

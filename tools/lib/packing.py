@@ -1,7 +1,7 @@
 """The documents in packed rows.
 
-A packed row names the document of its first token only. The others follow from the keyed order in which grouping
-lays the documents of a shard end to end, and from their lengths in the tables of `encode`.
+A packed row names the document of its first token only. Grouping lays the documents of a shard end to end in a keyed
+order. From that order, and from the lengths in the tables of `encode`, the other documents follow.
 """
 
 from __future__ import annotations
