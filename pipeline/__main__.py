@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from rich.console import Console
-
-from pipeline.command import Parser, guarded, name_hiding_files, print_keys, program_name
-from pipeline.config import config_file, describe
+from pipeline.command import Parser, Terminal, guarded, keys_of, name_hiding_files, print_keys, program_name
+from pipeline.config import config_file
 from pipeline.errors import StorageError
 from pipeline.execution.order import all_stages, check_needs, stage_of, stages_of
 from pipeline.execution.plan import Plan, load_plan
@@ -20,6 +18,9 @@ from pipeline.execution.summary_table import print_table
 from pipeline.recipe import Recipe, load_recipe
 
 __all__ = ["main", "stage_main"]
+
+_ALGORITHMS: Final = (("input", "reader", "pipeline.readers"),)
+"""Algorithms whose options stand in a recipe beside keys of its own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +49,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.help:
         parser.print_help()
         place = {name: number for number, name in enumerate(all_stages())}
-        print_keys(sorted(describe(Recipe), key=lambda key: place.get(key[0].partition(".")[0], -1)))
+        print_keys(sorted(keys_of(Recipe, _ALGORITHMS), key=lambda key: place.get(key[0].partition(".")[0], -1)))
         return 0
     if options.config is None:
         parser.error("--config FILE is missing")
@@ -72,7 +73,7 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do; writes nothing."""
-    console = Console()
+    console = Terminal()
     plan = load_plan(recipe)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     upstream: str | None = plan.digest
@@ -106,7 +107,7 @@ def _report(recipe: Recipe, only: str | None) -> None:
     names = stages_of(recipe)
     done = names if only is None else names[: names.index(only) + 1]
     path = write_run_report(recipe.output_folder, done)
-    Console().print(f"report: {path}", highlight=False, soft_wrap=True)
+    Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

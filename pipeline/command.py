@@ -1,27 +1,30 @@
-"""What every command line shares: a parser, the list of keys, and errors as messages with exit codes."""
+"""Parts of every command line: a parser, a console, the list of keys, and errors as messages with exit codes."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 from rich.console import Console
 
+from pipeline.config import describe
 from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.registry import find, names
 
-__all__ = ["Parser", "guarded", "name_hiding_files", "print_keys", "program_name"]
+__all__ = ["Parser", "Terminal", "guarded", "keys_of", "name_hiding_files", "print_keys", "program_name"]
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64."""
 
     def error(self, message: str) -> NoReturn:
-        """Wrong use."""
+        """Raise the message as a ConfigurationError."""
         raise ConfigurationError(f"{message}; see --help")
 
 
@@ -40,19 +43,53 @@ def name_hiding_files() -> None:
             sys.stderr.write(text)
 
 
+class Terminal(Console):
+    """A console for tables; a closed pipe ends the command without an error."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave the error to `guarded`; rich itself would end the process with code 1."""
+        raise BrokenPipeError
+
+
+def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
+    """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
+
+    Args:
+        schema: a config class.
+        algorithms: (key, word that chooses, registry), such as `("optimizer", "name", "train.optimizers")`.
+    """
+    yield from describe(schema)
+    for key, word, package in algorithms:
+        for name in names(package):
+            for option, kind, default, text in describe(find(package, name).Options):
+                yield f"{key}.{option} ({word}: {name})", kind, default, text
+
+
 def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
     """Print the keys of a configuration, as `describe` yields them."""
-    console = Console(width=120)
+    console = Terminal(width=120)
     console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
     for key, kind, default, text in keys:
         shown = f" = {default}" if default else ""
         console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
 
 
-def guarded(action: Callable[[], int]) -> int:
-    """Run a command: a person's mistake becomes one message and its exit code, never a traceback."""
+_KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
+
+
+def guarded(action: Callable[[], int], interrupted: str = _KEPT) -> int:
+    """Run a command; a mistake of the user becomes one message and its exit code, never a traceback.
+
+    Args:
+        action: the command; returns the exit code of success.
+        interrupted: message after Ctrl-C.
+    """
     try:
-        return action()
+        code = action()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except ClozelineError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
@@ -61,9 +98,10 @@ def guarded(action: Callable[[], int]) -> int:
         sys.stderr.write(f"error: {where}{error.strerror or error}\n")
         return 74
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: finished units are kept, run the same command again to go on\n")
+        sys.stderr.write(f"{interrupted}\n")
         return 130
     except Exception:
         traceback.print_exc()
         sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
         return 1
+    return code

@@ -7,16 +7,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import torch
 
 from model.errors import ModelError
-from pipeline.command import Parser, print_keys, program_name
-from pipeline.config import config_file, describe, load_config
+from pipeline.command import Parser, keys_of, print_keys, program_name
+from pipeline.config import config_file, load_config
 from pipeline.errors import ClozelineError, StorageError
-from pipeline.registry import find, names
 from train.config import TrainConfig
 from train.errors import STOPPED, OutOfMemoryError
 from train.run import dry_run, run
@@ -24,6 +23,7 @@ from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
 __all__ = ["main"]
 
+_ALGORITHMS: Final = (("optimizer", "name", "train.optimizers"), ("schedule", "name", "train.schedules"))
 _PEER_GONE: Final = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error")
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         if given.help:
             if rank == "0":
                 parser.print_help()
-                print_keys(_keys())
+                print_keys(keys_of(TrainConfig, _ALGORITHMS))
             return 0
         if given.config is None:
             parser.error("--config is missing")
@@ -92,15 +92,6 @@ def _parser() -> Parser:
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys that differ from the file's")
     return parser
-
-
-def _keys() -> Iterator[tuple[str, str, str, str]]:
-    """Yield every key as `describe` does, with the options of each optimizer and schedule."""
-    yield from describe(TrainConfig)
-    for key, package in (("optimizer", "train.optimizers"), ("schedule", "train.schedules")):
-        for name in names(package):
-            for option, kind, default, text in describe(find(package, name).Options):
-                yield f"{key}.{option} (name: {name})", kind, default, text
 
 
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:

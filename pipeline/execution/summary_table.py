@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
+from pipeline.command import Terminal
 from pipeline.execution.runner import StageSummary
 from pipeline.execution.stage import Row
 
@@ -47,4 +47,4 @@ def print_table(summaries: Sequence[StageSummary]) -> None:
         table.add_column(name, justify="right" if name in ("in", "out", "bytes", "seconds") else "left")
     for row in accounting_rows(summaries):
         table.add_row(*row)
-    Console(width=None if Console().is_terminal else 120).print(table)
+    Terminal(width=None if Terminal().is_terminal else 120).print(table)

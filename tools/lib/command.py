@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from pipeline.command import Parser, guarded
+from pipeline.command import Parser, Terminal, guarded
 
 __all__ = ["Arguments", "Terminal", "counted", "natural", "positive", "run_tool", "some_path"]
 
@@ -24,14 +20,6 @@ class Arguments(Parser):
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
-class Terminal(Console):
-    """A console for tables; a closed pipe ends the tool without an error."""
-
-    def on_broken_pipe(self) -> None:
-        """Leave the error to `run_tool`; rich itself would end the process with code 1."""
-        raise BrokenPipeError
 
 
 def some_path(text: str) -> Path:
@@ -69,17 +57,4 @@ def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callabl
         arguments: words of the command line; None: those of the process.
         action: called with the options; returns the exit code of success.
     """
-
-    def run() -> int:
-        try:
-            code = action(parser.parse_args(arguments))
-            sys.stdout.flush()
-        except BrokenPipeError:  # the process that reads the output, such as `head`, has ended
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        except KeyboardInterrupt:
-            sys.stderr.write("interrupted: nothing was published\n")
-            return 130
-        return code
-
-    return guarded(run)
+    return guarded(lambda: action(parser.parse_args(arguments)), "interrupted: nothing was published")

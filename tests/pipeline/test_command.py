@@ -1,0 +1,75 @@
+"""Errors as messages with exit codes, and the list of keys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.command import Parser, guarded, keys_of
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.recipe import Recipe
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def action() -> int:
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ConfigurationError("no such key"), 64, "error: no such key\n"),
+        (IntegrityError("lost"), 65, "error: lost\n"),
+        (PermissionError(13, "Permission denied", "out/a"), 74, "error: out/a: Permission denied\n"),
+        (OSError("odd"), 74, "error: odd\n"),
+        (KeyboardInterrupt(), 130, "interrupted: finished units are kept, run the same command again to continue\n"),
+    ],
+)
+def test_what_a_user_can_correct_is_one_line(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(raising(error)) == code
+    assert capsys.readouterr().err == message
+
+
+def test_a_mistake_of_ours_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(ZeroDivisionError())) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "please report" in shown
+
+
+def test_success_and_the_message_of_an_interrupted_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(lambda: 3) == 3
+    assert guarded(raising(KeyboardInterrupt()), "stopped: nothing was published") == 130
+    assert capsys.readouterr().err == "stopped: nothing was published\n"
+
+
+def test_wrong_use_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="unrecognized arguments: --wat; see --help"):
+        Parser(prog="x").parse_args(["--wat"])
+
+
+def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers() -> None:
+    keys = {
+        key: (kind, default) for key, kind, default, _ in keys_of(Recipe, [("input", "reader", "pipeline.readers")])
+    }
+    assert keys["dedup.near.bands"] == ("int", "14")
+    assert keys["input.text_key (reader: jsonl)"] == ("str", '"text"')
+    assert keys["input.target_path (reader: moses)"] == ("str", "required")
+    assert "input.options" not in keys
+
+
+def test_help_into_a_closed_pipe_ends_well(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipeline", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", 0)
