@@ -1,8 +1,8 @@
-"""The whole chain on a real crawl: `make demo`, or `python tools/demo.py --output runs/demo`.
+"""Run the whole chain on a real crawl: `make demo`, or `python tools/demo.py --output runs/demo`.
 
-It serves Python's reference documentation, crawls it into a WARC file, makes shards of it, trains a masked language
+The demo serves Python's reference documentation, crawls it into a WARC file, makes shards, trains a masked language
 model on two processes with ZeRO 2, and shows what the model has learnt. Each step is a command that is printed before
-it runs; given again, finished steps take no time.
+it runs. A second demo skips the finished steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SENTENCES: Final = (
 
 
 class StepFailedError(ClozelineError):
-    """A command of the demo ended with an error, which it has printed itself."""
+    """A command of the demo that ended with an error, which it printed itself."""
 
     def __init__(self, command: Sequence[str], code: int) -> None:
         super().__init__(f"this command ended with exit code {code}: {shlex.join(command)}")
@@ -46,7 +46,7 @@ class StepFailedError(ClozelineError):
 
 
 def clearly_below(loss: float, entropy: float) -> str:
-    """The verdict on a held-out loss beside the entropy of the same labels."""
+    """Return the verdict on a held-out loss beside the entropy of the same labels."""
     difference = entropy - loss
     if difference >= MARGIN:
         return f"below it by {difference:.2f} nats: the model uses context, not only word frequencies"
@@ -54,31 +54,33 @@ def clearly_below(loss: float, entropy: float) -> str:
 
 
 def _run(*command: str | Path) -> float:
-    """Print a command as a person would type it, run it, and return its seconds."""
+    """Print a command as a user would type it in the root folder, run it, and return its seconds."""
     arguments = [str(part) for part in command]
     print(f"\n$ {shlex.join(arguments)}", flush=True)
     began = time.monotonic()
-    found = Path(sys.executable).parent / arguments[0]
-    code = subprocess.run([str(found), *arguments[1:]], cwd=ROOT, env=_environment(), check=False).returncode
+    program = Path(sys.executable).parent / arguments[0]
+    code = subprocess.run([str(program), *arguments[1:]], cwd=ROOT, env=_environment(), check=False).returncode
     if code:
         raise StepFailedError(arguments, code)
     return time.monotonic() - began
 
 
 def _environment() -> dict[str, str]:
-    """The tools of this environment first; one computing thread for each rank's share of the cores."""
+    """Return the environment of a step: our folders and programs first, and threads for a rank's share of the cores."""
     threads = max(1, (os.cpu_count() or RANKS) // RANKS)
     defaults = {"OMP_NUM_THREADS": str(threads), "DS_ACCELERATOR": "cpu", "TOKENIZERS_PARALLELISM": "false"}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**defaults, **os.environ, "PATH": path}
+    first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(ROOT)}
+    paths = {key: os.pathsep.join(filter(None, [value, os.environ.get(key)])) for key, value in first.items()}
+    return {**defaults, **os.environ, **paths}
 
 
 @contextlib.contextmanager
 def _site(port: int) -> Iterator[None]:
-    """The documentation server, as a process of its own, while the block runs."""
+    """Run the documentation server as a process of its own while the block runs."""
     command = ["python", "tools/serve_pydoc.py", "--port", str(port)]
     print(f"\n$ {shlex.join(command)} &", flush=True)
-    server = subprocess.Popen([sys.executable, *command[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    python = [sys.executable, *command[1:]]
+    server = subprocess.Popen(python, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True)
     try:
         if server.stdout is None or not (line := server.stdout.readline()):
             raise StorageError(f"the documentation server did not start on port {port}; try again")
@@ -96,7 +98,7 @@ def _free_port() -> int:
 
 
 def _crawl(folder: Path, pages: int) -> float:
-    """Crawl, unless it is done; the port is kept, so that an interrupted crawl goes on with the same addresses."""
+    """Crawl, unless that is done; the port is kept, so that an interrupted crawl continues with the same addresses."""
     output, remembered = folder / "pydoc.warc.gz", folder / "port"
     folder.mkdir(parents=True, exist_ok=True)
     if not remembered.exists():
@@ -117,7 +119,7 @@ def _train(output: Path, steps: int | None) -> float:
 
 
 def _heldout(run: Path) -> dict[str, Any]:
-    """The last held-out evaluation in a run's metrics."""
+    """Return the last held-out evaluation in a run's metrics."""
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     evaluated = [record["heldout"] for record in records if record.get("heldout")]
@@ -127,15 +129,17 @@ def _heldout(run: Path) -> dict[str, Any]:
 
 
 def _demo(output: Path, pages: int, steps: int | None) -> None:
+    if Path.cwd() != ROOT:
+        print(f"$ cd {shlex.quote(str(ROOT))}")
     seconds = {"crawl": _crawl(output / "crawl", pages)}
     warc, shards, run = output / "crawl" / "pydoc.warc.gz", output / "shards", output / "train"
     overrides = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
     seconds["pipeline"] = _run("python", "-m", "pipeline", "--config", RECIPE, *overrides)
     seconds["train"] = _train(output, steps)
-    found = _heldout(run)
-    loss, entropy = found["loss"], found["unigram_entropy"]
+    heldout = _heldout(run)
+    loss, entropy = heldout["loss"], heldout["unigram_entropy"]
     print(f"\nheld-out loss                      {loss:.4f} nats")
-    print(f"unigram entropy of the same tokens {entropy:.4f} nats   ({found['labels']:,} masked tokens)")
+    print(f"unigram entropy of the same tokens {entropy:.4f} nats   ({heldout['labels']:,} masked tokens)")
     print(f"→ {clearly_below(loss, entropy)}")
     texts = [part for text in SENTENCES for part in ("--text", text)]
     seconds["guesses"] = _run("python", "tools/fill_mask.py", run, "--heldout", "5", *texts)
@@ -145,8 +149,8 @@ def _demo(output: Path, pages: int, steps: int | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo; returns the exit code of the step that failed, or 0."""
-    parser = argparse.ArgumentParser(prog="demo.py", description=__doc__.partition("\n")[0])
+    """Run the demo; return the exit code of the step that failed, or 0."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="folder of the demo (%(default)s)")
     parser.add_argument("--pages", type=int, default=1000, help="pages to crawl at most (default %(default)s)")
     parser.add_argument("--steps", type=int, help="training steps (default: the recipe's)")

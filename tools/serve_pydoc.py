@@ -1,7 +1,7 @@
-"""Serve Python's own reference documentation on the loopback interface: a site to crawl that is always there.
+"""Serve Python's own reference as a site to crawl: `python tools/serve_pydoc.py --port 8475`.
 
-`python tools/serve_pydoc.py --port 8475` serves the pages pydoc makes of the standard library's modules, and the
-language reference's topics. A page is made when it is first asked for, and kept.
+The site, on the loopback interface, has the pages that pydoc makes of the standard library's modules, and the topics of
+the language reference. A page is made at its first request, and kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pydoc
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,7 +37,7 @@ DENIED: Final = frozenset(
         "tkinter",
         "turtle",
         "turtledemo",
-        "test",  # hundreds of modules, some of which start servers and processes
+        "test",  # hundreds of modules; some start servers and processes
         "distutils",  # deprecated, and replaced by installers at import
         "lib2to3",  # writes grammar caches
         "ensurepip",  # carries an installer
@@ -49,7 +49,7 @@ _making = threading.Lock()
 
 @functools.cache
 def module_names() -> tuple[str, ...]:
-    """Standard modules and submodules with a page, sorted; found by their files, nothing is imported."""
+    """Return the standard modules and submodules with a page, sorted; found by their files, without imports."""
     names: list[str] = []
     for name in sorted(sys.stdlib_module_names - DENIED):
         spec = None if name.startswith("__") else importlib.util.find_spec(name)
@@ -71,7 +71,7 @@ def _submodules(package: str, folders: list[str]) -> list[str]:
 
 @functools.cache
 def render(path: str) -> str | None:
-    """The HTML page at a path (`/`, `/NAME.html`, `/topics/NAME.html`), or None where there is none."""
+    """Return the HTML page at a path (`/`, `/NAME.html`, `/topics/NAME.html`), or None if there is none."""
     if path in ("/", "/index.html"):
         return pydoc.html.page("Python reference", _index())
     name = path.removeprefix("/").removesuffix(".html")
@@ -97,20 +97,20 @@ def _topic(name: str) -> str | None:
 
 
 def _module(name: str) -> str | None:
-    """The page pydoc makes; None for a module that is for another system. What an import prints is swallowed."""
+    """Return the page that pydoc makes, or None for a module of another system; what an import prints is dropped."""
     silence = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(name)
-            # pydoc sets its indents and many spaces of sentences as &nbsp;: no text of a usual site looks so
+            # pydoc writes indents and many spaces as &nbsp;, which ordinary sites do not
             return pydoc.html.page(name, pydoc.html.document(module, name)).replace("&nbsp;", " ")
         except ImportError:
             return None
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """GET of a page; pages are made one at a time, pydoc is not made for threads."""
+    """A handler of requests for pages; pydoc is not safe in threads, so pages are made one at a time."""
 
     def do_GET(self) -> None:
         with _making:
@@ -121,16 +121,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        with contextlib.suppress(ConnectionError):  # the reader may leave in the middle
+        with contextlib.suppress(ConnectionError):  # the reader may close the connection early
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Requests are the crawler's to report."""
+        """Print nothing: the crawler reports its requests."""
 
 
 @contextlib.contextmanager
 def serve(port: int = 0) -> Iterator[str]:
-    """Serve in the background while the block runs; yields the site's address. Port 0 takes a free one."""
+    """Serve in the background while the block runs; yield the site's address. Port 0 means any free port."""
     server = ThreadingHTTPServer((HOST, port), _Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="pydoc site", daemon=True)
     thread.start()
@@ -142,11 +142,11 @@ def serve(port: int = 0) -> Iterator[str]:
         server.server_close()
 
 
-def main() -> int:
-    """Serve until interrupted."""
-    parser = argparse.ArgumentParser(prog="serve_pydoc.py", description=__doc__.partition("\n")[0])
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until interrupted; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=8475, help="on the loopback interface (default %(default)s)")
-    port = parser.parse_args().port
+    port = parser.parse_args(arguments).port
     os.environ.clear()  # the page of `os` shows it
     try:
         with serve(port) as url:
