@@ -43,14 +43,14 @@ figure{{margin:0;padding:.8rem;min-width:0}}figcaption{{margin-bottom:.5rem;over
 figcaption b{{display:block}}figcaption small{{display:inline-block;margin-right:.9em}}
 figcaption i{{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px;vertical-align:-.05em}}
 figcaption i.level{{height:0;border-top:.16em dashed;border-radius:0;vertical-align:.25em}}
-svg{{display:block;width:100%;height:auto;color:var(--ink)}}
+svg{{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}}
 svg *{{stroke-linejoin:round;stroke-linecap:butt}}svg text{{font-family:inherit!important}}
 .scroll{{overflow-x:auto;max-width:100%}}table{{border-collapse:collapse;font-size:.92rem}}
 td,th{{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}}
 th{{color:var(--muted);font-weight:600}}td.n,th.n{{text-align:right;font-variant-numeric:tabular-nums}}
 blockquote{{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}}
 blockquote footer{{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}}
-.grid blockquote{{margin:0}}pre{{font-size:.85rem}}
+td:first-child{{white-space:nowrap}}.grid blockquote{{margin:0}}pre{{font-size:.85rem}}
 details{{margin:1rem 0}}summary{{cursor:pointer;font-weight:600}}
 """
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

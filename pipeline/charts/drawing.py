@@ -7,6 +7,7 @@ equal bytes. matplotlib is imported by the first picture that is drawn: a proces
 from __future__ import annotations
 
 import io
+import math
 import re
 import unicodedata
 import warnings
@@ -23,7 +24,7 @@ __all__ = ["LINE", "MUTED", "WIDTH", "Paint", "canvas", "figure", "key", "label"
 WIDTH: Final = 340
 """Units from left to right; a unit is about a pixel on a telephone."""
 _PLOT_HEIGHT: Final = 190
-_MARGINS: Final = (46, 12, 8, 36)
+_MARGINS: Final = (50, 12, 8, 36)
 """Left, right, top and bottom of a plot, in units."""
 _LABEL_CHARACTERS: Final = 42
 """Columns of text that fit below a plot."""
@@ -134,10 +135,13 @@ def plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear"
 
 
 def short(value: float) -> str:
-    """Return a number as an axis shows it: 0.005, 4,096, 20k, 1.5M."""
-    for least, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if abs(value) >= least:
+    """Return a number as an axis shows it: 1.25e-4, 0.005, 4,096, 20k, 1.5M."""
+    for limit, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= limit:
             return f"{value / size:.3g}{letter}"
+    if 0 < abs(value) < 1e-3:
+        exponent = math.floor(math.log10(abs(value)))
+        return f"{value / 10.0**exponent:.3g}e{exponent}"
     return f"{value:,.4g}"
 
 

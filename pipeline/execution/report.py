@@ -73,16 +73,17 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
 
     Args:
         output: folder of the run.
-        names: its complete stages, in their order.
+        names: its complete stages, in their order; one that was killed before it wrote its report is left out.
 
     Returns:
         The page.
     """
-    path, sources = output / "report.html", [output / name / "report.json" for name in names]
-    newest = max(source.stat().st_mtime_ns for source in sources)
+    path, folders = output / "report.html", [output / name for name in names]
+    folders = [folder for folder in folders if (folder / "report.json").is_file()]
+    newest = max((folder / "report.json").stat().st_mtime_ns for folder in folders)
     if path.exists() and path.stat().st_mtime_ns > newest:
         return path
-    stages = [StageFacts.read(output / name) for name in names]
+    stages = [StageFacts.read(folder) for folder in folders]
     plain = {one.name: {"counts": one.counts, "bytes": one.bytes, "seconds": one.seconds} for one in stages}
     publish_json(output / "report.json", {"format": 1, "stages": plain})
     write_page(path, page("Clozeline · what happened to every document", _parts(output, stages)))

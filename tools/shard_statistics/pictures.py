@@ -27,7 +27,7 @@ def pictures(manifest: Manifest, sums: Tally) -> Iterator[str]:
         edges = ranges(counts)
         bins = np.add.reduceat(counts, edges[:-1]) if len(counts) else np.zeros(1, np.int64)
         widening = edges[1] - edges[0] < edges[-1] - edges[-2]
-        values = f"values in {name}{', ranges widen to the right' if widening else ''}"
+        values = f"values in a row{', ranges widen to the right' if widening else ''}"
         yield histogram(f"Rows by length of {name}", edges.tolist(), bins.tolist(), values)
     for name, counts in sums.ids.items():
         title = f"Part of {name} that the most frequent ids make up (%)"

@@ -12,7 +12,7 @@ __all__ = ["view_page"]
 _HUES: Final = (300, 185, 45, 130, 220, 5)
 _STYLE: Final = """
 p.t{white-space:pre-wrap;line-height:1.9;font-family:ui-monospace,monospace;font-size:.9rem;max-width:none}
-td{white-space:pre-wrap}[title]:hover{outline:1px solid var(--muted)}
+td,td:first-child{white-space:pre-wrap}[title]:hover{outline:1px solid var(--muted)}
 .s{border-radius:3px}.masked,.replaced,.kept,.moved,.predicted,.c0,.c1,.c2,.c3,.c4,.c5{color:#1b2330}
 .special{color:var(--muted)}.marker,.prefix{color:var(--c2)}.prefix{font-style:italic}
 .masked{background:#d7263d;color:#fff}.replaced{background:#ffd23f}.kept{background:#9be29b}

@@ -63,7 +63,16 @@ def test_matplotlib_is_imported_by_the_first_picture():
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(0, "0"), (0.005, "0.005"), (1e-5, "1e-05"), (4096, "4,096"), (20000, "20k"), (65536, "65.5k"), (-1.5e6, "-1.5M")],
+    [
+        (0, "0"),
+        (0.005, "0.005"),
+        (1e-5, "1e-5"),
+        (-0.000125, "-1.25e-4"),
+        (4096, "4,096"),
+        (20000, "20k"),
+        (65536, "65.5k"),
+        (-1.5e6, "-1.5M"),
+    ],
 )
 def test_numbers_of_axes_are_short(value, shown):
     assert short(value) == shown

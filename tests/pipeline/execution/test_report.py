@@ -144,7 +144,7 @@ def test_what_no_stage_counted_is_left_out(run, tmp_path):
     output, _ = run
     for name in ("clean", "report.json"):
         (tmp_path / name).symlink_to(output / name)
-    page = checked(write_run_report(tmp_path, ["clean"]).read_text())
+    page = checked(write_run_report(tmp_path, ["clean", "dedup"]).read_text())
     assert picture(page, "From records to examples") == "records 35; documents 34 · 97.1 %; kept 33 · 97.1 %"
     assert not any("duplicates" in one or "dedup" in one for one in page.pictures)
     assert "Shard sets" not in page.texts
