@@ -19,6 +19,7 @@ TEXT = "Hard work leads to success. Success brings happiness."
 def test_every_objective_corrupts_a_text_and_restores_it(name: str) -> None:
     found = corrupt_text(name, TEXT, target="Fleiß führt zum Erfolg.")
     assert str(found).splitlines()[0].split(maxsplit=1)[1].startswith("Hard work leads to success . | Success brings")
+    assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
     if found.objective.invertible:
         original = found.objective.original(found.sample, found.example)
         assert found.restored.split() == found.codec.words(original.tolist())
