@@ -24,7 +24,6 @@ from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.row_origins import BlockRow, documents_of, partners_of
 from tools.lib.shard_rows import PAIR_LABEL
 from tools.viewer.pieces import Pieces, pieces_of
-from train.stream.online_corruption import corruption_of
 
 __all__ = ["explain", "main"]
 
@@ -46,15 +45,15 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     """
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"--lane {lane}: expected a lane below {feed.lanes}")
-    visits = [visit for visit in feed.batch(samples) if lane in (None, visit.lane)]
+    visits = [(place, visit) for place, visit in enumerate(feed.batch(samples)) if lane in (None, visit.lane)]
     found: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
-        mine = [visit for visit in visits if visit.source == source]
-        stored, lost = _read(shards, {visit.stored for visit in mine if visit.stored}, mask=feed.mask)
+        mine = [(place, visit) for place, visit in visits if visit.source == source]
+        stored, lost = _read(shards, {visit.stored for _, visit in mine if visit.stored}, mask=feed.mask)
         documents, partners, pieces = documents_of(shards, stored), partners_of(shards, stored), pieces_of(shards)
         delivered = _delivered(feed, source)
-        for visit in mine:
-            facts: dict[str, Any] = {"place": visit.place, "lane": visit.lane, "epoch": visit.epoch}
+        for place, visit in mine:
+            facts: dict[str, Any] = {"place": place, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
             if visit.stored:
                 facts |= _place(shards, *visit.stored)
@@ -64,8 +63,8 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
                 facts |= {"filler": skipped} if skipped else {**_numbers(row), **dict(_texts(row, pieces, tokens))}
             elif visit.stored:
                 facts["filler"] = lost[visit.stored[0]]
-            found[visit.place] = facts
-    return [found[visit.place] for visit in visits]
+            found[place] = facts
+    return [found[place] for place, _ in visits]
 
 
 def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
@@ -94,9 +93,9 @@ def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tupl
 
 def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
     """What a stored row is when it comes out of the stream in an epoch, and why it is left out, if it is."""
-    if not feed.online(source):
+    corruption = feed.reading.inputs[source].corruption
+    if corruption is None:
         return lambda rows, epoch: (rows.row(0), "")
-    corruption = corruption_of(feed.corrupt, feed.sets[source])
 
     def corrupted(rows: Rows, epoch: int) -> tuple[Row, str]:
         variants = np.array([epoch % VARIANTS], np.uint16)
@@ -188,8 +187,7 @@ def _position(options: argparse.Namespace, feed: Feed) -> int:
 
 
 def _title(feed: Feed, samples: int) -> str:
-    sources = feed.timeline.at(samples // feed.lanes).sources
-    names = " + ".join(feed.sets[source].manifest.name for source in sources)
+    names = " + ".join(feed.reading.names(feed.reading.phase(samples // feed.lanes)))
     end, step = samples + feed.rows(samples), feed.step(samples)
     number = f", step {step:,}" if feed.samples(step) == samples else ""
     return f"{names}: samples {samples:,} to {end:,}{number}{STATES[feed.state(samples)]}"

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.errors import ConfigurationError
+from pipeline.shards import ShardSet
 from tools.lib.command import Arguments, counted, natural, positive, run_tool
 from tools.lib.documents import documents_at, find_documents
-from tools.lib.feed import STATES, VARIANTS, Feed, Visit, add_feed_arguments, open_feed
+from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.shard_rows import StoredRow, find_document_rows, find_rows
+from train.stream.reading_order import Visit
 
 __all__ = ["Found", "document_rows", "main", "sample_rows", "visits"]
 
@@ -33,14 +35,20 @@ class Found(NamedTuple):
 
 def sample_rows(feed: Feed, uid: int) -> list[Found]:
     """The rows of a sample in all sets."""
-    return [Found(source, one) for source, shards in enumerate(feed.sets) for one in find_rows(shards, uid)]
+    return [Found(source, one) for source, shards in _searched(feed) for one in find_rows(shards, uid)]
+
+
+def _searched(feed: Feed) -> list[tuple[int, ShardSet]]:
+    """Return the sets with their source numbers, each set once whatever becomes of its samples."""
+    first = {shards.path: source for source, shards in reversed(list(enumerate(feed.sets)))}
+    return [(source, feed.sets[source]) for source in sorted(first.values())]
 
 
 def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[Found], str]:
     """The rows in all sets that hold text of some documents, and which rows could not be told."""
-    found = [find_document_rows(shards, uids) for shards in feed.sets]
-    rows = [Found(source, one) for source, (stored, _) in enumerate(found) for one in stored]
-    return rows, ", ".join(dict.fromkeys(untold for _, untold in found if untold))
+    found = [(source, *find_document_rows(shards, uids)) for source, shards in _searched(feed)]
+    rows = [Found(source, one) for source, stored, _ in found for one in stored]
+    return rows, ", ".join(dict.fromkeys(untold for _, _, untold in found if untold))
 
 
 def visits(
@@ -81,12 +89,12 @@ def _facts(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
         "row": row.row,
         "epoch": visit.epoch,
         "lane": visit.lane,
-        "samples": visit.samples,
-        "step": feed.step(visit.samples),
-        "place": visit.place,
+        "samples": (samples := feed.begin(visit)),
+        "step": feed.step(samples),
+        "place": feed.place(visit),
     }
     if feed.taken is not None:
-        facts["state"] = feed.state(visit.samples)
+        facts["state"] = feed.state(samples)
         facts["seen"] = facts["state"] == "read"
     return facts
 

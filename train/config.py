@@ -11,15 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from model.config import ModelConfig
-from pipeline.config import STRICT, former_names, renamed_keys, to_plain, validate
+from pipeline.config import STRICT, renamed_keys, to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from train.stream.config import DataConfig
-from train.stream.online_corruption import OnlineEntries
 
 __all__ = [
     "CheckpointConfig",
@@ -193,6 +192,7 @@ _FREE: Final = (
     "data.shards",
     "data.weights",
     "data.phases",
+    "data.corrupt",
     "data.heldout",
     "data.micro_batch",
     "data.io_threads",
@@ -204,24 +204,24 @@ _FREE: Final = (
     "data.max_damaged_fraction",
     "data.store",
 )
-"""Keys in which a continuation may differ. Sets, weights and phases are held by the digest of the data."""
+"""Keys in which a continuation may differ. Sets, weights, objectives and phases are part of the stream's state."""
 
 
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """The keys that a continuation must share with its checkpoint, dotted, with their values."""
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # what counts is not how it is spelt
-    return {key: value for key, value in plain.items() if not any(f"{key}.".startswith(f"{free}.") for free in _FREE)}
+    return {key: value for key, value in plain.items() if not _is_free(key)}
 
 
 def present_frozen(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options."""
     renamed = dict(renamed_keys(TrainConfig))
     found = {renamed.get(key, key): value for key, value in saved.items()}
-    if found.get("data.corrupt"):
-        with former_names():
-            entries = validate(OnlineEntries, found["data.corrupt"], "data.corrupt of the checkpoint")
-        found["data.corrupt"] = TypeAdapter(OnlineEntries).dump_python(entries, mode="json", by_alias=True)
-    return found
+    return {key: value for key, value in found.items() if not _is_free(key)}
+
+
+def _is_free(key: str) -> bool:
+    return any(f"{key}.".startswith(f"{free}.") for free in _FREE)
 
 
 def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:

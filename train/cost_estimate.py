@@ -138,8 +138,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()
     ]
     flops = [
-        _of_a_row(shards, config, model, datasets.corruptions.get(shards.path))[1]
-        for shards in datasets.heldout.values()
+        _of_a_row(shards, config, model, datasets.corruptions[name])[1] for name, shards in datasets.heldout.items()
     ]
     return CostEstimate(
         parameters=parameters,
@@ -163,9 +162,7 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         batch = phase.global_batch or config.data.global_batch
         steps = remaining if phase.until_samples is None else min(remaining, (phase.until_samples - position) // batch)
         if steps:
-            figures = np.array(
-                [_of_a_row(shards, config, model, datasets.corruptions.get(shards.path)) for shards in phase.sets]
-            )
+            figures = np.array([_of_a_row(one.shards, config, model, one.corruption) for one in phase.inputs])
             figures *= [[len(shards) / _places(shards, config)] for shards in phase.sets]  # filler has no tokens
             mixture = mixture_of(phase)
             tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,9 @@ from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.config import TrainConfig
 from train.distributed import device_of
-from train.stream.collate import Collate
 from train.stream.config import DataConfig
 from train.stream.online_corruption import Corruption, corruption_of
-from train.stream.phases import DataPhase, as_phases, describe, distinct_sets, open_phases
+from train.stream.phases import DataPhase, Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
 
 __all__ = ["Datasets", "check_length", "open_datasets", "open_stream"]
@@ -29,8 +28,8 @@ class Datasets:
     phases: tuple[DataPhase, ...]
     """what the training stream reads"""
     heldout: dict[str, ShardSet]
-    corruptions: dict[Path, Corruption]
-    """what becomes of the samples of each set, by its manifest; empty where all sets hold examples"""
+    corruptions: dict[str, Corruption | None]
+    """what becomes of the samples of each held-out set, by its name"""
 
     @property
     def train(self) -> ShardSet:
@@ -41,6 +40,10 @@ class Datasets:
     def rows(self) -> int:
         """Rows of all training sets."""
         return sum(len(shards) for shards in distinct_sets(self.phases))
+
+    def heldout_phase(self, name: str) -> DataPhase:
+        """A held-out set, as a stream reads it."""
+        return DataPhase((self.heldout[name],), corruptions=(self.corruptions[name],))
 
     @property
     def description(self) -> str:
@@ -58,40 +61,40 @@ def open_datasets(config: TrainConfig) -> Datasets:
     """
     data = config.data
     phases = open_phases(data)
-    corruptions = {}
+    served: set[str] = set()
     for (key, phase), found in zip(data.all_phases.items(), phases, strict=True):
-        for path, shards in zip(phase.sets, found.sets, strict=True):
-            corruptions[shards.path] = _checked(shards, config, key if len(found.sets) == 1 else f"{key} ({path})")
+        for path, one in zip(phase.sets, found.inputs, strict=True):
+            corrupted = bool(phase.corrupt or data.corrupt)
+            served |= _check(one, config, key if len(found.sets) == 1 else f"{key} ({path})", corrupted)
     train = phases[0].sets[0]
+    if missing := sorted(name for name, target in config.model.targets.items() if target not in served):
+        raise ConfigurationError(
+            f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
+            f"only {', '.join(sorted(served))}"
+        )
     heldout = {name: open_shards(path, options=data.store) for name, path in _heldout_paths(config).items()}
+    corruptions = {}
     for name, shards in heldout.items():
         key = f"data.heldout ({name})"
-        corruptions[shards.path] = _checked(shards, config, key)
+        entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
+        corrupted = bool(entries) and shards.manifest.kind == "samples"
+        corruptions[name] = corruption_of(entries, shards) if corrupted else None
+        _check(Input(shards, corruptions[name]), config, key, bool(entries))
         ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
-    return Datasets(phases, heldout, {path: found for path, found in corruptions.items() if found is not None})
+    return Datasets(phases, heldout, corruptions)
 
 
-def open_stream(
-    data: DataConfig,
-    phases: ShardSet | Sequence[DataPhase],
-    corruptions: Mapping[Path, Corruption],
-    rank: int,
-    size: int,
-) -> Stream:
-    """A rank's stream over training or held-out data, as configured.
+def open_stream(data: DataConfig, phases: Sequence[DataPhase], rank: int, size: int) -> Stream:
+    """Open a rank's stream over training or held-out data, as configured.
 
     Raises:
         ConfigurationError: sets, batches, lanes and phases do not go together.
     """
-    sets, online = distinct_sets(as_phases(phases)), None
-    if corruptions:
-        manifests = [corruptions[shards.path].manifest(shards.manifest) for shards in sets]
-        online = Collate.from_manifests(manifests, data.token_dtype)
     return Stream(
         phases,
         rank=rank,
@@ -100,8 +103,6 @@ def open_stream(
         seed=data.seed,
         global_batch=data.global_batch,
         micro_batch=data.micro_batch,
-        transform=[corruptions.get(shards.path) for shards in sets],
-        collate=online,
         io_threads=data.io_threads,
         prefetch_blocks=data.prefetch_blocks,
         memory_bytes=data.memory_bytes,
@@ -127,13 +128,14 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
     return {"heldout": sibling} if sibling.exists() else {}
 
 
-def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | None:
-    """What becomes of a set's samples; None for a set of examples."""
-    manifest, model, corruption = shards.manifest, config.model, None
-    if config.data.corrupt and manifest.kind == "samples":
-        corruption = corruption_of(config.data.corrupt, shards)
-        manifest = corruption.manifest(manifest)
-    elif config.data.corrupt:
+def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
+    """Check that a set fits the model; returns the heads that its objective serves.
+
+    Raises:
+        ConfigurationError: it does not; the message begins with `key` or with what the model should have.
+    """
+    shards, manifest, model = one.shards, one.manifest, config.model
+    if corrupted and one.corruption is None:
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set below group/"
         )
@@ -150,10 +152,10 @@ def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | No
             f"model.family: {model.family} ({model.architecture}) cannot be trained on {shards.path}, whose objective "
             f"{objective.name} is for the architecture {objective.architecture}"
         )
-    if missing := sorted(name for name, target in model.targets.items() if target not in objective.heads):
+    if not set(model.targets.values()) & set(objective.heads):
         raise ConfigurationError(
-            f"model.heads: {missing[0]} cannot be trained on {shards.path}, whose objective {objective.name} serves "
-            f"{', '.join(objective.heads)}"
+            f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose objective "
+            f"{objective.name} serves {', '.join(objective.heads)}"
         )
     by_row = [name for name, head in model.heads.items() if head.normalise == "row"]
     weights = [spec.name for spec in manifest.specs if spec.name in ("label_weight", "label_count")]
@@ -163,7 +165,7 @@ def _checked(shards: ShardSet, config: TrainConfig, key: str) -> Corruption | No
             "label: set it to label, or train on objectives without weights"
         )
     check_length(manifest.max_length, config, shards.path)
-    return corruption
+    return set(objective.heads)
 
 
 def check_length(longest: int, config: TrainConfig, path: Path) -> None:

@@ -47,7 +47,7 @@ def dry_run(config: TrainConfig) -> int:
     _refuse_standstill(config.with_horizon(_horizon(config, None)))
     datasets = open_datasets(config)
     model = _build(config, datasets.train.manifest)
-    open_stream(config.data, datasets.phases, datasets.corruptions, rank, size).close()
+    open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
         cost = estimate_cost(config, model, datasets, size)
         lines = cost.lines(operations_per_second(device_of(os.environ), config.precision))
@@ -128,12 +128,16 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
             blocks = len(shards.quarantined)
             announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
     stream, heldout = _streams(config, datasets, world, parts)
-    stream.set_position(state.samples)
-    _refuse_misfit(stream)
+    saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
+    stream.load_state_dict(saved_stream, allow_changed=["data"])
+    state = replace(state, stream=stream.state_dict())
+    if state.stream["data"] != saved_stream["data"]:
+        announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
     supply = LoadingHealth(
         [stream, *(held.stream for held in heldout)], world, config.data.max_damaged_fraction, announce
     )
-    journal.event("data", step=state.step, phases=supply.phases())
+    plans = state.stream["data"]
+    journal.event("data", step=state.step, samples=state.samples, phases=supply.phases(), plans=plans)
     watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
     recorder = Recorder(engine, supply, journal, display)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
@@ -144,11 +148,11 @@ def _streams(
     config: TrainConfig, datasets: Datasets, world: World, parts: ExitStack
 ) -> tuple[Stream, list[HeldoutSet]]:
     """The stream that is trained on, and the held-out sets; `parts` closes them."""
-    opened = partial(open_stream, config.data, corruptions=datasets.corruptions, rank=world.rank, size=world.size)
+    opened = partial(open_stream, config.data, rank=world.rank, size=world.size)
     heldout = [
         HeldoutSet(
             name,
-            parts.enter_context(opened(shards)),
+            parts.enter_context(opened([datasets.heldout_phase(name)])),
             batches_of_pass(len(shards), config.data.global_batch, config.evaluate.max_rows),
             shards.manifest.tokenizer.vocab_size,
         )
@@ -215,21 +219,6 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> 
         raise ConfigurationError(
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
             f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
-        )
-
-
-def _refuse_misfit(stream: Stream) -> None:
-    """Refuse a position from which the batches of a phase miss its end: its numbers were changed since the checkpoint.
-
-    Raises:
-        ConfigurationError: with the numbers.
-    """
-    phase = stream.timeline.at(stream.samples // stream.lanes)
-    rows, end = phase.global_batch, (phase.stop or 0) * stream.lanes
-    if phase.stop is not None and (end - stream.samples) % rows:
-        raise ConfigurationError(
-            f"data.phases: the checkpoint stands at {stream.samples} samples; batches of {rows} from there on do not "
-            f"end at until_samples {end}: choose an end that is a whole number of them away"
         )
 
 

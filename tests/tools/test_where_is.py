@@ -24,7 +24,7 @@ def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch)
     feed = Feed(as_phases(toy_set(tmp_path, sizes)), 5, lanes, global_batch)
     epochs = 3
     shown = {}
-    for samples in range(0, (epochs + 1) * feed.orders[0].lane_rows * lanes, global_batch):
+    for samples in range(0, (epochs + 1) * feed.reading.orders[0].lane_rows * lanes, global_batch):
         for facts in explain(feed, samples):
             if "sample" in facts and facts["epoch"] < epochs:
                 shown[facts["sample"], facts["epoch"]] = (samples, facts["place"], facts["lane"])
@@ -110,7 +110,7 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in no others."""
     feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
     shown: dict[str, set[tuple[int, int]]] = {}
-    for samples in range(0, feed.orders[0].lane_rows * 4, 8):
+    for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
         for facts in explain(feed, samples):
             for document in [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ():
                 shown.setdefault(document["document"], set()).add((samples, facts["place"]))

@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-import numpy as np
-
 from pipeline.config import former_names, load_config, validate
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.shards import ShardSet
@@ -19,12 +17,11 @@ from tools.lib.command import Arguments, natural, positive, some_path
 from tools.lib.run_steps import RunSteps
 from train.logs.journal import read_lines
 from train.stream.config import DataConfig
-from train.stream.mixture import Timeline
-from train.stream.online_corruption import OnlineCorruption
-from train.stream.order import BlockOrder, LogicalBlocks
-from train.stream.phases import DataPhase, distinct_sets, open_phases, phase_plans
+from train.stream.mixture import PhasePlan
+from train.stream.phases import DataPhase, distinct_sets, open_phases, read_plans
+from train.stream.reading_order import ReadingOrder, Visit
 
-__all__ = ["STATES", "VARIANTS", "Feed", "State", "Visit", "add_feed_arguments", "open_feed"]
+__all__ = ["STATES", "VARIANTS", "Feed", "State", "add_feed_arguments", "open_feed"]
 
 T = TypeVar("T")
 State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
@@ -42,27 +39,6 @@ VARIANTS: Final = 1 << 16
 """Variants of a sample that is corrupted in the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """One time that a row is read.
-
-    Args:
-        samples: position of the stream at which its global batch begins.
-        place: of the row in that batch.
-        lane: that reads it.
-        source: number of its set.
-        epoch: of the set.
-        stored: block, over all shards, and row in it; None: a filler row.
-    """
-
-    samples: int
-    place: int
-    lane: int
-    source: int
-    epoch: int
-    stored: tuple[int, int] | None
-
-
 @dataclass(frozen=True)
 class Feed:
     """The order in which sets are read.
@@ -74,7 +50,8 @@ class Feed:
         global_batch: rows of a step where a phase does not say.
         steps: length of the run; None: unknown.
         taken: steps that the run has done and samples that it had read by then; None: there is no run.
-        corrupt: what becomes of samples in the stream.
+        saved: phases by which a run had read when it started last; empty: it began with these.
+        since: samples that it had read by then.
         mask: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
     """
 
@@ -84,30 +61,25 @@ class Feed:
     global_batch: int
     steps: int | None = None
     taken: Sequence[tuple[int, int]] | None = None
-    corrupt: Sequence[OnlineCorruption] = ()
+    saved: Sequence[PhasePlan] = ()
+    since: int = 0
     mask: bool = False
 
     @cached_property
+    def reading(self) -> ReadingOrder:
+        """Which row is where."""
+        reading = ReadingOrder(self.phases, self.seed, self.lanes, self.global_batch)
+        return reading.continued(self.saved, self.since) if self.saved else reading
+
+    @property
     def sets(self) -> list[ShardSet]:
         """The sets by source number."""
-        return distinct_sets(self.phases)
-
-    @cached_property
-    def orders(self) -> list[BlockOrder]:
-        """The order of each set."""
-        return [
-            BlockOrder(one.manifest.name, len(one), one.manifest.block_rows, self.seed, self.lanes) for one in self.sets
-        ]
-
-    @cached_property
-    def timeline(self) -> Timeline:
-        """The phases in closed form."""
-        return Timeline(phase_plans(self.phases), self.lanes, self.global_batch)
+        return self.reading.sets
 
     @cached_property
     def run_steps(self) -> RunSteps:
         """The steps of the run, or those that a run would have."""
-        return RunSteps(self.timeline, self.taken or ())
+        return RunSteps(self.reading.timeline, self.taken or ())
 
     def batch(self, samples: int) -> list[Visit]:
         """The rows of the global batch that begins at a position, in their order.
@@ -117,57 +89,33 @@ class Feed:
         """
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
-        lanes = np.arange(self.lanes)
-        positions = samples // self.lanes + np.arange(self.rows(samples) // self.lanes)
-        phase = self.timeline.at(samples // self.lanes, len(positions))
-        drawn = phase.drawn(lanes, positions)
-        rows = np.zeros_like(drawn)
-        for k in range(len(phase.sources)):
-            rows = np.where(drawn == k, phase.rows(k, lanes, positions), rows)
-        return [
-            self._visit(samples, place, place // len(positions), phase.sources[k], row)
-            for place, (k, row) in enumerate(zip(drawn.ravel().tolist(), rows.ravel().tolist(), strict=True))
-        ]
-
-    def _visit(self, samples: int, place: int, lane: int, source: int, lane_row: int) -> Visit:
-        order = self.orders[source]
-        found = order.row(lane, lane_row)
-        if found is None:
-            return Visit(samples, place, lane, source, lane_row // order.lane_rows, None)
-        epoch, logical, row = found
-        blocks, rows = self._blocks[source].stored(logical, np.array([row]))
-        return Visit(samples, place, lane, source, epoch, (int(blocks[0]), int(rows[0])))
+        return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
 
     def visit(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
-        """When a stored row of a set is read in an epoch; None: the phases end before."""
-        lane, lane_row = self.orders[source].where(*self._blocks[source].logical(*stored), epoch)
-        for phase in self.timeline.phases:
-            if source in phase.sources:
-                position = phase.position(phase.sources.index(source), lane, lane_row)
-                if position is not None:
-                    step = self.run_steps.at(position * self.lanes)
-                    ahead = position - step.begin // self.lanes
-                    return Visit(step.begin, lane * step.rows // self.lanes + ahead, lane, source, epoch, stored)
-        return None
+        """Return when a stored row of a set is read in an epoch; None: the phases end before."""
+        return self.reading.find(source, stored, epoch)
+
+    def begin(self, visit: Visit) -> int:
+        """Return the position of the stream at which the global batch of a visit begins."""
+        return self.run_steps.at(visit.position * self.lanes).begin
+
+    def place(self, visit: Visit) -> int:
+        """Return the place of a visit's row in its global batch."""
+        step = self.run_steps.at(visit.position * self.lanes)
+        return visit.lane * step.rows // self.lanes + visit.position - step.begin // self.lanes
 
     def epochs(self, source: int, samples: int) -> int:
-        """Epochs of a set that have begun before a position of the stream."""
-        read, end = 0, samples // self.lanes
-        for phase in self.timeline.phases:
-            if source in phase.sources and phase.start < end:
-                stop = end if phase.stop is None else min(end, phase.stop)
-                rows = phase.rows(phase.sources.index(source), np.arange(self.lanes), np.array([stop]))
-                read = int(rows.max())
-        return -(-read // self.orders[source].lane_rows)
+        """Return how many epochs of a set have begun before a position of the stream."""
+        return self.reading.epochs(source, samples // self.lanes)
 
     def online(self, source: int) -> bool:
         """Whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
-        return bool(self.corrupt) and self.sets[source].manifest.kind == "samples"
+        return self.reading.inputs[source].corruption is not None
 
     def rows(self, samples: int) -> int:
         """Rows of the global batch that begins at a position."""
         step = self.run_steps.at(samples)
-        return step.rows if step.begin == samples else self.timeline.at(samples // self.lanes).global_batch
+        return step.rows if step.begin == samples else self.reading.timeline.at(samples // self.lanes).global_batch
 
     def step(self, samples: int) -> int:
         """The training step, counted from 1, whose batch holds a position."""
@@ -184,10 +132,6 @@ class Feed:
         if samples + self.rows(samples) <= (self.taken[-1][1] if self.taken else 0):
             return "read"
         return "ahead" if self.steps is None or self.step(samples) <= self.steps else "beyond"
-
-    @cached_property
-    def _blocks(self) -> list[LogicalBlocks]:
-        return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
 
 
 def add_feed_arguments(parser: Arguments) -> None:
@@ -233,7 +177,8 @@ def _of_run(run: Path) -> Feed:
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
     steps: int = validate(int, config.get("steps"), str(path), "steps")
     taken = _recorded(run / "metrics.jsonl", _steps_taken)
-    other = _recorded(run / "events.jsonl", _steps_on_other_data)
+    saved, since = _recorded(run / "events.jsonl", _phases_of_last_start)
+    other = 0 if saved else _recorded(run / "events.jsonl", _steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
     mask = data.on_damaged == "skip"
@@ -241,7 +186,7 @@ def _of_run(run: Path) -> Feed:
         feed = _of_data(data)
     except StorageError as error:
         raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
-    return replace(feed, steps=steps, taken=taken, corrupt=data.corrupt, mask=mask)
+    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, mask=mask)
 
 
 def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
@@ -257,8 +202,14 @@ def _steps_taken(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
 
 
+def _phases_of_last_start(lines: list[dict[str, Any]]) -> tuple[list[PhasePlan], int]:
+    """Return all phases of a run as its last start recorded them, and the samples that it had read by then."""
+    starts = [line for line in lines if line.get("event") == "data" and "plans" in line]
+    return (read_plans(starts[-1]["plans"]), int(starts[-1]["samples"])) if starts else ([], 0)
+
+
 def _steps_on_other_data(lines: list[dict[str, Any]]) -> int:
-    """Steps done before the run went on with other sets or weights; 0 where it never did."""
+    """Return the steps that a run of an earlier version did before its sets or weights changed; 0: they never did."""
     starts = [line for line in lines if line.get("event") == "data"]
     shares = [[phase["shares"] for phase in line["phases"]] for line in starts]
     changed = [

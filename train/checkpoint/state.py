@@ -30,8 +30,10 @@ class TrainState:
     """loss on the first held-out set at this step, where it was measured"""
     frozen: dict[str, Any] = field(default_factory=dict)
     """configuration keys that a continuation must share"""
+    stream: dict[str, Any] = field(default_factory=dict)
+    """what `Stream.state_dict` gave; empty in checkpoints of earlier versions"""
     dataset: str = ""
-    """the training sets with their digests, shares and phases"""
+    """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
     """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
     versions: dict[str, str] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class TrainState:
             self,
             step=self.step + 1,
             samples=self.samples + rows,
+            stream={**self.stream, "samples": self.samples + rows} if self.stream else {},
             tokens=self.tokens + tokens,
             skipped=self.skipped + skipped,
             skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
@@ -67,7 +70,9 @@ def read_state(index: Index) -> TrainState:
 
 def changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
     """Frozen keys that differ between a checkpoint and this start, with both values, but for the allowed ones."""
-    pairs = {**saved.frozen, "data (digest)": saved.dataset}, {**now.frozen, "data (digest)": now.dataset}
+    pairs = dict(saved.frozen), dict(now.frozen)
+    if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data
+        pairs[0]["data (digest)"], pairs[1]["data (digest)"] = saved.dataset, now.dataset
     keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
     free = [f"{key}." for key in allowed]
     return [

@@ -8,7 +8,6 @@ from typing import Any, Final
 from pipeline.errors import IntegrityError
 from train.distributed import World
 from train.stream.mixture import Phase
-from train.stream.phases import set_labels
 from train.stream.stream import Stream
 
 __all__ = ["LoadingHealth", "Waiting"]
@@ -108,14 +107,13 @@ class LoadingHealth:
                 )
 
     def _facts(self, phase: Phase) -> dict[str, Any]:
-        lanes, mixture = self._training.lanes, phase.mixture
-        labels = set_labels([source.shards for source in self._training.sources])
-        names = [labels[number] for number in phase.sources]
+        reading, mixture = self._training.reading, phase.mixture
         return {
-            "phase": self._training.timeline.phases.index(phase),
+            "phase": reading.timeline.phases.index(phase),
             "shares": {
-                name: count / mixture.period for name, count in zip(names, mixture.counts.tolist(), strict=True)
+                name: count / mixture.period
+                for name, count in zip(reading.names(phase), mixture.counts.tolist(), strict=True)
             },
             "global_batch": phase.global_batch,
-            "until_samples": None if phase.stop is None else phase.stop * lanes,
+            "until_samples": None if phase.stop is None else phase.stop * reading.lanes,
         }

@@ -24,6 +24,7 @@ _SAID: Final = {
     "save_failed": "step {step}: no checkpoint: {error}; training goes on",
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training goes on",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
+    "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
     "data.io_threads or data.prefetch_blocks, or bring the shards nearer",

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from train.stream.buffer_pool import BufferPool
 from train.stream.collate import Batch
-from train.stream.mixture import Phase, Timeline
+from train.stream.mixture import Phase
 from train.stream.prefetch import Prefetcher
+from train.stream.reading_order import ReadingOrder
 from train.stream.row_buffer import Column, Segment
 from train.stream.row_views import Cells, Step, step_of_cells, step_of_segments
 from train.stream.source import Source
@@ -65,7 +66,7 @@ class Builder:
     """Builds one global batch after another, a few at a time.
 
     Args:
-        timeline: which lanes read what.
+        reading: which lanes read what.
         rounds: rows of each source.
         assembly: how rows become batches.
         position: first lane row.
@@ -74,32 +75,33 @@ class Builder:
 
     def __init__(
         self,
-        timeline: Timeline,
+        reading: ReadingOrder,
         rounds: Sequence[Prefetcher],
         assembly: Assembly,
         position: int,
         count: int | None = None,
     ) -> None:
-        self.timeline, self.rounds, self.assembly = timeline, rounds, assembly
+        self.reading, self.rounds, self.assembly = reading, rounds, assembly
         self.position, self._count = position, count
         self._lanes = rounds[0].source.lanes
         self._ring = BufferPool(6)
         self._phase: Phase | None = None
+        self._numbers: list[int] = []
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
         self._copying = False  # whether the last batches were left to be made where they are used
 
     def __call__(self) -> Iterator[list[Batch]]:
         """The next global batches, each as the rank's micro-batches."""
         position = self.position
-        count = self._count or self.timeline.at(position).global_batch // self.timeline.lanes
-        phase = self._enter(self.timeline.at(position, count))
+        count = self._count or self.reading.phase(position).global_batch // self.reading.lanes
+        phase = self._enter(self.reading.phase(position, count))
         lanes = self._lanes[1] - self._lanes[0]
         rows = _ROWS_IN_PLACE if self._copying else min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
         most = max(1, rows // (lanes * count))
         if phase.stop is not None:
             most = min(most, (phase.stop - position) // count)
         if phase.uniform:
-            (source,) = phase.sources
+            (source,) = self._numbers
             rounds, row = self.rounds[source], position - phase.start + int(phase.base[0, 0])
             batches = max(1, min(most, rounds.left(row) // count))
             segments = rounds.segments(row, batches * count)
@@ -119,8 +121,9 @@ class Builder:
     def _enter(self, phase: Phase) -> Phase:
         """Let go of sets that a new phase does not read."""
         if phase is not self._phase:
+            self._numbers = [n for key in phase.sources if (n := self.reading.number(key)) is not None]
             for number, rounds in enumerate(self.rounds):
-                if number not in phase.sources:
+                if number not in self._numbers:
                     rounds.clear()
             self._phase = phase
         return phase
@@ -136,7 +139,7 @@ class Builder:
         place = positions - position
         target = place // count * (len(lanes) * count) + np.arange(len(lanes))[:, None] * count + place % count
         cells: list[Cells] = []
-        for k, source in enumerate(phase.sources):
+        for k, source in enumerate(self._numbers):
             lane, at = np.nonzero(drawn == k)
             if len(lane):
                 rows = phase.rows(k, lanes, positions)
@@ -150,7 +153,7 @@ class Builder:
     ) -> Iterator[list[Batch]]:
         """Global batches of so many rows of the rank, each made when it is asked for."""
         collate, micro_batch, pin = self.assembly.collate, self.assembly.micro_batch, self.assembly.pin
-        start, lanes = 0, self.timeline.lanes
+        start, lanes = 0, self.reading.lanes
         for position, epoch in zip(positions, epochs, strict=True):
             batches = []
             for at in range(start, start + rows, micro_batch):
@@ -165,7 +168,7 @@ class Builder:
     def _epoch(self, phase: Phase, position: int) -> float:
         """Epochs at a position of the set that was read most often among those of the phase."""
         at, lane = np.array([position]), np.zeros(1, np.int64)
-        sources = enumerate(phase.sources)
+        sources = enumerate(self._numbers)
         return max(phase.rows(k, lane, at).item() / self.rounds[n].source.order.lane_rows for k, n in sources)
 
 
@@ -189,7 +192,7 @@ class Batches:
     """What a stream has under way: rounds that are loaded, and portions of batches that are built.
 
     Args:
-        timeline: which lanes read what.
+        reading: which lanes read what.
         sources: all sets.
         assembly: how rows become batches.
         workers: threads that load; None loads and builds in the calling thread.
@@ -198,13 +201,13 @@ class Batches:
 
     def __init__(
         self,
-        timeline: Timeline,
+        reading: ReadingOrder,
         sources: Sequence[Source],
         assembly: Assembly,
         workers: Workers | None,
         prefetch: int,
     ) -> None:
-        self._timeline, self._sources, self._assembly = timeline, sources, assembly
+        self._reading, self._sources, self._assembly = reading, sources, assembly
         self._workers, self._prefetch = workers, prefetch
         self._count: int | None = None
         self._rounds: list[Prefetcher] = []
@@ -251,7 +254,7 @@ class Batches:
     def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:
         if not self._rounds:
             self._rounds = [Prefetcher(source, self._workers, self._prefetch) for source in self._sources]
-        builder = Builder(self._timeline, self._rounds, self._assembly, position, self._count)
+        builder = Builder(self._reading, self._rounds, self._assembly, position, self._count)
         if self._workers is None:
             self._build = builder
             return builder

@@ -45,6 +45,8 @@ class PhaseConfig:
     phase has none"""
     global_batch: Positive | None = None
     """rows of one optimizer step in this phase; default: data.global_batch"""
+    corrupt: OnlineEntries = Field(default_factory=list)
+    """objective that corrupts the samples of this phase, for a mask rate that falls, say; default: data.corrupt"""
 
     @property
     def sets(self) -> list[Path]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.kernels.rates import largest_remainders
 
-__all__ = ["PERIOD", "Mixture", "Phase", "PhasePlan", "Timeline"]
+__all__ = ["PERIOD", "Key", "Mixture", "Phase", "PhasePlan", "SourceKey", "Timeline"]
 
 
 PERIOD: Final = 4096
@@ -74,21 +74,45 @@ class Mixture:
         return period * self.period + int(self._places[source][inside])
 
 
+class SourceKey(NamedTuple):
+    """Identity of a source: a shard set, and the corruption of its samples in the stream ("" for examples)."""
+
+    name: str
+    rows: int
+    block_rows: int
+    digest: str
+    corruption: str = ""
+
+    @property
+    def order(self) -> tuple[str, int, int]:
+        """What decides the order of the rows: sources that share it continue where the other one stopped."""
+        return self[:3]
+
+
+Key: TypeAlias = SourceKey | int
+"""A source as phases name it; in pure arithmetic a number is enough."""
+
+
 @dataclass(frozen=True)
 class PhasePlan:
     """What a phase should be.
 
     Args:
-        sources: numbers of its sources, each once.
+        sources: its sources, each once.
         weights: their shares; empty: equal ones.
         until_samples: position of the stream at which the phase ends; None: never, only for the last.
         global_batch: rows of a step; None: the stream's own.
     """
 
-    sources: tuple[int, ...]
+    sources: tuple[Key, ...]
     weights: tuple[float, ...] = ()
     until_samples: int | None = None
     global_batch: int | None = None
+
+    def orders(self) -> list[tuple[Any, int]]:
+        """Return what the reading of each source is counted under: its order, and how many before it share that."""
+        orders = [key if isinstance(key, int) else key.order for key in self.sources]
+        return [(order, orders[:place].count(order)) for place, order in enumerate(orders)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +124,7 @@ class Phase:
 
     start: int
     stop: int | None
-    sources: tuple[int, ...]
+    sources: tuple[Key, ...]
     mixture: Mixture
     global_batch: int
     base: Int64
@@ -139,26 +163,30 @@ class Timeline:
         lanes: L.
         global_batch: rows of a step where a phase says nothing.
         period: of the mixtures.
+        read: samples that were read already: phases that ended by then are as they were, whatever batches they had.
 
     Raises:
         ConfigurationError: a phase ends before it begins, or where no whole batch ends.
     """
 
-    def __init__(self, plans: Sequence[PhasePlan], lanes: int, global_batch: int, period: int = PERIOD) -> None:
+    def __init__(
+        self, plans: Sequence[PhasePlan], lanes: int, global_batch: int, period: int = PERIOD, read: int = 0
+    ) -> None:
         self.lanes = lanes
         self.phases: list[Phase] = []
         sizes = [plan.global_batch or global_batch for plan in plans]
-        read: dict[int, Int64] = {}
+        taken: dict[tuple[Any, int], Int64] = {}
         start = 0
         for number, plan in enumerate(plans):
-            stop = _checked_stop(plans, sizes, number, start * lanes, lanes)
+            stop = _checked_stop(plans, number, start * lanes, lanes, sizes[number], read)
             mixture = Mixture(plan.weights or (1.0,) * len(plan.sources), period)
-            base = np.stack([read.get(source, np.zeros(lanes, np.int64)) for source in plan.sources])
+            orders = plan.orders()
+            base = np.stack([taken.get(order, np.zeros(lanes, np.int64)) for order in orders])
             phase = Phase(start, stop, plan.sources, mixture, sizes[number], base)
             self.phases.append(phase)
             if stop is not None:
-                for k, source in enumerate(plan.sources):
-                    read[source] = phase.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                for k, order in enumerate(orders):
+                    taken[order] = phase.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
                 start = stop
 
     def at(self, position: int, count: int = 1) -> Phase:
@@ -176,8 +204,10 @@ class Timeline:
         return phase
 
 
-def _checked_stop(plans: Sequence[PhasePlan], sizes: Sequence[int], number: int, start: int, lanes: int) -> int | None:
-    """Lane row at which a phase ends that begins at `start` samples; `sizes` are the global batches of all phases."""
+def _checked_stop(
+    plans: Sequence[PhasePlan], number: int, start: int, lanes: int, global_batch: int, read: int
+) -> int | None:
+    """Return the lane row at which a phase ends that begins at `start` samples; `read` samples have been read."""
     until = plans[number].until_samples
     if until is None:
         if number + 1 < len(plans):
@@ -187,12 +217,16 @@ def _checked_stop(plans: Sequence[PhasePlan], sizes: Sequence[int], number: int,
         raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")
     if until <= start:
         raise ConfigurationError(f"phases: phase {number} ends at {until} samples, but begins at {start}")
-    for size in (sizes[number], lanes, sizes[number + 1]):
-        if until % size:
+    if until <= read:
+        return until // lanes
+    begin = max(start, read)
+    for size, first, what in ((global_batch, begin, "its global batch"), (lanes, 0, "the lanes")):
+        if (until - first) % size:
+            fits = first + (until - first) // size * size
+            where = "where the checkpoint is" if read > start else "where it begins"
             raise ConfigurationError(
-                f"phases: until_samples {until} of phase {number} is not a multiple of {size}, "
-                f"{'the lanes' if size == lanes else 'a global batch on one of its sides'}; "
-                f"nearest: {until // size * size} or {(until // size + 1) * size}"
+                f"phases: until_samples {until} of phase {number} is not a multiple of {size}"
+                f"{f', counted from {first}, {where}' if first else ''}, {what}; nearest: {fits} or {fits + size}"
             )
     return until // lanes
 

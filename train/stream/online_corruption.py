@@ -17,7 +17,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import NamedObjective, Objective, side_by_side
 from pipeline.rows import ExampleBatch, SampleBatch
 from pipeline.shards import Manifest, ShardSet, feature_columns
-from pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts
+from pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts, canonical_sha256
 from pipeline.shards.store import as_url
 from pipeline.tokenizers import vocabulary_of
 
@@ -50,6 +50,13 @@ class Corruption:
     objective: Objective
     options: Mapping[str, Any]
     seed: int
+
+    @property
+    def identity(self) -> str:
+        """Label and hash of everything that decides its examples, as states of a stream hold it."""
+        objective = self.objective
+        facts = [objective.name, objective.VERSION, objective.label, dict(self.options), self.seed]
+        return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
     def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
         """Examples, and for each row 0 or why it was skipped."""

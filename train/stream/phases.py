@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.errors import ConfigurationError
-from pipeline.shards import ShardSet, open_shards
+from pipeline.shards import Manifest, ShardSet, open_shards
 from train.stream.config import DataConfig
-from train.stream.mixture import Mixture, PhasePlan, Timeline
+from train.stream.mixture import Mixture, PhasePlan, SourceKey, Timeline
+from train.stream.online_corruption import Corruption, corruption_of
 
 __all__ = [
     "DataPhase",
+    "Input",
     "as_phases",
-    "data_digest",
+    "continued",
     "describe",
+    "distinct_inputs",
     "distinct_sets",
     "mixture_of",
     "open_phases",
     "phase_plans",
+    "plain_plans",
+    "read_plans",
     "set_labels",
 ]
+
+_DIGEST_DIGITS = 32
+
+
+class Input(NamedTuple):
+    """A shard set, and what becomes of its samples in the stream; None for examples."""
+
+    shards: ShardSet
+    corruption: Corruption | None = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the examples that the stream reads or makes."""
+        manifest = self.shards.manifest
+        return manifest if self.corruption is None else self.corruption.manifest(manifest)
+
+    @property
+    def key(self) -> SourceKey:
+        """Its identity in phases and in saved states."""
+        manifest, corruption = self.shards.manifest, "" if self.corruption is None else self.corruption.identity
+        digest = self.shards.digest[:_DIGEST_DIGITS]
+        return SourceKey(manifest.name, len(self.shards), manifest.block_rows, digest, corruption)
 
 
 @dataclass(frozen=True)
@@ -36,80 +61,131 @@ class DataPhase:
         weights: their shares; empty: equal ones.
         until_samples: position at which the phase ends; None for the last.
         global_batch: rows of a step; None: the stream's own.
+        corruptions: what becomes of the samples of each set; empty: nothing.
     """
 
     sets: tuple[ShardSet, ...]
     weights: tuple[float, ...] = ()
     until_samples: int | None = None
     global_batch: int | None = None
+    corruptions: tuple[Corruption | None, ...] = ()
+
+    @property
+    def inputs(self) -> list[Input]:
+        """Its sets with their corruptions."""
+        corruptions = self.corruptions or (None,) * len(self.sets)
+        return [Input(*pair) for pair in zip(self.sets, corruptions, strict=True)]
 
 
 def as_phases(data: ShardSet | Sequence[DataPhase]) -> list[DataPhase]:
-    """One set alone is one endless phase of it."""
-    return [DataPhase((data,))] if isinstance(data, ShardSet) else list(data)
-
-
-def distinct_sets(phases: Sequence[DataPhase]) -> list[ShardSet]:
-    """The sets of all phases, each once, in order of appearance; the place in this list is a set's source number.
+    """Return phases; one set alone is one endless phase.
 
     Raises:
         ConfigurationError: there is no phase, or one without a set.
     """
+    phases = [DataPhase((data,))] if isinstance(data, ShardSet) else list(data)
     if not phases or not all(phase.sets for phase in phases):
         raise ConfigurationError("data: expected a shard set or more in every phase, got none")
+    return phases
+
+
+def distinct_inputs(phases: Sequence[DataPhase]) -> dict[SourceKey, Input]:
+    """Return the inputs of all phases, each once, in order of appearance; the place here is a source's number."""
+    found: dict[SourceKey, Input] = {}
+    for phase in phases:
+        for one in phase.inputs:
+            found.setdefault(one.key, one)
+    return found
+
+
+def distinct_sets(phases: Sequence[DataPhase]) -> list[ShardSet]:
+    """Return the sets of all phases, each once, in order of appearance."""
     found: dict[tuple[str, str], ShardSet] = {}
     for phase in phases:
         for shards in phase.sets:
-            found.setdefault(_key(shards), shards)
+            found.setdefault((shards.manifest.name, shards.digest), shards)
     return list(found.values())
 
 
 def set_labels(sets: Sequence[ShardSet]) -> list[str]:
-    """What to call sets side by side: their names, with the digest where several have the same name."""
+    """Return names for sets side by side, with the digest where several have the same name."""
+    digests: dict[str, set[str]] = {}
+    for one in sets:
+        digests.setdefault(one.manifest.name, set()).add(one.digest)
     names = [shards.manifest.name for shards in sets]
     return [
-        name if names.count(name) == 1 else f"{name} ({shards.digest[:8]})"
+        name if len(digests[name]) == 1 else f"{name} ({shards.digest[:8]})"
         for name, shards in zip(names, sets, strict=True)
     ]
 
 
 def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
-    """The phases with numbers in place of sets.
+    """Return the phases as states hold them: keys in place of sets, weights as they are drawn.
 
     Raises:
-        ConfigurationError: a set stands twice in one phase, or weights and sets are not equally many.
+        ConfigurationError: a set appears twice in one phase, or weights and sets are not equally many.
     """
-    keys = [_key(shards) for shards in distinct_sets(phases)]
     plans = []
     for phase in phases:
-        sources = tuple(keys.index(_key(shards)) for shards in phase.sets)
-        if len(set(sources)) < len(sources):
-            names = [shards.manifest.name for shards in phase.sets]
-            raise ConfigurationError(f"a shard set stands twice in one mixture ({names}): give it a larger weight")
+        sources = tuple(one.key for one in phase.inputs)
+        if len({(key.name, key.digest) for key in sources}) < len(sources):
+            names = [key.name for key in sources]
+            raise ConfigurationError(f"a shard set appears twice in one mixture ({names}): give it a larger weight")
         if phase.weights and len(phase.weights) != len(sources):
             raise ConfigurationError(f"weights: expected one for each of {len(sources)} sets, got {phase.weights}")
-        plans.append(PhasePlan(sources, phase.weights, phase.until_samples, phase.global_batch))
+        counts = tuple(map(float, mixture_of(phase).counts.tolist()))
+        plans.append(PhasePlan(sources, counts, phase.until_samples, phase.global_batch))
     return plans
 
 
-def data_digest(phases: Sequence[DataPhase]) -> str:
-    """SHA-256 (hex) of everything that decides which rows come when, besides seed and lanes."""
-    facts: Any = [
-        [
-            [_key(shards) for shards in phase.sets],
-            mixture_of(phase).counts.tolist(),
-            phase.until_samples,
-            phase.global_batch,
+def plain_plans(plans: Sequence[PhasePlan]) -> list[Any]:
+    """Return plans as plain data: of each phase sources, counts, end and global batch."""
+    return [
+        [[list(key) for key in plan.sources if not isinstance(key, int)], [int(count) for count in plan.weights],
+         plan.until_samples, plan.global_batch]
+        for plan in plans
+    ]  # fmt: skip
+
+
+def read_plans(plain: Any) -> list[PhasePlan]:
+    """Return what `plain_plans` was given.
+
+    Raises:
+        ConfigurationError: it is something else.
+    """
+    try:
+        return [
+            PhasePlan(tuple(SourceKey(*key) for key in keys), tuple(map(float, counts)), until, global_batch)
+            for keys, counts, until, global_batch in plain
         ]
-        for phase in phases
-    ]
-    if len(phases) == 1 and len(phases[0].sets) == 1 and phases[0].global_batch is None:
-        facts = _key(phases[0].sets[0])  # one endless phase of one set says no more than the set
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"stream state: data: expected the phases of a stream, got {plain!r}") from error
+
+
+def continued(saved: Sequence[PhasePlan], plans: Sequence[PhasePlan], samples: int) -> list[PhasePlan]:
+    """Return the phases of a stream that has read `samples` by `saved`, and is to continue by `plans`.
+
+    Where both say the same from here on, these are the saved ones. Else what was read stays as it was, and the first
+    of the remaining plans begins at this very position, so that no row is read twice or left out.
+    """
+    if _after(saved, samples) == _after(plans, samples):
+        return list(saved)
+    past: list[PhasePlan] = []
+    start = 0
+    for plan in saved:
+        end = samples if plan.until_samples is None else min(samples, plan.until_samples)
+        if end > start:
+            past.append(replace(plan, until_samples=end))
+            start = end
+    return [*past, *_after(plans, samples)]
+
+
+def _after(plans: Sequence[PhasePlan], samples: int) -> list[PhasePlan]:
+    return [plan for plan in plans if plan.until_samples is None or plan.until_samples > samples]
 
 
 def describe(phases: Sequence[DataPhase]) -> str:
-    """The same facts for people, as a checkpoint holds them: sets, shares as they are drawn, ends and batches.
+    """Return the phases as text for people: sets, shares as they are drawn, ends and batches.
 
     Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
     """
@@ -119,27 +195,23 @@ def describe(phases: Sequence[DataPhase]) -> str:
 def _described(phase: DataPhase) -> str:
     mixture = mixture_of(phase)
     shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
-    sets = [f"{name} {digest[:16]}" for name, digest in map(_key, phase.sets)]
+    sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards in phase.sets]
     found = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
     found += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
     return found + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
 
 
 def mixture_of(phase: DataPhase) -> Mixture:
-    """The sets as they are drawn: weights of 1 and 1 are those of 2 and 2."""
+    """Return the sets as they are drawn: weights of 1 and 1 are those of 2 and 2."""
     return Mixture(phase.weights or (1.0,) * len(phase.sets))
 
 
-def _key(shards: ShardSet) -> tuple[str, str]:
-    return (shards.manifest.name, shards.digest)
-
-
 def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
-    """The training sets as configured, each opened once.
+    """Open the training sets as configured, each once, and bind the objectives that corrupt their samples.
 
     Raises:
-        ConfigurationError: a set stands twice in a mixture, weights and sets are not equally many, or a phase ends
-            where no whole batch ends.
+        ConfigurationError: no objective, or more than one, reads a set of samples, a set appears twice in a mixture,
+            weights and sets are not equally many, or a phase ends where no whole batch ends.
     """
     opened: dict[Path, ShardSet] = {}
     phases = []
@@ -148,8 +220,12 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
             if path not in opened:
                 opened[path] = open_shards(path, options=data.store)
         sets = tuple(opened[path] for path in phase.sets)
-        # the run's own batch is not a batch of the phase's own, however it is spelt: digests must not tell them apart
+        # A batch equal to the run's own is not recorded: however it is spelt, the phase is the same.
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
-        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch))
+        entries = phase.corrupt or data.corrupt
+        corruptions = tuple(
+            corruption_of(entries, one) if entries and one.manifest.kind == "samples" else None for one in sets
+        )
+        phases.append(DataPhase(sets, tuple(phase.weights), phase.until_samples, batch, corruptions))
     Timeline(phase_plans(phases), data.lane_count, data.global_batch)
     return tuple(phases)

@@ -1,49 +1,188 @@
-"""Which stored rows stand at a position of a stream, in closed form: no block is read."""
+"""Which row is where in a stream, in closed form: for the stream itself, for tools and for tests; no block is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from train.stream.mixture import Phase
-from train.stream.source import Source
+from pipeline.errors import ConfigurationError
+from pipeline.shards import ShardSet
+from train.stream.mixture import Phase, PhasePlan, SourceKey, Timeline
+from train.stream.order import BlockOrder, LogicalBlocks
+from train.stream.phases import DataPhase, continued, distinct_inputs, phase_plans, set_labels
 
-__all__ = ["origins"]
+__all__ = ["ReadingOrder", "Visit"]
+
+Int64 = NDArray[np.int64]
 
 
-def origins(phase: Phase, sources: Sequence[Source], position: int, count: int) -> NDArray[np.int64]:
-    """Origin [lanes x count, 3] (source, stored block, row) of `count` lane rows of all ranks' lanes; -1 for filler.
+class Visit(NamedTuple):
+    """One time that a row is read.
 
     Args:
-        phase: the phase of the position.
-        sources: all sources of the stream.
-        position: first lane row.
-        count: lane rows of the global batch.
+        source: number of its source.
+        lane: that reads it.
+        position: lane row of the stream.
+        epoch: of the set.
+        stored: block, over all shards, and row in it; None: a filler row.
     """
-    lanes, positions = np.arange(sources[0].order.lanes), np.arange(position, position + count)
-    drawn = phase.drawn(lanes, positions)
-    origin = np.full((len(lanes), count, 3), -1, np.int64)
-    for k, number in enumerate(phase.sources):
-        lane, at = np.nonzero(drawn == k)
-        rows = phase.rows(k, lanes, positions)[lane, at]
-        origin[lane, at] = _of_source(sources[number], lane, rows, count)
-    return origin.reshape(-1, 3)
+
+    source: int
+    lane: int
+    position: int
+    epoch: int
+    stored: tuple[int, int] | None
 
 
-def _of_source(source: Source, lane: NDArray[np.int64], rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Origin of one lane row of each of the given lanes, by tables of at most `most` lane rows."""
-    origin = np.full((len(rows), 3), -1, np.int64)
-    lanes = source.order.lanes
-    left = np.ones(len(rows), np.bool_)
-    while left.any():
-        turn = source.order.round_at(int(rows[left].min()), most)
-        here = left & (rows < turn.start + turn.length)
-        table = np.full((lanes * turn.length, 3), -1, np.int64)
-        for load in source.order.loads(turn, 0, lanes):
-            order = source.order.row_order(load.epoch, load.block)[load.rows]
-            table[load.slots] = source.origin(load.block, order)
-        origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
-        left &= ~here
-    return origin
+class ReadingOrder:
+    """The order in which the rows of some sets are read.
+
+    Args:
+        phases: what is read until when.
+        seed: of the order.
+        lanes: equal parts of a global batch.
+        global_batch: rows of a step where a phase does not say.
+
+    Raises:
+        ConfigurationError: the phases contradict each other, or a set is empty.
+    """
+
+    def __init__(self, phases: Sequence[DataPhase], seed: int, lanes: int, global_batch: int) -> None:
+        inputs = distinct_inputs(phases)
+        self.keys, self.inputs = list(inputs), list(inputs.values())
+        self.lanes, self.global_batch = lanes, global_batch
+        self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
+        self.plans = phase_plans(phases)
+        """The phases as states hold them."""
+        self.timeline = Timeline(self.plans, lanes, global_batch)
+
+    @property
+    def sets(self) -> list[ShardSet]:
+        """The set of each source."""
+        return [one.shards for one in self.inputs]
+
+    @cached_property
+    def blocks(self) -> list[LogicalBlocks]:
+        """The blocks of each source as its order counts them."""
+        return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
+
+    def continued(self, saved: Sequence[PhasePlan], samples: int) -> ReadingOrder:
+        """Return the order of a stream that has read `samples` by saved phases, and continues by these."""
+        new = copy(self)
+        new.plans = continued(saved, self.plans, samples)
+        new.timeline = Timeline(new.plans, self.lanes, self.global_batch, read=samples)
+        return new
+
+    def number(self, key: SourceKey | int) -> int | None:
+        """Return the number of a source; None where a former phase read it and it is not open any more."""
+        return self._numbers.get(key)
+
+    def names(self, phase: Phase) -> list[str]:
+        """Return the names of a phase's sources, with the digest where several sets have the same one."""
+        labels = set_labels(self.sets)
+        names = [str(key) if isinstance(key, int) else key.name for key in phase.sources]
+        opened = [self.number(key) for key in phase.sources]
+        return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
+
+    def phase(self, position: int, count: int = 1) -> Phase:
+        """Return the phase of `count` lane rows from a position on, whose sources are open.
+
+        Raises:
+            ConfigurationError: they belong to two phases, or a former phase read sets that are not configured now.
+        """
+        phase = self.timeline.at(position, count)
+        if not self._numbers.keys() >= set(phase.sources):
+            absent = [name for key, name in zip(phase.sources, self.names(phase), strict=True) if key not in self.keys]
+            raise ConfigurationError(
+                f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, which the "
+                "configuration no longer names"
+            )
+        return phase
+
+    def cells(self, position: int, count: int) -> tuple[Int64, Int64]:
+        """Return the source and the lane row that each lane reads, both of shape [lanes, count]."""
+        phase = self.phase(position, count)
+        lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
+        drawn = phase.drawn(lanes, positions)
+        rows = np.choose(drawn, [phase.rows(k, lanes, positions) for k in range(len(phase.sources))])
+        return np.array([self._numbers[key] for key in phase.sources])[drawn], rows
+
+    def origins(self, position: int, count: int) -> Int64:
+        """Return the origin [lanes x count, 3] (source, stored block, row) of a global batch; -1 for filler."""
+        sources, rows = self.cells(position, count)
+        origin = np.full((self.lanes, count, 3), -1, np.int64)
+        for source in np.unique(sources).tolist():
+            lane, at = np.nonzero(sources == source)
+            origin[lane, at] = self._origins(source, lane, rows[lane, at], count)
+        return origin.reshape(-1, 3)
+
+    def visits(self, position: int, count: int) -> list[Visit]:
+        """Return the rows of a global batch in their order, with epochs."""
+        sources, rows = self.cells(position, count)
+        return [
+            self._visit(source, place // count, position + place % count, row)
+            for place, (source, row) in enumerate(zip(sources.ravel().tolist(), rows.ravel().tolist(), strict=True))
+        ]
+
+    def find(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
+        """Return when a stored row of a set is read in an epoch; None: the phases end before."""
+        key = self.keys[source]
+        lane, lane_row = self.orders[source].where(*self.blocks[source].logical(*stored), epoch)
+        for phase in self.timeline.phases:
+            if (k := _place(phase, key)) is not None:
+                position = phase.position(k, lane, lane_row)
+                if position is not None:
+                    number = self.number(phase.sources[k])
+                    return Visit(source if number is None else number, lane, position, epoch, stored)
+        return None
+
+    def epochs(self, source: int, position: int) -> int:
+        """Return how many epochs of a set have begun before a position."""
+        read = 0
+        for phase in self.timeline.phases:
+            if (k := _place(phase, self.keys[source])) is not None and phase.start < position:
+                stop = position if phase.stop is None else min(position, phase.stop)
+                read = int(phase.rows(k, np.arange(self.lanes), np.array([stop])).max())
+        return -(-read // self.orders[source].lane_rows)
+
+    @cached_property
+    def _numbers(self) -> dict[SourceKey | int, int]:
+        return {key: number for number, key in enumerate(self.keys)}
+
+    def _visit(self, source: int, lane: int, position: int, lane_row: int) -> Visit:
+        order = self.orders[source]
+        found = order.row(lane, lane_row)
+        if found is None:
+            return Visit(source, lane, position, lane_row // order.lane_rows, None)
+        epoch, logical, row = found
+        blocks, rows = self.blocks[source].stored(logical, np.array([row]))
+        return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
+
+    def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
+        """Return the origins of single lane rows of the given lanes, by tables of at most `limit` lane rows."""
+        order, blocks = self.orders[source], self.blocks[source]
+        origin = np.full((len(rows), 3), -1, np.int64)
+        remaining = np.ones(len(rows), np.bool_)
+        while remaining.any():
+            turn = order.round_at(int(rows[remaining].min()), limit)
+            here = remaining & (rows < turn.start + turn.length)
+            table = np.full((self.lanes * turn.length, 3), -1, np.int64)
+            for load in order.loads(turn, 0, self.lanes):
+                stored, row = blocks.stored(load.block, order.row_order(load.epoch, load.block)[load.rows])
+                table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
+            origin[here] = table[lane[here] * turn.length + rows[here] - turn.start]
+            remaining &= ~here
+        return origin
+
+
+def _place(phase: Phase, key: SourceKey) -> int | None:
+    """Return the place among a phase's sources of one that reads the rows of `key`, with this or another corruption."""
+    if key in phase.sources:
+        return phase.sources.index(key)
+    orders = [other if isinstance(other, int) else other.order for other in phase.sources]
+    return orders.index(key.order) if key.order in orders else None

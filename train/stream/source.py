@@ -48,6 +48,7 @@ class Source:
         shards: the set.
         number: of the set among those of the stream.
         order: of its rows over the lanes of all ranks.
+        blocks: its blocks as the order counts them.
         lanes: first lane of this rank, and first one behind.
         columns: list columns that are delivered.
         transform: online corruption of samples.
@@ -60,6 +61,7 @@ class Source:
     shards: ShardSet
     number: int
     order: BlockOrder
+    blocks: LogicalBlocks
     lanes: tuple[int, int]
     columns: Sequence[str]
     transform: Transform | None
@@ -71,11 +73,6 @@ class Source:
     """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
     masked: set[int] = field(default_factory=set)
     """Blocks found corrupt since the stream was opened."""
-
-    @cached_property
-    def blocks(self) -> LogicalBlocks:
-        """Its blocks as the order counts them."""
-        return LogicalBlocks(self.shards.index.rows, self.shards.manifest.block_rows)
 
     @cached_property
     def most(self) -> int | None:

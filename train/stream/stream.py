@@ -22,16 +22,16 @@ from train.errors import StateMismatch, StreamError
 from train.stream.batch_builder import Assembly, Batches, Builder, Collator
 from train.stream.collate import Batch, Collate
 from train.stream.mixture import Timeline
-from train.stream.order import BlockOrder, default_lanes
-from train.stream.phases import DataPhase, as_phases, data_digest, distinct_sets, phase_plans
+from train.stream.order import default_lanes
+from train.stream.phases import DataPhase, as_phases, plain_plans, read_plans
 from train.stream.prefetch import Prefetcher
-from train.stream.reading_order import origins
+from train.stream.reading_order import ReadingOrder
 from train.stream.source import OnDamaged, Source, StreamStats, Transform
 from train.stream.threads import Workers
 
 __all__ = ["Stream"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
 
 
@@ -47,8 +47,8 @@ class Stream:
         seed: of the order.
         global_batch: samples of a step over all ranks, where a phase does not say; a multiple of `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
-        transform: online corruption, applied to every block as it is loaded; variant = epoch mod 65536. A list has
-            one for each set, in order of appearance.
+        transform: online corruption of sample sets for which a phase names none, applied to every block as it is
+            loaded; variant = epoch mod 65536.
         collate: builds tensors; default: the rules of the first set's manifest.
         io_threads: threads that load blocks, and one more that builds batches; 0 does both in the calling thread, in
             the same order.
@@ -75,7 +75,7 @@ class Stream:
         global_batch: int,
         micro_batch: int,
         lanes: int | None = None,
-        transform: Transform | Sequence[Transform | None] | None = None,
+        transform: Transform | None = None,
         collate: Collator | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
@@ -96,34 +96,36 @@ class Stream:
             if word not in get_args(kind):
                 raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
         phases = as_phases(data)
-        sets = distinct_sets(phases)
-        self._digest = data_digest(phases)
+        self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
+        """Which row is where."""
+        sets = self.reading.sets
         if collate is None:
-            collate = Collate.from_manifests([shards.manifest for shards in sets], token_dtype)
-        transforms = list(transform) if isinstance(transform, Sequence) else [transform] * len(sets)
+            collate = Collate.from_manifests([one.manifest for one in self.reading.inputs], token_dtype)
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sets) for phase in phases) * (prefetch_blocks + 2))
         self.sources = [
             Source(
-                shards=shards,
+                shards=one.shards,
                 number=number,
-                order=BlockOrder(shards.manifest.name, len(shards), shards.manifest.block_rows, seed, self.lanes),
+                order=order,
+                blocks=blocks,
                 lanes=self._own,
                 columns=collate.columns,
-                transform=online if shards.manifest.kind == "samples" else None,
+                transform=(one.corruption or transform) if one.shards.manifest.kind == "samples" else None,
                 stats=self._stats,
                 memory_bytes=budget,
                 on_damaged=on_damaged,
                 max_damaged_fraction=max_damaged_fraction,
             )
-            for number, (shards, online) in enumerate(zip(sets, transforms, strict=True))
+            for number, (one, order, blocks) in enumerate(
+                zip(self.reading.inputs, self.reading.orders, self.reading.blocks, strict=True)
+            )
         ]
         self.order = self.sources[0].order
         """Order of the first set."""
         if rank == 0:
             _tell_of_parts(self.sources, memory_bytes)
         self._lane_rows(global_batch)
-        self.timeline = Timeline(phase_plans(phases), self.lanes, global_batch)
         for phase in self.timeline.phases:
             self._lane_rows(phase.global_batch)
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
@@ -133,12 +135,16 @@ class Stream:
         self._prefetch = prefetch_blocks
         self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
         self._position = 0
-        self._batches = Batches(self.timeline, self.sources, self._assembly, self._workers, prefetch_blocks)
+        self._batches = Batches(self.reading, self.sources, self._assembly, self._workers, prefetch_blocks)
         self._process = os.getpid()
         self._closed = False
-        # Threads hold neither the stream nor its batches, so a stream that is dropped unclosed ends them too.
-        self._release = weakref.finalize(self, _release, self._process, self._batches, self._workers)
-        self._release.atexit = False
+        self._release: weakref.finalize[..., Stream] | None = None
+        self._finalize()
+
+    @property
+    def timeline(self) -> Timeline:
+        """The phases."""
+        return self.reading.timeline
 
     @property
     def samples(self) -> int:
@@ -163,30 +169,38 @@ class Stream:
             "samples": self.samples,
             "seed": self.seed,
             "lanes": self.lanes,
-            "data": self._digest,
+            "data": plain_plans(self.reading.plans),
             "format": _FORMAT,
         }
 
     def load_state_dict(self, state: Mapping[str, Any], allow_changed: Collection[str] = ()) -> None:
-        """Go on from a saved state, before the first step or after any.
+        """Continue from a saved state, before the first step or after any.
 
         Args:
             state: what `state_dict` gave.
-            allow_changed: keys that may differ: `data` (another container of the same set), `seed`.
+            allow_changed: keys that may differ: `seed`, or `data`. With other sets, weights, objectives or phases the
+                phases that were read stay as they were, and those of this stream begin at the state's position.
 
         Raises:
             StateMismatch: a key differs, or is absent.
-            ConfigurationError: `samples` is no position.
+            ConfigurationError: `samples` is no position, or a phase of this stream ends within a global batch.
         """
-        current = self.state_dict()
-        for field, value in current.items():
+        for field, value in self.state_dict().items():
             if field not in state:
                 raise StateMismatch(field, None, value)
-            if field != "samples" and field not in allow_changed and state[field] != value:
+            if field not in ("samples", "data") and field not in allow_changed and state[field] != value:
                 raise StateMismatch(field, state[field], value)
         if not isinstance(state["samples"], int):
             raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
-        self.set_position(state["samples"])
+        samples = self._lane_row(state["samples"]) * self.lanes
+        reading = self.reading.continued(read_plans(state["data"]), samples)
+        if "data" not in allow_changed and plain_plans(reading.plans) != state["data"]:
+            raise StateMismatch("data", state["data"], plain_plans(self.reading.plans))
+        self.set_position(samples)
+        if reading.plans != self.reading.plans:
+            self.reading = reading
+            self._batches = Batches(reading, self.sources, self._assembly, self._workers, self._prefetch)
+            self._finalize()
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
         """The rank's micro-batches of the next global batch.
@@ -228,8 +242,10 @@ class Stream:
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
         rounds = Prefetcher(self.sources[0], self._workers, self._prefetch, end)
-        timeline = Timeline(phase_plans([DataPhase((self.sources[0].shards,))]), self.lanes, size)
-        builder = Builder(timeline, [rounds], self._assembly, 0)
+        first = self.reading.inputs[0]
+        phase = DataPhase((first.shards,), corruptions=(first.corruption,))
+        reading = ReadingOrder([phase], self.seed, self.lanes, size)
+        builder = Builder(reading, [rounds], self._assembly, 0)
         try:
             while builder.position < end:
                 self._check_open()
@@ -245,7 +261,7 @@ class Stream:
         """
         position = self._lane_row(samples)
         count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
-        return origins(self.timeline.at(position, count), self.sources, position, count)
+        return self.reading.origins(position, count)
 
     def stats(self) -> dict[str, float]:
         """Seconds that steps waited for data, blocks and bytes read, loads in flight, masked blocks, skipped rows.
@@ -262,7 +278,8 @@ class Stream:
 
     def close(self) -> None:
         """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
-        self._release.detach()
+        if self._release is not None:
+            self._release.detach()
         if not self._closed and self._process == os.getpid():
             self._batches.stop()
             if self._workers is not None:
@@ -276,6 +293,13 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _finalize(self) -> None:
+        """Have the threads end with the stream, which they do not hold, where it is dropped without `close`."""
+        if self._release is not None:
+            self._release.detach()
+        self._release = weakref.finalize(self, _release, self._process, self._batches, self._workers)
+        self._release.atexit = False
 
     def _check_open(self) -> None:
         if self._process != os.getpid():

@@ -135,7 +135,11 @@ def test_phases_and_effective_weights_are_told(one_rank: RankPool, tmp_path: Pat
     first = {"phase": 0, "shares": {labels[0]: 1.0}, "global_batch": 16, "until_samples": 32}
     shares = dict(zip(labels, (1365 / 4096, 2731 / 4096), strict=True))
     second = {"phase": 1, "shares": shares, "global_batch": 8, "until_samples": None}
-    assert events(tmp_path / "run", "data") == [{"step": step, "phases": [first, second]} for step in (0, 1, 2)]
+    starts = events(tmp_path / "run", "data")
+    assert [(one["step"], one["samples"], one["phases"]) for one in starts] == [
+        (step, 16 * step, [first, second]) for step in (0, 1, 2)
+    ]
+    assert all(one["plans"] == starts[0]["plans"] for one in starts)
     assert events(tmp_path / "run", "phase") == []
     assert one_rank.run(start, config, [f"output={tmp_path / 'whole'}", "evaluate.max_rows=0"]) == [(0, "")]
     assert events(tmp_path / "whole", "phase") == [{"step": 3, **second}]

@@ -109,8 +109,8 @@ def check_epochs(sets: Any, plan: list[tuple[tuple[str, str], int, int, int, int
                 for batch in stream.next_step(LANES):
                     seen.update(uids[block][row] for _, block, row in batch.origin.tolist() if block >= 0)
         left -= min(count, left)
-        (state,) = {tuple(stream.state_dict().items()) for stream in streams}
-        state = dict(state)
+        (state,) = {json.dumps(stream.state_dict()) for stream in streams}
+        state = json.loads(state)
         for stream in streams:
             stream.close()
     assert state["samples"] == 3 * 13 * LANES

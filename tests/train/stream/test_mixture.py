@@ -126,12 +126,16 @@ def test_a_batch_lies_in_one_phase() -> None:
         timeline.at(8, 3)
 
 
-def test_a_phase_ends_on_a_batch_of_the_next_also_where_that_says_nothing() -> None:
-    """Else the batches of the next phase would miss its end, in the middle of a run."""
+def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
+    """Else its batches would miss its end, in the middle of a run; from a saved position on only the rest counts."""
     plans = [PhasePlan((0,), (), 36, 12), PhasePlan((1,), (), 72), PhasePlan((0,))]
-    with pytest.raises(ConfigurationError, match="until_samples 36 of phase 0 is not a multiple of 8"):
+    problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
+    with pytest.raises(ConfigurationError, match=f"{problem}, its global batch; nearest: 68 or 76"):
         Timeline(plans, 4, 8)
     assert [phase.global_batch for phase in Timeline(plans, 4, 4).phases] == [12, 4, 4]
+    assert len(Timeline(plans, 4, 8, read=40).phases) == 3
+    with pytest.raises(ConfigurationError, match="counted from 44, where the checkpoint is"):
+        Timeline(plans, 4, 8, read=44)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_a_phase_ends_on_a_batch_of_the_next_also_where_that_says_nothing() -> N
         ([PhasePlan((0,), (), 8)], "the last must have no until_samples"),
         ([PhasePlan((0,), (), 8), PhasePlan((1,), (), 8), PhasePlan((0,))], "ends at 8 samples, but begins at 8"),
         ([PhasePlan((0,), (), 12, 8), PhasePlan((1,))], "until_samples 12 of phase 0 is not a multiple of 8"),
-        ([PhasePlan((0,), (), 12, 4), PhasePlan((1,), (), None, 8)], "nearest: 8 or 16"),
+        ([PhasePlan((0,), (), 12, 8), PhasePlan((1,), (), None, 4)], "nearest: 8 or 16"),
     ],
 )
 def test_what_cannot_be_mixed(plans: list[PhasePlan], message: str) -> None:
@@ -154,6 +158,7 @@ def test_what_cannot_be_mixed(plans: list[PhasePlan], message: str) -> None:
         Timeline(plans, 4, 4)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.6, 0.7, 1.5]), min_size=2, max_size=6))
 def test_decimal_weights_are_counted_exactly(decimals: list[float]) -> None:
     """Tenths as whole numbers give the same counts: no binary fraction decides a tie."""

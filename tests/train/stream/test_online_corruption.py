@@ -112,7 +112,7 @@ class Watcher:
         self.columns = columns
         self.rows: list[dict[str, list[int]]] = []
 
-    def __call__(self, columns: Any, row_weight: Any) -> dict[str, torch.Tensor]:
+    def __call__(self, columns: Any, row_weight: Any, sources: Any = None) -> dict[str, torch.Tensor]:
         count = len(columns[self.columns[0]])
         self.rows += [{name: columns[name][row].tolist() for name in self.columns} for row in range(count)]
         return {"row_weight": torch.ones(count) if row_weight is None else torch.from_numpy(row_weight)}

@@ -216,13 +216,11 @@ class Play:
 
     def check_tools(self, expected: Origins) -> None:
         """The tools' view of the batch, and of the position of some of its rows."""
-        visits, share = self.feed.batch(self.samples), len(expected) // self.case.lanes
+        visits = self.feed.batch(self.samples)
         assert [[visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits] == expected
         for visit in visits[:: max(1, len(visits) // 3)]:
-            again = self.feed.visit(visit.source, visit.stored, visit.epoch) if visit.stored else visit
-            assert again is not None
-            places = {(one.lane, one.samples // self.case.lanes + one.place % share) for one in (visit, again)}
-            assert len(places) == 1
+            if visit.stored:
+                assert self.feed.visit(visit.source, visit.stored, visit.epoch) == visit
 
 
 def together(ranks: list[Any]) -> Origins:
