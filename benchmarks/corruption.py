@@ -87,7 +87,7 @@ _COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
 
 
 def vocabulary() -> Vocabulary:
-    """32,000 ids, specials first, with Zipf's frequencies."""
+    """Return a vocabulary of 32,000 ids, specials first, with Zipf's frequencies."""
     special = np.arange(_SIZE) < _FIRST
     first = len(SPECIALS)
     return Vocabulary(
@@ -103,7 +103,7 @@ def vocabulary() -> Vocabulary:
 
 
 def samples(rows: int, length: int, words: Vocabulary) -> Rows:
-    """Random rows of equal length with 20 sentences each, beside a partner and another side as long."""
+    """Return random rows of equal length with 20 sentences each, beside a partner and another side as long."""
     random = np.random.RandomState(1)
     starts = np.stack([random.permutation(length - 1)[: _SENTENCES - 1] for _ in range(rows)])
     starts = np.concatenate((np.zeros((rows, 1), np.int64), np.sort(starts, axis=1) + 1), axis=1)
@@ -122,7 +122,7 @@ def samples(rows: int, length: int, words: Vocabulary) -> Rows:
 
 
 def speed(work: Callable[[], Any], tokens: int) -> float:
-    """Million tokens per CPU second, the best of some runs."""
+    """Return millions of tokens per CPU second, the best of some runs."""
     work()
     best = float("inf")
     for _ in range(_RUNS):
@@ -133,7 +133,7 @@ def speed(work: Callable[[], Any], tokens: int) -> float:
 
 
 def kernel(objective: Objective, rows: int) -> float:
-    """Speed of `corrupt` on full rows."""
+    """Return the speed of `corrupt` on full rows."""
     parts = objective.parts if isinstance(objective, Mixture) else [objective]
     length = min(part.content_length for part in parts) if objective.name != "causal_lm" else 512
     parallel = objective.grouping.name == "parallel"
@@ -149,7 +149,7 @@ def kernel(objective: Objective, rows: int) -> float:
 
 
 def tokenizer() -> Any:
-    """A tokenizer of Hugging Face's with our ids."""
+    """Return a tokenizer of Hugging Face's with our ids."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast
@@ -161,7 +161,7 @@ def tokenizer() -> Any:
 
 
 def collator(kind: str, form: str) -> float:
-    """Speed of a collator of Hugging Face's.
+    """Return the speed of a collator of Hugging Face's.
 
     Args:
         kind: the objective: masked_lm, whole_word_masking, permuted_lm.
@@ -184,7 +184,7 @@ def collator(kind: str, form: str) -> float:
 
 
 def _collator_batch(kind: str, make: Callable[[Any], Any]) -> list[dict[str, Any]]:
-    """32 rows of 512 tokens; words are told by the characters between their tokens."""
+    """Return 32 rows of 512 tokens; the characters between their tokens part the words."""
     ids = np.random.RandomState(1).randint(_FIRST, _SIZE, (32, 512))
     frame = np.zeros_like(ids)
     frame[:, [0, -1]] = 1
@@ -197,7 +197,7 @@ def _collator_batch(kind: str, make: Callable[[Any], Any]) -> list[dict[str, Any
 
 
 def stage(documents: int) -> float:
-    """Speed of `corrupt` end to end for masked LM: read, corrupt, compress, write."""
+    """Return the speed of `corrupt` end to end for masked LM: read, corrupt, compress, write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_tokens(folder, documents)
@@ -212,7 +212,7 @@ def stage(documents: int) -> float:
 
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
-    """The first unit of a pass, with the record that a manifest pass needs."""
+    """Return the first unit of a pass, with the record that a manifest pass needs."""
     from pipeline.execution.unit_record import Record
 
     counts: Mapping[str, Any] = work.run(0, output)
@@ -221,7 +221,7 @@ def _run(work: Any, output: Output) -> Mapping[str, Any]:
 
 
 def _write_tokens(folder: Path, documents: int) -> None:
-    """A token set of one shard with the frequencies of text."""
+    """Return a token set of one shard with the frequencies of text."""
     words, random = vocabulary(), np.random.RandomState(1)
     tokenizer = folder / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
@@ -248,14 +248,14 @@ def _write_tokens(folder: Path, documents: int) -> None:
 
 
 def row(case: str, ours: float, peer: float | None, peer_name: str, target: float) -> dict[str, Any]:
-    """One line of the table."""
+    """Return one line of the table."""
     ratio = ours / peer if peer else None
     return {"case": case, "ours": ours, "peer": peer, "peer_name": peer_name, "ratio": ratio,
             "unit": "million tokens/s", "target": target, "holds": ours >= target}  # fmt: skip
 
 
 def measure(rows: int, documents: int) -> list[dict[str, Any]]:
-    """All cases."""
+    """Measure all cases."""
     words = vocabulary()
     found = []
     for name in registry.names("pipeline.objectives"):

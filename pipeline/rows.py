@@ -65,7 +65,7 @@ class Ragged:
 
     @property
     def width(self) -> int | None:
-        """Length of every list if all are equally long."""
+        """Return the length of every list if all are equally long, else None."""
         if not len(self):
             return None
         length = int(self.offsets[1] - self.offsets[0])
@@ -74,7 +74,7 @@ class Ragged:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Length of each list, shape [n]."""
+        """Return the length of each list, shape [n]."""
         return np.diff(self.offsets)
 
     @staticmethod
@@ -93,14 +93,14 @@ class Ragged:
         return Ragged(matrix.reshape(-1), equal_offsets(rows, length))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
-        """The lists at `rows`, in that order, gathered without a loop over them."""
+        """Return the lists at `rows`, in that order, gathered without a loop over them."""
         lengths = self.lengths[rows]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         return Ragged(segments(self.values, self.offsets[rows], lengths), offsets)
 
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:
-        """Lists of all parts, in order."""
+        """Return lists of all parts, in order."""
         starts = np.cumsum([0] + [int(part.offsets[-1] - part.offsets[0]) for part in parts[:-1]])
         offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
         values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
@@ -109,17 +109,17 @@ class Ragged:
 
 @lru_cache(maxsize=64)
 def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
-    """Offsets of equally long lists, one array for all that ask: read only."""
+    """Return offsets of equally long lists, one array for all that ask: read only."""
     offsets = np.arange(rows + 1, dtype=np.int64) * length
     offsets.flags.writeable = False
     return offsets
 
 
 def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """The segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end, a fresh array.
+    """Return the segments `values[starts[i] : starts[i] + lengths[i]]` laid end to end, a fresh array.
 
     Raises:
-        IndexError: a segment ends behind the values.
+        IndexError: a segment ends after the values.
     """
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -136,12 +136,12 @@ def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[n
 
 
 def _long_segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """One copy a segment, without an index: a loop, but of a tenth of a microsecond each."""
+    """Copy the segments one by one, without an index: a loop, but of a tenth of a microsecond each."""
     view = np.ascontiguousarray(values).data
     pieces = [view[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
     out = np.frombuffer(bytearray().join(pieces), values.dtype)
     if len(out) != lengths.sum():
-        raise IndexError(f"segments of {lengths.sum()} values end behind the {len(values)} there are")
+        raise IndexError(f"segments of {lengths.sum()} values end after the {len(values)} values")
     return out
 
 
@@ -161,22 +161,22 @@ class Rows:
         return (self.row(i) for i in range(len(self)))
 
     def row(self, index: int) -> Row:
-        """A view of one row, for tests and tools."""
+        """Return a view of one row, for tests and tools."""
         fixed = {name: column[index] for name, column in self.fixed.items()}
         return Row(fixed, {name: column[index] for name, column in self.columns.items()})
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Rows:
-        """The given rows, in that order."""
+        """Return the given rows, in that order."""
         fixed = {name: column[rows] for name, column in self.fixed.items()}
         return Rows(fixed, {name: column.take(rows) for name, column in self.columns.items()})
 
     def with_columns(self, columns: Mapping[str, Ragged]) -> Rows:
-        """The same fixed columns beside other list columns."""
+        """Return the same fixed columns beside other list columns."""
         return Rows(self.fixed, columns)
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
-        """Rows of all parts, in order; all parts have the same columns."""
+        """Return rows of all parts, in order; all parts have the same columns."""
         fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}
         columns = {name: Ragged.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
         return Rows(fixed, columns)

@@ -56,7 +56,7 @@ _MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 
 def keyed_hash(*parts: bytes | str | int) -> int:
-    """A 64-bit word from length-prefixed parts (ints as 8 bytes little-endian)."""
+    """Return a 64-bit word from length-prefixed parts (ints as 8 bytes little-endian)."""
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:
         if isinstance(part, int):
@@ -69,22 +69,22 @@ def keyed_hash(*parts: bytes | str | int) -> int:
 
 
 def fraction(uid: bytes, purpose: str, seed: int) -> float:
-    """A number in [0, 1) that depends on the document, the purpose and the seed alone."""
+    """Return a number in [0, 1) that depends on the document, the purpose and the seed alone."""
     return order_key(uid, purpose, seed) / 2.0**64
 
 
 def order_key(uid: bytes, purpose: str, seed: int) -> int:
-    """A 64-bit word that orders documents, keyed by purpose and seed."""
+    """Return a 64-bit word that orders documents, keyed by purpose and seed."""
     return xxhash.xxh3_64_intdigest(uid + purpose.encode() + struct.pack("<Q", seed & _MASK))
 
 
 def sample_uid(document_uid: bytes, copy: int, offset: int, label: str) -> int:
-    """64-bit sample uid: first document, copy, token offset in it, and the grouping's label."""
+    """Return the 64-bit sample uid of first document, copy, token offset in it, and the grouping's label."""
     return xxhash.xxh3_64_intdigest(document_uid + struct.pack("<IQ", copy, offset) + label.encode())
 
 
 def mix(x: UInt64) -> UInt64:
-    """The 64-bit SplitMix finaliser (a bijection), element by element."""
+    """Apply the 64-bit SplitMix finaliser (a bijection), element by element."""
     x = x ^ (x >> np.uint64(30))
     x = x * np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(27)
@@ -94,13 +94,13 @@ def mix(x: UInt64) -> UInt64:
 
 
 def kernel_base(seed: int, name: str, variant: int) -> int:
-    """What the keys of all rows of one name and variant share."""
+    """Return what the keys of all rows of one name and variant share."""
     packed = struct.pack("<Q", seed & _MASK) + name.encode() + b"\0" + struct.pack("<I", variant)
     return int.from_bytes(hashlib.blake2b(packed).digest()[:8], "little")
 
 
 def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]) -> UInt64:
-    """One key a row: mix(mix(uid) ^ base), with base = blake2b(seed, name, variant)."""
+    """Return one key a row: mix(mix(uid) ^ base), with base = blake2b(seed, name, variant)."""
     base = np.empty(len(uids), dtype=np.uint64)
     for variant in np.unique(variants):
         base[variants == variant] = kernel_base(seed, name, int(variant))
@@ -108,7 +108,7 @@ def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]
 
 
 def words(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
-    """Words `start .. start + count` of a stream for each key, shape [len(keys), count].
+    """Return words `start .. start + count` of a stream for each key, shape [len(keys), count].
 
     word(key, stream, j) = mix(key + G * (2**32 * stream + j + 1)).
     """
@@ -118,7 +118,7 @@ def words(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
 
 
 def word_of(base: int, uid: int, stream: int, index: int) -> int:
-    """One word of one row, where the next row's place depends on it: `words(kernel_keys(...))` in plain integers."""
+    """Return one word of one row in plain integers, as `words(kernel_keys(...))` does for many rows at once."""
     key = _mix_one(_mix_one(uid) ^ base)
     return _mix_one((key + _GOLDEN * ((stream << 32) + index + 1)) & _MASK)
 
@@ -138,5 +138,5 @@ def reversed_bits(numbers: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 def below(word32: UInt64, bound: int | UInt64) -> NDArray[np.int64]:
-    """Uniform integers in 0..bound-1 from 32-bit words: (u * bound) >> 32."""
+    """Return uniform integers in 0..bound-1 from 32-bit words: (u * bound) >> 32."""
     return ((word32 * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)

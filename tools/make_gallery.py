@@ -20,7 +20,7 @@ _PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = Arguments(__doc__)
     parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
     return run_tool(parser, arguments, _write)

@@ -1,4 +1,4 @@
-"""Groupings: how token documents become sample rows. One per file, run by the stage `group` and nobody else.
+"""Groupings: how token documents become sample rows. One per file, run by the stage `group` only.
 
 Everything decided here (cuts, reasons of length) is independent of variants and of what corruption draws. Tokens in =
 tokens in rows + tokens rejected by reason; separators are counted apart.

@@ -1,4 +1,4 @@
-"""Groupings: how token documents become sample rows. One per file, run by the stage `group` and nobody else.
+"""Groupings: how token documents become sample rows. One per file, run by the stage `group` only.
 
 Everything decided here (cuts, reasons of length) is independent of variants and of what corruption draws. Tokens in =
 tokens in rows + tokens rejected by reason; separators are counted apart.
@@ -59,7 +59,7 @@ class GroupingSpec:
     Args:
         name: file in `pipeline/groupings/`.
         length: tokens of a full row, without frame.
-        separator: special token behind each document of a packed row: none, sep or eos.
+        separator: special token after each document of a packed row: none, sep or eos.
         options: further options of the grouping, in order of name.
     """
 
@@ -69,20 +69,20 @@ class GroupingSpec:
     options: tuple[tuple[str, Any], ...] = ()
 
     def entry(self) -> dict[str, Any]:
-        """As an entry of the recipe's `group.groupings`."""
+        """Return the spec as an entry of the recipe's `group.groupings`."""
         separator = {} if self.separator == "none" else {"separator": self.separator}
         return {"name": self.name, "length": self.length, **separator, **dict(self.options)}
 
     @staticmethod
     def of(name: str, options: Mapping[str, Any]) -> GroupingSpec:
-        """From plain validated options of a grouping."""
+        """Return the spec of plain validated options of a grouping."""
         rest = {key: _hashable(value) for key, value in options.items() if value != ()}
         length, separator = rest.pop("length"), rest.pop("separator", "none")
         return GroupingSpec(name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ())))
 
     @property
     def label(self) -> str:
-        """Canonical text that names the sample set's folder and enters its uids: `packed-510-sep`."""
+        """Return the canonical text that names the sample set's folder and enters its uids: `packed-510-sep`."""
         options = (f"{key}={_canonical(value)}" for key, value in self.options)
         return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([self.name, str(self.length), self.separator, *options]))
 
@@ -167,10 +167,10 @@ class Grouping(ABC):
 
     @abstractmethod
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
-        """Rows of these documents; documents without tokens are counted as `empty`."""
+        """Return rows of these documents; documents without tokens are counted as `empty`."""
 
     def part_draws(self, context: Context) -> PartDraws:
-        """Draws of the part, and so of the length, of each row."""
+        """Return draws of the part, and so of the length, of each row."""
         return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
 
 
@@ -180,13 +180,13 @@ def starts_feature(name: str, length: int, description: str) -> Feature:
 
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
-    """The grouping of a spec."""
+    """Return the grouping of a spec."""
     grouping: Grouping = choose("pipeline.groupings", spec.entry()).build(vocabulary)
     return grouping
 
 
 def without_empty(documents: Rows) -> Rows:
-    """Documents that have at least one token."""
+    """Return documents that have at least one token."""
     lengths = documents.columns["token_ids"].lengths
     return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
 
@@ -200,17 +200,17 @@ class Starts:
     uids: NDArray[np.uint64]
 
     def take(self, chosen: NDArray[Any]) -> Starts:
-        """Some of them, by index or mask."""
+        """Return some of the starts, by index or mask."""
         return Starts(self.first[chosen], self.offset[chosen], self.uids[chosen])
 
 
 def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
-    """Starts with their uids.
+    """Return starts with their uids.
 
     Args:
         documents: the documents.
         first: index of the document of each row's first token.
-        offset: where that token stands in it.
+        offset: place of that token in the document.
         label: the grouping's label, part of the uid.
     """
     uids = documents.fixed["document_uid"]
@@ -225,7 +225,7 @@ def starts_at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: st
 def sample_rows(
     documents: Rows, starts: Starts, columns: Mapping[str, Ragged], parts: NDArray[np.uint8] | None = None
 ) -> Rows:
-    """Rows with their fixed columns, in the order given; without `parts` all are of part 0."""
+    """Return rows with their fixed columns, in the order given; without `parts` all are of part 0."""
     first = starts.first
     fixed: dict[str, NDArray[Any]] = {
         name: np.zeros(len(first), dtype=dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"
@@ -243,7 +243,7 @@ def sample_rows(
 def kept_by_minimum(
     lengths: Int64, content: Int64, sentences: Int64, minimum: MinimumRow
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Which rows an objective can use, and the content tokens of the others by reason.
+    """Return which rows an objective can use, and the content tokens of the others by reason.
 
     Args:
         lengths: tokens of each row.
@@ -258,6 +258,6 @@ def kept_by_minimum(
 
 
 def row_offsets(total: int, length: int) -> Int64:
-    """Bounds of rows of `length` tokens, the last one shorter where they do not divide the total."""
+    """Return bounds of rows of `length` tokens, the last one shorter where they do not divide the total."""
     rows = -(-total // length)
     return offsets_of(np.minimum(length, total - np.arange(rows) * length))

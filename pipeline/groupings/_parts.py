@@ -39,7 +39,7 @@ class PartDraws:
         self._base = kernel_base(seed, label, 0)
 
     def of_rows(self, uids: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Part and full length of each row, shape [rows]."""
+        """Return part and full length of each row, shape [rows]."""
         lengths = np.array(self._lengths, dtype=np.int64)
         if len(lengths) == 1:
             return np.zeros(len(uids), np.uint8), np.repeat(lengths, len(uids))
@@ -49,7 +49,7 @@ class PartDraws:
         return parts.astype(np.uint8), lengths[parts]
 
     def of_row(self, uid: int) -> tuple[int, int]:
-        """Part and full length of one row."""
+        """Return part and full length of one row."""
         drawn = ((word_of(self._base, uid, MIXTURE, 0) >> 32) * MILLION) >> 32
         part = bisect_right(self._bounds, drawn)
         return part, self._lengths[part]

@@ -34,8 +34,7 @@ __all__ = ["Document"]
 class Document(Grouping):
     """A document of at most `length` tokens is one row; a longer one is cut greedily in windows of whole sentences.
 
-    A sentence longer than `length` is cut at `length` and goes on in the next row. The last window is as short as it
-    comes.
+    A sentence longer than `length` is cut at `length` and continued in the next row. The last window may be short.
 
     Example (length 4, sentences a b | c d e | f g h i j):
         a b | c d e | f g h i | j
@@ -84,7 +83,7 @@ class Document(Grouping):
         return Grouped(rows, counts)
 
     def _windows(self, documents: Rows, sentences: Int64, context: Context) -> tuple[Starts, NDArray[np.uint8]]:
-        """Where all windows start, and their parts; one window of every open document in each round."""
+        """Return where all windows start, and their parts; each round cuts one window of every open document."""
         tokens, draws = documents.columns["token_ids"].offsets, self.part_draws(context)
         first = np.arange(len(documents))
         begin, end = tokens[:-1], tokens[1:]

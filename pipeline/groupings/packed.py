@@ -53,7 +53,7 @@ class Packed(Grouping):
         length: Annotated[int, Field(ge=1)]
         """Tokens in a row, separators included."""
         separator: Literal["none", "sep", "eos"] = "none"
-        """Special token behind each document."""
+        """Special token after each document."""
 
     options: Options
 
@@ -109,7 +109,7 @@ class Packed(Grouping):
 
 
 def _cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str) -> Int64:
-    """Bounds of rows whose lengths follow from where they start, one after another."""
+    """Return bounds of rows whose lengths follow from where they start, one after another."""
     uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
     copies = documents.fixed["copy"].tolist()
     bounds, document = [0], 0

@@ -82,7 +82,7 @@ class Parallel(Grouping):
         )
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
-        """One row a pair."""
+        """Make one row of each pair."""
         sources, targets = _side(documents, "token_ids"), _side(documents, "target_ids")
         starts = starts_at(documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label)
         parts, lengths, wanted = self._parts(documents, starts.uids, context)
@@ -120,7 +120,7 @@ class Parallel(Grouping):
     def _parts(
         self, documents: Rows, uids: NDArray[np.uint64], context: Context
     ) -> tuple[NDArray[np.uint8], Int64, dict[str, Bool]]:
-        """Part and length of each pair; which pairs are of other inputs, and which are beyond their input's share."""
+        """Return part and length of each pair, and which pairs belong to other inputs or exceed their input's share."""
         if not self.options.sources:
             parts, lengths = self.part_draws(context).of_rows(uids)
             return parts, lengths, {}
@@ -135,7 +135,7 @@ class Parallel(Grouping):
         return np.maximum(task, 0).astype(np.uint8), lengths, reasons
 
     def _sizes(self, sources: Int64, targets: Int64, lengths: Int64) -> tuple[Int64, Int64]:
-        """Tokens that stay of each side."""
+        """Return the tokens that are kept of each side."""
         if self.options.cut == "source":
             return np.minimum(sources, lengths), targets
         half = lengths // 2
@@ -156,6 +156,6 @@ def _starts_before(starts: Ragged, bounds: Int64, dtype: str) -> Ragged:
 
 
 def _side(documents: Rows, name: str) -> Ragged:
-    """A column of the documents; documents of a set without pairs have no other side."""
+    """Return a column of the documents, or empty lists where documents have no other side."""
     empty = Ragged(np.empty(0, np.uint16), np.zeros(len(documents) + 1, np.int64))
     return documents.columns.get(name, empty)

@@ -35,7 +35,7 @@ __all__ = ["SentencePair"]
 
 
 _CANDIDATES: Final = 16
-"""Other documents that a partner is sought in."""
+"""Other documents among which a partner is sought."""
 _HALF: Final = np.uint64(32)
 
 
@@ -43,12 +43,12 @@ class SentencePair(Grouping):
     """Documents are cut in windows of `length` tokens, or, with probability `short_rate`, of 2 to `length`.
 
     A window ends where its tokens are full, also inside a sentence, and the next begins there. A window of t tokens
-    gets a partner: up to t - 1 tokens of another document, from a sentence start that has so many behind it. Sought
-    among the next 16 other documents (copies of the own one are none); where none of them is long enough, the longest
-    gives what it has. Windows of one sentence are no rows, but their text serves as partner.
+    gets a partner: up to t - 1 tokens of another document, from a sentence start that at least as many tokens follow.
+    It is sought among the next 16 documents with another text; where all of them are too short, the longest gives its
+    tokens. Windows of one sentence make no rows, but their text serves as partner.
 
     Example (length 6, documents a b c | d e f and g | h i j k | l):
-        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start with 5 tokens behind it)
+        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens follow)
     """
 
     VERSION: ClassVar[int] = 1
@@ -76,7 +76,7 @@ class SentencePair(Grouping):
         partner = (
             Feature("partner_ids", "ids", 1, "tokens of another document, from a sentence start"),
             Feature("partner_document_uid", "uint8", 1, "the 16 bytes of that document's uid"),
-            Feature("partner_offset", "uint32", 0, "where the partner's first token stands in it"),
+            Feature("partner_offset", "uint32", 0, "place of the partner's first token in that document"),
         )
         self.columns = (*columns, *partner) if options.partner else columns
 
@@ -109,7 +109,7 @@ class SentencePair(Grouping):
         return Grouped(sample_rows(filled, starts, columns, parts[chosen]), counts)
 
     def _windows(self, documents: Rows, context: Context) -> tuple[Starts, NDArray[np.uint8]]:
-        """Where all windows start, and their parts; one window of every open document in each round."""
+        """Return where all windows start, and their parts; each round cuts one window of every open document."""
         sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
         first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
         found: list[tuple[Any, ...]] = []
@@ -118,14 +118,14 @@ class SentencePair(Grouping):
             parts, lengths = draws.of_rows(starts.uids)
             found.append((first, offset, starts.uids, parts))
             offset = offset + self._lengths(starts.uids, lengths, context)
-            left = offset < sizes[first]
-            first, offset = first[left], offset[left]
+            unfinished = offset < sizes[first]
+            first, offset = first[unfinished], offset[unfinished]
         first, offset, uids, parts = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.lexsort((offset, first))
         return Starts(first, offset, uids).take(order), parts[order]
 
     def _lengths(self, uids: UInt64, full: Int64, context: Context) -> Int64:
-        """Tokens that windows of these uids want."""
+        """Return the tokens that windows of these uids should have."""
         drawn = words(_keys(uids, context), LENGTHS, 2) >> _HALF
         shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
         return np.where(below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full)
@@ -133,7 +133,7 @@ class SentencePair(Grouping):
     def _partners(
         self, documents: Rows, places: Int64, starts: Starts, lengths: Int64, context: Context
     ) -> dict[str, Ragged]:
-        """The columns of the partners of windows of these lengths."""
+        """Return the columns of the partners of windows of these lengths."""
         tokens, need = documents.columns["token_ids"], lengths - 1
         document, choices = _partner_documents(documents, places, starts.first, need)
         keys = _keys(starts.uids, context)
@@ -152,7 +152,7 @@ class SentencePair(Grouping):
 
 
 def _several_texts(documents: Rows) -> bool:
-    """Whether there are others beside a document and its copies."""
+    """Return whether the documents hold more than one text and its copies."""
     uids = documents.fixed["document_uid"]
     return bool((uids != uids[:1]).any())
 
@@ -162,7 +162,7 @@ def _keys(uids: UInt64, context: Context) -> UInt64:
 
 
 def _partner_documents(documents: Rows, places: Int64, own: NDArray[np.intp], need: Int64) -> tuple[Int64, Int64]:
-    """For each window its partner's document, and the sentence starts there that have `need` tokens behind them.
+    """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow.
 
     Args:
         documents: documents in hash order, none empty.
@@ -172,7 +172,7 @@ def _partner_documents(documents: Rows, places: Int64, own: NDArray[np.intp], ne
     """
     tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
     partner, choices = np.full(len(own), -1, np.int64), np.zeros(len(own), np.int64)
-    seen, most = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
+    seen, longest_yet = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
     open_rows = np.arange(len(own))
     for step in range(1, len(documents)):
         if len(open_rows) == 0:
@@ -180,12 +180,12 @@ def _partner_documents(documents: Rows, places: Int64, own: NDArray[np.intp], ne
         candidate = (own[open_rows] + step) % len(documents)
         other = (uids[candidate] != uids[own[open_rows]]).any(axis=1)
         begin, end = tokens[candidate], tokens[candidate + 1]
-        behind = np.searchsorted(places, end - need[open_rows], side="right") - np.searchsorted(places, begin)
-        enough = other & (behind > 0) & (end - begin >= need[open_rows])
-        longest = other & (enough | (end - begin > most[open_rows]))
-        rows = open_rows[longest]
-        partner[rows], most[rows] = candidate[longest], (end - begin)[longest]
-        choices[open_rows[enough]] = behind[enough]
+        usable = np.searchsorted(places, end - need[open_rows], side="right") - np.searchsorted(places, begin)
+        enough = other & (usable > 0) & (end - begin >= need[open_rows])
+        better = other & (enough | (end - begin > longest_yet[open_rows]))
+        rows = open_rows[better]
+        partner[rows], longest_yet[rows] = candidate[better], (end - begin)[better]
+        choices[open_rows[enough]] = usable[enough]
         seen[open_rows] += other
         open_rows = open_rows[~enough & (seen[open_rows] < _CANDIDATES)]
     return partner, choices

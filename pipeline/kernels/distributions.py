@@ -30,13 +30,13 @@ __all__ = [
 _FEW: Final = 16
 """Thresholds that are quicker compared one by one than searched."""
 _STEPS: Final = 3
-"""Thresholds behind what a guide knows that are quicker compared than searched."""
+"""Thresholds after those of the guide that are quicker compared than searched."""
 
 
 def poisson_thresholds(mean_thousandths: int) -> UInt64:
-    """Poisson law of lengths 0, 1, ...
+    """Return the Poisson law of lengths 0, 1, ...
 
-    As many lengths as leave less than 2**-22 behind them (16 at mean 3); what is left joins the last one.
+    The table ends where the remaining probability is below 2**-22 (16 lengths at mean 3); the last length gets it.
     """
     with localcontext() as context:
         context.prec = 60
@@ -51,25 +51,25 @@ def poisson_thresholds(mean_thousandths: int) -> UInt64:
 
 
 def geometric_thresholds(success_ppm: int, longest: int) -> UInt64:
-    """Geometric law p (1 - p)^(l - 1) of lengths, renormalised on 1 .. longest: mean 3.797 at p = 0.2 and 10."""
+    """Return the geometric law p (1 - p)^(l - 1) of lengths l, renormalised on 1 .. longest."""
     failure = 1 - Fraction(success_ppm, MILLION)
     return _length_thresholds([failure ** (length - 1) for length in range(1, longest + 1)])
 
 
 def reciprocal_thresholds(longest: int) -> UInt64:
-    """Law of lengths 1 .. longest with weights 1 / l: mean 2.190 at 5."""
+    """Return the law of lengths 1 .. longest with weights 1 / l: mean 2.190 at 5."""
     return _length_thresholds([Fraction(1, length) for length in range(1, longest + 1)])
 
 
 def _length_thresholds(weights: list[Fraction]) -> UInt64:
-    """Of the lengths 1, 2, ... with these weights. All thresholds are below 2**32."""
+    """Return the law of the lengths 1, 2, ... with these weights; all thresholds are below 2**32."""
     total = sum(weights)
     below = [Fraction(0), *accumulate(weights[:-1])]
     return np.array([int(weight * 2**32 / total) for weight in below if weight < total], dtype=np.uint64)
 
 
 def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
-    """Law of the entries 0, 1, ... by how often each was counted; a count of 0 counts as 1.
+    """Return the law of the entries 0, 1, ... in proportion to their counts; a count of 0 counts as 1.
 
     The thresholds are floor(2**32 x cumulative count / total), without the last one.
 
@@ -80,12 +80,12 @@ def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
 
 
 def guide(thresholds: UInt64) -> Int64:
-    """For each value of the highest 16 bits, how many thresholds every word with them reaches; shape [2**16]."""
+    """Return how many thresholds each value of the highest 16 bits reaches at least; shape [2**16]."""
     return np.searchsorted(thresholds, np.arange(1 << 16, dtype=np.uint64) << np.uint64(16), side="right")
 
 
 def inverse_cdf(words: UInt64, thresholds: UInt64, known: Int64 | None = None) -> Int64:
-    """What the high halves of 64-bit words mean: for each the number of thresholds it reaches.
+    """Return what the high halves of 64-bit words draw: the number of thresholds that each one reaches.
 
     Args:
         words: any number.
@@ -103,7 +103,7 @@ def inverse_cdf(words: UInt64, thresholds: UInt64, known: Int64 | None = None) -
 
 
 def _guided(words: UInt64, thresholds: UInt64, known: Int64) -> Int64:
-    """From what the guide knows a few steps up; where thresholds are dense, the rest is searched."""
+    """Start from the guide and compare a few thresholds; search the rest where thresholds are dense."""
     bounds = np.append(thresholds, np.uint64(1 << 32))
     reached = known.take(words >> np.uint64(16))
     rest = np.flatnonzero(bounds.take(reached) <= words)

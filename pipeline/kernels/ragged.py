@@ -14,7 +14,7 @@ from pipeline.rows import Ragged, segments
 
 __all__ = [
     "IdSet",
-    "behind_head",
+    "after_head",
     "framed",
     "insert_at",
     "scalars",
@@ -42,25 +42,25 @@ class IdSet:
         self._runs = list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
 
     def mask(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Bool of the same shape as `ids`."""
+        """Return bool of the same shape as `ids`."""
         if not 1 <= len(self._runs) <= self._FEW:
             return self._bitmap.take(ids)
         return functools.reduce(np.logical_or, (self._in_run(ids, start, stop) for start, stop in self._runs))
 
     def meets(self, ids: NDArray[Any]) -> bool:
-        """Whether any of `ids` is in the set."""
+        """Return whether any of `ids` is in the set."""
         if len(self._runs) == 1 and self._runs[0][0] == 0:
             return bool(len(ids) and ids.min() < self._runs[0][1])
         return bool(self.mask(ids).any())
 
     @staticmethod
     def _in_run(ids: NDArray[Any], start: int, stop: int) -> NDArray[np.bool_]:
-        """One comparison, since unsigned numbers below `start` wrap to large ones."""
+        """Compare once: unsigned numbers below `start` wrap to large ones."""
         return (ids - ids.dtype.type(start) if start else ids) < stop - start
 
 
 def insert_at(between: NDArray[Any], places: Int64, values: Any) -> NDArray[Any]:
-    """`values` at `places` (distinct), the other entries in their order around them.
+    """Return `values` at `places` (distinct), and the other entries in their order around them.
 
     Example: `insert_at([5, 6, 7], [0, 3], 9)` is [9, 5, 6, 9, 7].
     """
@@ -73,7 +73,7 @@ def insert_at(between: NDArray[Any], places: Int64, values: Any) -> NDArray[Any]
 
 
 def framed(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
-    """Each row with a special token before and after it (None: nothing there); always a fresh array."""
+    """Return each row with a special token before and after it (None: no token); always a fresh array."""
     extra = (head is not None) + (tail is not None)
     lengths = ids.lengths
     offsets = ids.offsets - ids.offsets[0] + extra * np.arange(len(ids) + 1)
@@ -96,7 +96,7 @@ def framed(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
 
 
 def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
-    """[total] bool, true inside the spans; `starts` ascend over the flat values, spans do not overlap."""
+    """Return [total] bool, true inside the spans; `starts` ascend over the flat values, spans do not overlap."""
     runs = np.empty(2 * len(starts) + 1, dtype=np.int64)
     runs[1::2] = lengths
     ends = starts + lengths
@@ -110,7 +110,7 @@ def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
 
 
 def span_places(starts: Int64, lengths: Int64) -> Int64:
-    """The places in each span, spans laid end to end: starts [3, 9] of lengths [2, 1] are 3, 4, 9."""
+    """Return the places in each span, spans laid end to end: starts [3, 9] of lengths [2, 1] are 3, 4, 9."""
     ends = np.cumsum(lengths)
     places: Int64 = np.repeat(starts - ends + lengths, lengths)
     places += np.arange(len(places))
@@ -118,29 +118,29 @@ def span_places(starts: Int64, lengths: Int64) -> Int64:
 
 
 def scalars(values: NDArray[Any], dtype: Any) -> Ragged:
-    """One value a row, as lists of one value."""
+    """Return one value a row, as lists of one value."""
     return Ragged(values.astype(dtype, copy=False), np.arange(len(values) + 1, dtype=np.int64))
 
 
 def spread(lists: Ragged, rows: NDArray[np.intp], total: int) -> Ragged:
-    """Lists of the given ascending rows among `total` rows; the others are empty."""
+    """Return lists of the given ascending rows among `total` rows; the others are empty."""
     lengths = np.zeros(total, dtype=np.int64)
     lengths[rows] = lists.lengths
     return Ragged(lists.values, offsets_of(lengths))
 
 
 def trimmed(lists: Ragged) -> Ragged:
-    """The same lists, with values that begin with the first and end with the last: views of blocks may hold more."""
+    """Return the same lists without values before the first and after the last; views of blocks may hold more."""
     first, last = int(lists.offsets[0]), int(lists.offsets[-1])
     if first == 0 and last == len(lists.values):
         return lists
     return Ragged(lists.values[first:last], lists.offsets - first)
 
 
-def behind_head(starts: Ragged, head: int) -> Ragged:
+def after_head(starts: Ragged, head: int) -> Ragged:
     """Return starts inside rows that got `head` tokens in front; the head belongs to what started at 0.
 
-    Example: starts [0, 3] behind a head of 1 token are [0, 4].
+    Example: starts [0, 3] after a head of 1 token are [0, 4].
     """
     values = starts.values + starts.values.dtype.type(head)
     values[starts.offsets[:-1]] = 0

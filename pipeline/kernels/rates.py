@@ -58,7 +58,7 @@ def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple
     Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3, 10/3, 5/3, 5/3.
 
     Raises:
-        ValueError: there is no weight, or one is not a finite number above 0.
+        ValueError: `weights` is empty, or holds a number that is not finite and above 0.
     """
     exact = [weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights]
     if not exact or min(exact) <= 0:
@@ -81,7 +81,7 @@ def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
     Example: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667).
 
     Raises:
-        ValueError: there is no weight, or one is not a finite number above 0.
+        ValueError: `weights` is empty, or holds a number that is not finite and above 0.
     """
     return largest_remainders(weights, MILLION)
 

@@ -1,7 +1,7 @@
 """The shared kernels of the corruptions: subsets, permutations, compositions, slots, roles. One call serves a batch.
 
-Every kernel takes one key a row and sizes a row, and gives a `Ragged` or flat values: there is no Python per row, and
-rows of any sizes may stand together. Draws are words of `pipeline.seeding`, so a row's result depends on its own key
+Every kernel takes one key a row and sizes a row, and returns a `Ragged` or flat values. No Python runs per row, and
+one call may hold rows of any sizes. Draws are words of `pipeline.seeding`, so a row's result depends on its own key
 and sizes alone.
 """
 
@@ -44,19 +44,19 @@ _CACHED_WORDS: Final = 1 << 15
 
 
 def offsets_of(lengths: Int64) -> Int64:
-    """Start of each list, and the end of the last, for lists laid end to end; shape [n + 1]."""
+    """Return the start of each list, and the end of the last, for lists laid end to end; shape [n + 1]."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def rows_of(lists: Ragged) -> Int64:
-    """Row of each value of a `Ragged`, shape [values]."""
+    """Return the row of each value of a `Ragged`, shape [values]."""
     return np.repeat(np.arange(len(lists)), lists.lengths)
 
 
 def running(values: NDArray[Any], offsets: Int64) -> Int64:
-    """Sum of the values before each one in its own list (an exclusive cumulative sum a row)."""
+    """Return the sum of the values before each one in its own list (an exclusive cumulative sum a row)."""
     before: Int64 = np.cumsum(values, dtype=np.int64) - values
     starts = offsets[:-1][np.diff(offsets) > 0]
     counts = np.diff(offsets)[np.diff(offsets) > 0]
@@ -65,19 +65,19 @@ def running(values: NDArray[Any], offsets: Int64) -> Int64:
 
 
 def skip_words(keys: UInt64, words: Int64) -> UInt64:
-    """Keys whose word 0 is word `words` of the given keys, in every stream."""
+    """Return keys whose word 0 is word `words` of the given keys, in every stream."""
     return keys + words.astype(np.uint64) * np.uint64(_GOLDEN)
 
 
 def draw(keys: UInt64, stream: int, counts: Int64) -> UInt64:
-    """The first `counts[i]` words of row i, flat: `pipeline.seeding.words` for rows of different sizes."""
+    """Return the first `counts[i]` words of row i, flat: `pipeline.seeding.words` for rows of different sizes."""
     index = within(counts)
     index += (stream << 32) + 1
     return mix(np.repeat(keys, counts) + index.view(np.uint64) * np.uint64(_GOLDEN))
 
 
 def within(counts: Int64) -> Int64:
-    """Index of each value in its own list, for lists of these lengths laid end to end."""
+    """Return the index of each value in its own list, for lists of these lengths laid end to end."""
     offsets = offsets_of(counts)
     index = np.arange(offsets[-1], dtype=np.int64)
     index -= np.repeat(offsets[:-1], counts)
@@ -85,7 +85,7 @@ def within(counts: Int64) -> Int64:
 
 
 def _fill(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
-    """`mix(keys[:, None] + steps)` into `out` without allocating."""
+    """Write `mix(keys[:, None] + steps)` into `out` without allocating."""
     np.add(keys[:, None], steps, out=out)
     np.right_shift(out, np.uint64(30), out=spare)
     np.bitwise_xor(out, spare, out=out)
@@ -98,9 +98,9 @@ def _fill(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
 
 
 def _numbered_words(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
-    """Words with their index in the low 16 bits, hence unique, for a few rows at a time.
+    """Yield words with their index in the low 16 bits, hence unique, for a few rows at a time.
 
-    Yields (rows, words [len(rows), widest]); columns behind a row's size hold the greatest word. Rows come by rising
+    Yields (rows, words [len(rows), widest]); columns after a row's size hold the greatest word. Rows come by rising
     size; the array of words is reused.
     """
     uniform = len(sizes) == 0 or bool((sizes == sizes[0]).all())
@@ -129,7 +129,7 @@ def _numbered_words(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[A
 
 
 def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIONS) -> Ragged:
-    """For each row a uniform subset of `counts[i]` of the numbers 0..candidates[i]-1, ascending (uint16).
+    """Choose for each row a uniform subset of `counts[i]` of the numbers 0..candidates[i]-1, ascending (uint16).
 
     The numbers whose words are the smallest: a set, so the result does not depend on how numpy partitions.
 
@@ -143,22 +143,22 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
     values = np.empty(offsets[-1], dtype=np.uint16)
     for rows, words in _numbered_words(keys, stream, candidates):
         wanted = counts[rows]
-        most = int(wanted.max(initial=0))
-        if most == 0:
+        largest = int(wanted.max(initial=0))
+        if largest == 0:
             continue
-        if most < words.shape[1]:
-            words.partition(most - 1, axis=1)
-        chosen = words[:, :most]
-        if (wanted == most).all():
+        if largest < words.shape[1]:
+            words.partition(largest - 1, axis=1)
+        chosen = words[:, :largest]
+        if (wanted == largest).all():
             picked = (chosen & _LOW).astype(np.uint16)
             picked.sort(axis=1)
             _place(values, offsets, rows, picked)
         else:
             chosen.sort(axis=1)
-            inside = np.arange(most) < wanted[:, None]
+            inside = np.arange(largest) < wanted[:, None]
             picked = np.where(inside, chosen & _LOW, _LOW).astype(np.uint16)
             picked.sort(axis=1)
-            places = offsets[:-1][rows][:, None] + np.arange(most)
+            places = offsets[:-1][rows][:, None] + np.arange(largest)
             values[places[inside]] = picked[inside]
     return Ragged(values, offsets)
 
@@ -171,12 +171,12 @@ def _place(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any]
 
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
-    """For each row a uniform permutation of 0..counts[i]-1 (uint16): the numbers in the order of their words."""
+    """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): the numbers in the order of their words."""
     return _sorted_numbers(counts, _numbered_words(keys, stream, counts))
 
 
 def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Ragged:
-    """For each row a permutation of 0..counts[i]-1 (uint16) that moves no number farther than `distance`.
+    """Draw for each row a permutation of 0..counts[i]-1 (uint16) that moves no number farther than `distance`.
 
     The numbers i in the order of i + u * (distance + 1), with u the high 32 bits of word i as a fraction (local shuffle
     of arXiv 1711.00043). Rows of c numbers need c + distance <= 65,535.
@@ -197,7 +197,7 @@ def _near_words(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iter
 
 
 def _sorted_numbers(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
-    """The low 16 bits of each row's words, in the order of the words."""
+    """Return the low 16 bits of each row's words, in the order of the words."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
     for rows, numbered in batches:
@@ -213,7 +213,7 @@ def _sorted_numbers(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Rag
 
 
 def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
-    """For each row a uniform permutation that is not the identity (uint16); rows of one entry keep it.
+    """Draw for each row a uniform permutation that is not the identity (uint16); rows of one entry keep it.
 
     A row that draws the identity draws again from its next words; after 64 identities its first two are swapped.
     """
@@ -231,7 +231,7 @@ def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
 
 
 def _identities(orders: Ragged) -> NDArray[np.bool_]:
-    """Rows of two or more entries that are the identity."""
+    """Return rows of two or more entries that are the identity."""
     same = orders.lengths >= 2
     moved = orders.values != within(orders.lengths)
     same[rows_of(orders)[moved]] = False
@@ -239,7 +239,7 @@ def _identities(orders: Ragged) -> NDArray[np.bool_]:
 
 
 def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
-    """For each row a uniform composition of `totals[i]` in `parts[i]` positive parts (int64).
+    """Draw for each row a uniform composition of `totals[i]` in `parts[i]` positive parts (int64).
 
     Example: 7 in 3 parts with the cuts 2 and 3 is 2, 1, 4.
     """
@@ -257,7 +257,7 @@ def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
 
 
 def slots(keys: UInt64, kept: Int64, counts: Int64) -> Ragged:
-    """For each row `counts[i]` distinct ones of the `kept[i] + 1` gaps around the kept tokens, ascending (int64).
+    """Choose for each row `counts[i]` of the `kept[i] + 1` gaps around the kept tokens, ascending (int64).
 
     Spans in distinct gaps never touch, and every such placing is equally likely.
     """
@@ -275,7 +275,7 @@ def roles(
     random_ppm: int,
     role_owner: Int64 | None = None,
 ) -> NDArray[Any]:
-    """What stands in place of each selected token: [MASK], a random id or the token itself; flat, dtype of the ids.
+    """Return the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
 
     Each token draws its own role: rounding the shares per row would never draw a random id in a short row.
 
@@ -301,7 +301,7 @@ def roles(
 
 
 def _share(words: UInt64, ppm: int) -> NDArray[np.bool_]:
-    """Whether `below(high 32 bits, 10**6) < ppm`, in one comparison."""
+    """Return whether `below(high 32 bits, 10**6) < ppm`, in one comparison."""
     if ppm >= MILLION:
         return np.ones(len(words), dtype=np.bool_)
     return words < np.uint64(-(-(ppm << 32) // MILLION) << 32)

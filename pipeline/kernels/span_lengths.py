@@ -14,7 +14,7 @@ __all__ = ["lengths_until", "merged"]
 
 
 def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64) -> Ragged:
-    """For each row lengths until their sum reaches `totals[i]`, the last one cut so that it is the sum (int64).
+    """Draw lengths for each row until their sum reaches `totals[i]`; the last is cut to make it the sum (int64).
 
     Args:
         keys: one key a row.
@@ -37,20 +37,20 @@ def lengths_until(keys: UInt64, totals: Int64, thresholds: UInt64, words: Int64)
     return Ragged(lengths, offsets_of(np.bincount(row, minlength=len(totals))))
 
 
-def merged(lengths: Ragged, most: Int64) -> Ragged:
-    """At most `most` spans a row: drop zero lengths (last first), then merge the last ones."""
+def merged(lengths: Ragged, limit: Int64) -> Ragged:
+    """Return at most `limit` spans a row: drop zero lengths (last first), then merge the last spans."""
     spans = lengths.lengths
-    if (spans <= most).all():
+    if (spans <= limit).all():
         return lengths
     zero = lengths.values == 0
     zeros_before = running(zero, lengths.offsets)
     zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
     rows = rows_of(lengths)
-    excess = np.minimum(zeros, np.maximum(spans - most, 0))
+    excess = np.minimum(zeros, np.maximum(spans - limit, 0))
     keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
-    left = Ragged(lengths.values[keep], offsets_of(spans - excess))
-    counts = np.minimum(left.lengths, most)
-    place = np.minimum(within(left.lengths), (most - 1)[rows_of(left)])
+    kept = Ragged(lengths.values[keep], offsets_of(spans - excess))
+    counts = np.minimum(kept.lengths, limit)
+    place = np.minimum(within(kept.lengths), (limit - 1)[rows_of(kept)])
     offsets = offsets_of(counts)
-    sums = np.bincount(place + offsets[rows_of(left)], left.values, minlength=offsets[-1]).astype(np.int64)
+    sums = np.bincount(place + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(np.int64)
     return Ragged(sums, offsets)

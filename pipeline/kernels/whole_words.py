@@ -26,7 +26,7 @@ class Words:
         starts: flat place of each word's first token, ascending, shape [words].
         lengths: tokens of each word, shape [words].
         offsets: words before each row, and all, shape [rows + 1].
-        run_ends: for each word, the first word behind it that a row's end or a special token parts from it.
+        run_ends: for each word, the first later word that a row's end or a special token parts from it.
     """
 
     starts: Int64
@@ -36,16 +36,16 @@ class Words:
 
     @property
     def tokens(self) -> Int64:
-        """Tokens of all words of each row, shape [rows]."""
+        """Return tokens of all words of each row, shape [rows]."""
         before = offsets_of(self.lengths)
         return before[self.offsets[1:]] - before[self.offsets[:-1]]
 
 
 def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
-    """Words of rows that all have tokens.
+    """Return words of rows that all have tokens.
 
-    A word starts at a token that the tokenizer says opens one, at the start of a row and behind a special token, which
-    itself belongs to none.
+    A word starts at a token that the tokenizer says opens one, at the start of a row and after a special token.
+    Special tokens belong to no word.
 
     Args:
         ids: rows, none empty.
@@ -70,63 +70,63 @@ def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
 
 
 def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
-    """Which words are taken, shape [words]: starts in random order, each with a span of a drawn number of words.
+    """Take whole words in random order under a budget; return which words are taken, shape [words].
 
-    A span grows to the right over words of its run that are not taken, while the next one fits what is left of the
-    budget; a start that is taken or does not fit is passed over. So in the end no word that was left fits what is left
-    of the budget. Only where every word of a row is longer than its budget the first in order is taken whole. To draw
-    starts anew until one can be used has the same law.
+    A span grows to the right over words of its run that are not taken, while the next word fits the remaining budget.
+    A start that is taken or does not fit is passed over, which has the same law as drawing another start. In the end no
+    remaining word fits the remaining budget. Where every word of a row is longer than its budget, the first word in
+    order is taken whole.
 
     Args:
         keys: one key a row.
         words: the words.
         budgets: tokens to take in each row, at most as many as its words have.
-        thresholds: table of `pipeline.kernels.distributions` for the words of a span; None: one.
+        thresholds: table of `pipeline.kernels.distributions` for the number of words of a span; None: one word.
 
     Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
     """
     counts = np.diff(words.offsets)
     queue = permute(keys, counts, POSITIONS).values + np.repeat(words.offsets[:-1], counts)
     taken = np.zeros(len(queue), dtype=np.bool_)
-    left, places = budgets.copy(), words.offsets[:-1].copy()
+    remaining, places = budgets.copy(), words.offsets[:-1].copy()
     if thresholds is None:
-        _take_prefix(words, queue, taken, left, places)
-    rows = np.flatnonzero((left > 0) & (counts > 0))
+        _take_prefix(words, queue, taken, remaining, places)
+    rows = np.flatnonzero((remaining > 0) & (counts > 0))
     passed = np.full(len(rows), thresholds is None)
     while len(rows):
         again = rows[passed]
-        places[again] = _next_fitting(words, queue, taken, left[again], places[again], words.offsets[1:][again])
-        rows = rows[(left[rows] > 0) & (places[rows] < words.offsets[1:][rows])]
+        places[again] = _next_fitting(words, queue, taken, remaining[again], places[again], words.offsets[1:][again])
+        rows = rows[(remaining[rows] > 0) & (places[rows] < words.offsets[1:][rows])]
         first, tries = queue[places[rows]], places[rows] - words.offsets[rows]
         longest = np.ones_like(first) if thresholds is None else _drawn(keys[rows], tries, thresholds)
-        size = _grow(words, taken, first, longest, left[rows])
-        left[rows] -= size
+        size = _grow(words, taken, first, longest, remaining[rows])
+        remaining[rows] -= size
         places[rows] += 1
         passed = (size == 0) | (places[rows] == words.offsets[1:][rows])
-        rows, passed = rows[left[rows] > 0], passed[left[rows] > 0]
-    nothing = np.flatnonzero((left == budgets) & (budgets > 0) & (counts > 0))
+        rows, passed = rows[remaining[rows] > 0], passed[remaining[rows] > 0]
+    nothing = np.flatnonzero((remaining == budgets) & (budgets > 0) & (counts > 0))
     taken[queue[words.offsets[nothing]]] = True
     return taken
 
 
-def _take_prefix(words: Words, queue: Int64, taken: Bool, left: Int64, places: Int64) -> None:
-    """Take words alone while the next one fits; brings `taken`, `left` and `places` up to date."""
+def _take_prefix(words: Words, queue: Int64, taken: Bool, remaining: Int64, places: Int64) -> None:
+    """Take words alone while the next one fits; brings `taken`, `remaining` and `places` up to date."""
     sizes = words.lengths[queue]
     counts = np.diff(words.offsets)
-    fits = running(sizes, words.offsets) + sizes <= np.repeat(left, counts)
+    fits = running(sizes, words.offsets) + sizes <= np.repeat(remaining, counts)
     taken[queue[fits]] = True
     row = np.repeat(np.arange(len(counts)), counts)[fits]
-    left -= np.bincount(row, sizes[fits], minlength=len(counts)).astype(np.int64)
+    remaining -= np.bincount(row, sizes[fits], minlength=len(counts)).astype(np.int64)
     places += np.bincount(row, minlength=len(counts))
 
 
-def _next_fitting(words: Words, queue: Int64, taken: Bool, left: Int64, places: Int64, ends: Int64) -> Int64:
-    """The place in the queue, from `places` on, of the next word that can be taken; `ends` where there is none."""
-    remaining = ends - places
-    index = np.repeat(places, remaining) + within(remaining)
+def _next_fitting(words: Words, queue: Int64, taken: Bool, remaining: Int64, places: Int64, ends: Int64) -> Int64:
+    """Return the place in the queue, from `places` on, of the next word that fits; `ends` if there is no such word."""
+    counts = ends - places
+    index = np.repeat(places, counts) + within(counts)
     word = queue[index]
-    found = np.flatnonzero(~taken[word] & (words.lengths[word] <= np.repeat(left, remaining)))
-    bounds = offsets_of(remaining)
+    found = np.flatnonzero(~taken[word] & (words.lengths[word] <= np.repeat(remaining, counts)))
+    bounds = offsets_of(counts)
     first = np.searchsorted(found, bounds[:-1])
     result = ends.copy()
     some = first < np.searchsorted(found, bounds[1:])
@@ -135,18 +135,18 @@ def _next_fitting(words: Words, queue: Int64, taken: Bool, left: Int64, places: 
 
 
 def _drawn(keys: UInt64, tries: Int64, thresholds: UInt64) -> Int64:
-    """The number of words that the try of that number draws."""
+    """Return the number of words that each try draws."""
     return inverse_cdf(draw(skip_words(keys, tries), LENGTHS, np.ones_like(tries)), thresholds)
 
 
-def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, left: Int64) -> Int64:
+def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, remaining: Int64) -> Int64:
     """Take up to `longest` words from `first` on; returns how many tokens they have."""
     step = np.arange(int(longest.max(initial=1)))
     word = first[:, None] + step
     inside = (step < longest[:, None]) & (word < words.run_ends[first][:, None])
     word = np.minimum(word, len(taken) - 1)
     sizes = words.lengths[word]
-    fits = inside & ~taken[word] & (np.cumsum(sizes, axis=1) <= left[:, None])
+    fits = inside & ~taken[word] & (np.cumsum(sizes, axis=1) <= remaining[:, None])
     fits = np.logical_and.accumulate(fits, axis=1)
     taken[word[fits]] = True
     total: Int64 = np.where(fits, sizes, 0).sum(axis=1)
@@ -154,18 +154,18 @@ def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, left: Int64) 
 
 
 def taken_tokens(words: Words, taken: Bool, ids: Ragged) -> Ragged:
-    """Flat places of the tokens of the taken words, ascending (int64)."""
+    """Return flat places of the tokens of the taken words, ascending (int64)."""
     places = span_places(words.starts[taken], words.lengths[taken])
     return Ragged(places, np.searchsorted(places, ids.offsets))
 
 
 def openings(places: Int64) -> Bool:
-    """Which of ascending places do not directly follow the one before: where maximal runs open."""
+    """Return which of ascending places do not follow the place before directly: where maximal runs open."""
     opens = np.ones(len(places), dtype=np.bool_)
     opens[1:] = places[1:] != places[:-1] + 1
     return opens
 
 
 def deciders(opens: NDArray[Any]) -> Int64:
-    """For each entry the last one up to it that opens a unit: who decides for the whole unit. The first one opens."""
+    """Return for each entry the last one up to it that opens a unit; the first entry opens one."""
     return np.maximum.accumulate(np.where(opens, np.arange(len(opens)), 0))

@@ -28,7 +28,7 @@ SourceHead = Literal["none", "bos", "cls"]
 DecoderStart = Literal["pad", "bos", "eos", "cls"]
 
 LOST = -1
-"""Stands for a token that the noise took away."""
+"""Marks a token that the noise took away."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TokenRows:
 
 
 def refuse_specials(ids: Ragged, special: IdSet, wanted_by: str) -> None:
-    """Raise ValueError where a row holds a special token: an edited sequence could not be told from its frame."""
+    """Raise ValueError where a row holds a special token, which an edited sequence could not tell from its frame."""
     if special.meets(ids.values):
         place = int(np.flatnonzero(special.mask(ids.values))[0])
         row = int(np.searchsorted(ids.offsets, place, side="right")) - 1
@@ -70,7 +70,7 @@ class DenoisingPair(Objective):
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
-    """Where a step may stand in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
+    """Where a step may be in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -84,7 +84,7 @@ class DenoisingPair(Objective):
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
-        """Input, target, noise."""
+        """Return the features of input, target and noise."""
         return (
             Feature("input_ids", "ids", 1, "framed corrupted text"),
             Feature("target_ids", "ids", 1, "original text and </s>"),
@@ -97,10 +97,10 @@ class DenoisingPair(Objective):
 
     @abstractmethod
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Where the sentences of `text` start after this noise; only a composition asks."""
+        """Return where the sentences of `text` start after this noise; only a composition calls it."""
 
     def passed(self, noise: Mapping[str, Ragged]) -> int:
-        """Rows that this noise could not apply to; a skipped row has empty lists and does not count."""
+        """Return the number of rows that this noise left as they were; skipped rows, with empty lists, do not count."""
         return 0
 
     @abstractmethod
@@ -117,7 +117,7 @@ class DenoisingPair(Objective):
         """
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Noise, then the frames."""
+        """Apply the noise, then the frames."""
         ids = samples.columns["ids"]
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
         corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"]), draws)
@@ -128,12 +128,12 @@ class DenoisingPair(Objective):
         }
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`<s> x </s>`, or without the head."""
+        """Return `<s> x </s>`, or without the head."""
         head = [] if self._head is None else [self._head]
         return np.concatenate((head, ids, [self._eos])).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """The target, held against what undoing the noise gives."""
+        """Return the target, compared with what undoing the noise gives."""
         original = example["target_ids"][:-1]
         first = 0 if self._head is None else 1
         content = example["input_ids"][first:-1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""An objective as configurations name it: its options stand beside the entry's own keys."""
+"""An objective as configurations name it: its options are beside the entry's own keys."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class NamedObjective:
 
     @property
     def set_label(self) -> str:
-        """The label, or the objective's name."""
+        """Return the label, or the objective's name."""
         return self.label or self.objective.name
 
     def build(self, vocabulary: Vocabulary) -> Objective:
-        """The objective, bound to a vocabulary."""
+        """Return the objective, bound to a vocabulary."""
         objective: Objective = self.objective.build(vocabulary, self.set_label)
         return objective
 

@@ -27,7 +27,7 @@ __all__ = ["FRAME_TOKENS", "MaskedPair", "MaskedPairOptions", "Pairs", "maskable
 
 FRAME_TOKENS: Final = 3
 """Tokens of the frame of a pair."""
-_SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", 1, "where the two segments start: 0, and behind [SEP]")
+_SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", 1, "where the two segments start: 0, and after [SEP]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class MaskedPairOptions:
 
 
 class MaskedPair(Objective, ABC):
-    """Masked LM over two segments; a subclass says which (`pairs`), and may add features behind `segment_starts`."""
+    """Masked LM over two segments; a subclass says which (`pairs`), and may add features after `segment_starts`."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
 
@@ -93,18 +93,18 @@ class MaskedPair(Objective, ABC):
 
     @abstractmethod
     def pair_features(self) -> tuple[Feature, ...]:
-        """Features beside the masked block and `segment_starts`."""
+        """Return the features beside those of masked LM and `segment_starts`."""
 
     @abstractmethod
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """The segments of every row."""
+        """Return the segments of every row."""
 
     def budget(self, maskable: Int64) -> Int64:
-        """Labels of rows with so many maskable tokens."""
+        """Return the number of labels of each row, from its number of maskable tokens."""
         return count(maskable, self._rate, maskable if self.options.max_labels is None else self.options.max_labels)
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Flat places in the framed rows of the labels, ascending; the default takes tokens uniformly."""
+        """Return flat places in the framed rows of the labels, ascending; the default takes tokens uniformly."""
         if any(self.special.meets(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
         sizes = pairs.lengths.sum(axis=1)
@@ -131,7 +131,7 @@ class MaskedPair(Objective, ABC):
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
     def _framed_pairs(self, pairs: Pairs) -> Ragged:
-        """`[CLS] a [SEP] b [SEP]` for every row, in one gather."""
+        """Return `[CLS] a [SEP] b [SEP]` for every row, in one gather."""
         cls = sum(map(len, pairs.pool))
         sep = cls + 1
         starts = np.empty((len(pairs.starts), 5), np.int64)
@@ -142,15 +142,15 @@ class MaskedPair(Objective, ABC):
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`[CLS] x [SEP]`: the frame of one segment."""
+        """Return `[CLS] x [SEP]`: the frame of one segment."""
         return np.concatenate((self._frame_ids[:1], ids, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
 
     def framed_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        """`[CLS] a [SEP] b [SEP]` for one row."""
+        """Return `[CLS] a [SEP] b [SEP]` for one row."""
         return np.concatenate((self.framed(first), second, self._frame_ids[1:])).astype(self.vocabulary.id_dtype)
 
     def segments_of(self, row: NDArray[Any], example: Example) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The two segments of a framed row, without the frame.
+        """Return the two segments of a framed row, without the frame.
 
         Raises:
             ValueError: the frame is not where `segment_starts` says.
@@ -175,5 +175,5 @@ class MaskedPair(Objective, ABC):
 
 
 def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
-    """Tokens of each row that are not special."""
+    """Return tokens of each row that are not special."""
     return np.diff(maskable_tokens(ids, special)[1])

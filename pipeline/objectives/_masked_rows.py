@@ -1,7 +1,7 @@
-"""The masked block: a framed row with some tokens hidden, where they stood, and what they were.
+"""Masked rows: framed rows with some tokens masked, the places of these tokens, and their original ids.
 
-Every objective of this family puts labels back to undo itself; they differ in which tokens they take and in what they
-write there.
+Every objective of this family is undone by putting the labels back. They differ in the tokens that they choose and in
+the ids that replace them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
-from pipeline.kernels.ragged import IdSet, behind_head, framed
+from pipeline.kernels.ragged import IdSet, after_head, framed
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, roles
 from pipeline.objectives import Draws, Objective, Skip
@@ -87,7 +87,7 @@ class MaskedOptions(RowOptions):
     mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
 
     def __post_init__(self) -> None:
-        """No row may be without a label."""
+        """Check that rows have labels."""
         super().__post_init__()
         if self.mask_rate == 0:
             raise ValueError("mask_rate 0 leaves no label; expected more than 0")
@@ -107,7 +107,7 @@ class RoleOptions(MaskedOptions):
     ] = None
 
     def __post_init__(self) -> None:
-        """The shares are parts of one whole."""
+        """Check that the shares are parts of one whole."""
         super().__post_init__()
         if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > 1_000_000:
             raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
@@ -129,11 +129,11 @@ class SingleRow(Objective, ABC):
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
-        """The objective's own, and where documents start if attention stays inside them."""
+        """Return the objective's own features, and where documents start if attention stays inside them."""
         return self.own_features if self.options.cross_documents else (*self.own_features, _STARTS)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """A row of nothing but specials has nothing to select."""
+        """Skip rows of specials only."""
         ids = samples.columns["ids"]
         if self.special.meets(ids.values):
             special = self.special.mask(ids.values)
@@ -143,15 +143,15 @@ class SingleRow(Objective, ABC):
         return skips
 
     def framed_rows(self, ids: Ragged) -> Ragged:
-        """`[CLS] x [SEP]` for every row, a fresh array."""
+        """Return `[CLS] x [SEP]` for every row, a fresh array."""
         return framed(ids, self._cls, self._sep)
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`[CLS] x [SEP]`."""
+        """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
     def document_starts(self, samples: SampleBatch, head: int = 1) -> dict[str, Ragged]:
-        """The feature `document_starts` where it is asked for: the head belongs to the first document.
+        """Return the feature `document_starts` where it is declared; the head belongs to the first document.
 
         Args:
             samples: the rows.
@@ -159,7 +159,7 @@ class SingleRow(Objective, ABC):
         """
         if self.options.cross_documents:
             return {}
-        return {"document_starts": behind_head(samples.columns["document_starts"], head)}
+        return {"document_starts": after_head(samples.columns["document_starts"], head)}
 
 
 class MaskedRow(SingleRow):
@@ -199,7 +199,7 @@ class MaskedRow(SingleRow):
         return choose_tokens(keys, ids, self.special, budget)
 
     def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
-        """What stands at the labels, flat; the default draws a role for each.
+        """Return the ids that replace the labels, flat; the default draws a role for each label.
 
         Args:
             keys: one key a row.
@@ -212,11 +212,11 @@ class MaskedRow(SingleRow):
         )  # fmt: skip
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
-        """For each label the (flat) one whose draw decides its role too; the default lets each draw its own."""
+        """Return for each label the (flat) one whose draw decides its role; by default each label draws its own."""
         return None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Further features; the default has none."""
+        """Return further features; the default has no further features."""
         return {}
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
@@ -228,7 +228,7 @@ class MaskedRow(SingleRow):
 
 
 def labels_put_back(example: Example) -> NDArray[Any]:
-    """`input_ids` of one row with `label_ids` at `label_positions`, a fresh array.
+    """Return `input_ids` of one row with `label_ids` at `label_positions`, a fresh array.
 
     Raises:
         ValueError: the columns contradict each other.
@@ -245,11 +245,11 @@ def labels_put_back(example: Example) -> NDArray[Any]:
 
 
 def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Budget) -> Ragged:
-    """For each row a uniform subset of its tokens that are not special; flat places in `ids`, ascending (int64).
+    """Choose for each row a uniform subset of its tokens that are not special; flat places in `ids`, ascending.
 
     Args:
         keys: one key a row.
-        ids: rows; special tokens may stand in them.
+        ids: rows, which may hold special tokens.
         special: what is never chosen.
         budget: from the number of maskable tokens of each row to the number that is chosen.
     """
@@ -261,7 +261,7 @@ def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Budget) -> 
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
-    """Flat places of maskable tokens (None: all) and the bounds of each row among them."""
+    """Return flat places of maskable tokens (None: all) and the bounds of each row among them."""
     if not special.meets(ids.values):
         return None, ids.offsets
     maskable = np.flatnonzero(~special.mask(ids.values))
@@ -269,12 +269,12 @@ def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
 
 
 def mask_tokens(rows: Ragged, places: Ragged, replacement_ids: Callable[[Ragged], NDArray[Any]]) -> dict[str, Ragged]:
-    """The masked block of framed rows, which are overwritten at the labels.
+    """Mask framed rows, in place, and return them with their labels.
 
     Args:
         rows: framed ids; changed in place.
         places: flat places of the labels in them, ascending (int64).
-        replacement_ids: from the original ids of the labels to what stands there, flat.
+        replacement_ids: from the original ids of the labels to the ids that replace them, flat.
     """
     original = Ragged(rows.values[places.values], places.offsets)
     rows.values[places.values] = replacement_ids(original)

@@ -45,7 +45,7 @@ class Skip(IntEnum):
 
     @property
     def reason(self) -> str:
-        """The name in counts and reports: `too_short`."""
+        """Return the name in counts and reports: `too_short`."""
         return self.name.lower()
 
 
@@ -73,7 +73,7 @@ class Draws:
     variants: NDArray[np.uint16]
 
     def keys(self, label: str) -> NDArray[np.uint64]:
-        """One key a row for the objective, part or step of that label."""
+        """Return one key a row for the objective, part or step of that label."""
         return kernel_keys(self.seed, label, self.uids, self.variants)
 
     def stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
@@ -125,17 +125,17 @@ class Objective(ABC):
 
     @property
     def content_length(self) -> int:
-        """Content tokens of a full row."""
+        """Return the number of content tokens of a full row."""
         return self.grouping.length
 
     @property
     def min_tokens(self) -> int:
-        """Fewest content tokens a row needs."""
+        """Return the fewest content tokens that a row needs."""
         return self.minimum.tokens
 
     @property
     def min_sentences(self) -> int:
-        """Fewest sentences a row needs."""
+        """Return the fewest sentences that a row needs."""
         return self.minimum.sentences
 
     def corrupt(self, samples: SampleBatch, variants: NDArray[np.uint16], seed: int) -> tuple[ExampleBatch, UInt8]:
@@ -164,7 +164,7 @@ class Objective(ABC):
         return Rows(fixed, {feature.name: columns[feature.name] for feature in self.features}), skips
 
     def screen(self, samples: SampleBatch) -> UInt8:
-        """The reason why each row has no example, 0 where it has one; shape [rows]."""
+        """Return the reason why each row has no example, 0 where it has one; shape [rows]."""
         lengths = samples.columns["ids"].lengths
         skips = np.zeros(len(lengths), dtype=np.uint8)
         if len(lengths) == 0:
@@ -184,41 +184,41 @@ class Objective(ABC):
 
     @abstractmethod
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Features of rows that all can be corrupted, one call a batch."""
+        """Return the features of rows that can all be corrupted, in one call a batch."""
 
     @abstractmethod
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """The framed original of one row: what `uncorrupt` gives back."""
+        """Return the framed original of one row, which `uncorrupt` gives back."""
 
     @abstractmethod
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """The framed original, from the example alone.
+        """Return the framed original, from the example alone.
 
         Raises:
             ValueError: the example contradicts itself.
         """
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """What `uncorrupt(example)` must give back for an example of this sample; the default is the framed row.
+        """Return what `uncorrupt(example)` must give for an example of this sample; the default is the framed row.
 
         Objectives that take a part of a sample, or one of its sides first, say here which.
         """
         return self.framed(sample["ids"])
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Tokens of these samples that their examples leave out; the default leaves out none."""
+        """Return the number of tokens of these samples that their examples leave out; 0 by default."""
         return 0
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Numbers for the report beside examples and skips; the default has none."""
+        """Return numbers for the report beside examples and skips; the default has no numbers."""
         return {}
 
     def id_of(self, special: str) -> int:
-        """Id of a special token that this objective needs."""
+        """Return the id of a special token that this objective needs."""
         return self.vocabulary.id_of(special, f"objective '{self.label}' ({self.name})")
 
     def mode_id(self, mode: str) -> int | None:
-        """Id of a mode token (`R`, `S`, `X`); None for `none`."""
+        """Return the id of a mode token (`R`, `S`, `X`); None for `none`."""
         modes = self.vocabulary.modes
         if mode == "none":
             return None
@@ -227,7 +227,7 @@ class Objective(ABC):
         return modes[mode]
 
     def refuse_options(self, message: str) -> ConfigurationError:
-        """An error about this objective's options."""
+        """Return an error about this objective's options."""
         return ConfigurationError(f"objective '{self.label}' ({self.name}): {message}")
 
     def grouped(self, name: str, length: int, separator: str = "none") -> GroupingSpec:

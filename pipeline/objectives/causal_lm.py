@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow, starts_feature
-from pipeline.kernels.ragged import behind_head, framed, scalars
+from pipeline.kernels.ragged import after_head, framed, scalars
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
@@ -120,7 +120,7 @@ class CausalLM(Objective):
         if self.options.architecture == "encoder":
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
         if not self.options.cross_documents:
-            columns["document_starts"] = behind_head(samples.columns["document_starts"], int(self._head is not None))
+            columns["document_starts"] = after_head(samples.columns["document_starts"], int(self._head is not None))
         return columns
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:

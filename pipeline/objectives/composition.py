@@ -30,7 +30,7 @@ class Composition(DenoisingPair):
 
     Each step draws with its own name, so adding one never changes what another draws; its budget counts its own
     input. A step that cannot apply (one sentence, one token) lets the row pass. Features: `input_ids`, `target_ids`,
-    and each step's noise behind its name: `text_infilling_span_starts`.
+    and each step's noise, prefixed by its name: `text_infilling_span_starts`.
 
     Example (order 1, 0, then the span success . Hard; frames left out):
         target   Hard work leads to success . Success brings happiness .
@@ -59,7 +59,7 @@ class Composition(DenoisingPair):
         names = [step.label for step in self.steps]
         ranks = [step.composition_rank for step in self.steps]
         if len(set(names)) < len(names):
-            raise self.refuse_options(f"steps {names}: each may stand once")
+            raise self.refuse_options(f"steps {names}: each may occur once")
         if ranks != sorted(ranks):
             raise self.refuse_options(
                 f"steps {names} must come in the order structure, deletion or reordering, masking or infilling"
@@ -94,16 +94,16 @@ class Composition(DenoisingPair):
         return text.ids, noise
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Rows that a step let pass, by step."""
+        """Return the number of rows that each step let pass."""
         passed = {step.label: step.passed(self._own(step, examples.columns)) for step in self.steps}
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """No objective runs behind a composition."""
+        """Raise NotImplementedError: a composition is never a step."""
         raise NotImplementedError("a composition is never a step")
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """The steps backwards."""
+        """Undo the steps backwards."""
         for step in reversed(self.steps):
             content = step.undo(content, self._own(step, noise), length)
         return content

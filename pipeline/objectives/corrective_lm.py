@@ -62,7 +62,7 @@ class CorrectiveLM(MaskedRow):
         self._crop = parts_per_million(options.crop_rate)
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """The crop, drawn over content: the frame is never cut."""
+        """Draw the crop over the content, without the frame."""
         lengths = samples.columns["ids"].lengths
         left_out = count(lengths, self._crop, lengths - 1)
         start = below(words(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))

@@ -52,7 +52,7 @@ class DenoisingAutoencoding(DenoisingPair):
             raise self.refuse_options("mask_rate 0 masks nothing; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """One [MASK] for each chosen token."""
+        """Put one [MASK] in the place of each chosen token."""
         ids = text.ids
         masked = count(ids.lengths, self._rate)
         chosen = choose(draws.keys(self.label), ids.lengths, masked)
@@ -61,11 +61,11 @@ class DenoisingAutoencoding(DenoisingPair):
         return Ragged(values, ids.offsets - ids.offsets[0]), {"noise_positions": chosen}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Where they were."""
+        """Return the same starts."""
         return text.sentence_starts
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """What stood under the masks is lost."""
+        """Mark the masked tokens as lost."""
         restored = content.copy()
         restored[noise["noise_positions"]] = LOST
         return restored

@@ -42,7 +42,7 @@ class DocumentRotation(DenoisingPair):
         """Parameters of document rotation."""
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Two segments a row, the second first."""
+        """Put the second segment of each row first."""
         ids, lengths = text.ids, text.ids.lengths
         word = words(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
         rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
@@ -52,7 +52,7 @@ class DocumentRotation(DenoisingPair):
         return rotated, {"rotation": scalars(rotation, np.uint16)}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Rotated likewise; a sentence that was cut makes two."""
+        """Rotate the starts likewise; a sentence that was cut makes two."""
         starts, lengths = text.sentence_starts, text.ids.lengths
         moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)
         moved += np.where(moved < 0, np.repeat(lengths, starts.lengths), 0)
@@ -60,7 +60,7 @@ class DocumentRotation(DenoisingPair):
         return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
 
     def passed(self, noise: Mapping[str, Ragged]) -> int:
-        """Rows of one token."""
+        """Return the number of rows of one token."""
         return int((noise["rotation"].values == 0).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:

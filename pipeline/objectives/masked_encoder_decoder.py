@@ -43,7 +43,7 @@ class MaskedEncoderDecoder(MaskedRow):
         """Special token that opens the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            """An encoder-decoder has no rows of several documents kept apart."""
+            """Refuse rows of several documents that are kept apart."""
             super().__post_init__()
             if not self.cross_documents:
                 raise ValueError("cross_documents: false is not for encoder-decoders; group by document instead")

@@ -79,7 +79,7 @@ class MaskedLM(MaskedRow):
         """What a place may read (UniLM); all but `bidirectional` are stored with the row."""
 
         def __post_init__(self) -> None:
-            """A range of rates bounds the number of labels itself."""
+            """Check what concerns several options."""
             super().__post_init__()
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
                 raise ValueError("max_labels is not for a range of rates, whose upper end bounds the labels")

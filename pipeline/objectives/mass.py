@@ -96,7 +96,7 @@ class Mass(Objective):
         )
 
     def _starts(self, keys: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
-        """Content index of the fragment's first token."""
+        """Return the content index of the fragment's first token."""
         drawn = words(keys, SLOTS, 2) >> np.uint64(32)
         last = lengths - taken
         starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
@@ -106,7 +106,7 @@ class Mass(Objective):
         return starts
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """One span a row, taken out and corrupted in place."""
+        """Take one span of each row and corrupt it in place."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
         taken = count(ids.lengths, self._rate)
@@ -126,7 +126,7 @@ class Mass(Objective):
         return {"input_ids": rows, "label_positions": positions, "label_ids": fragments}
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`[CLS] x [SEP]`."""
+        """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:

@@ -25,14 +25,14 @@ __all__ = ["Mixture", "PartEntry"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PartEntry(NamedObjective):
-    """One part. The objective's own options stand beside these keys."""
+    """One part. The objective's own options are beside these keys."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """share of the samples, relative to the other parts"""
 
 
 def _ul2() -> list[PartEntry]:
-    """R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
+    """Return the R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
     spans = {"R1": (0.15, 3.0), "R2": (0.15, 8.0), "X1": (0.5, 3.0), "X2": (0.5, 8.0), "X3": (0.15, 64.0),
              "X4": (0.5, 64.0)}  # fmt: skip
     parts = [
@@ -50,7 +50,7 @@ class Mixture(Objective):
     """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
 
     The part of a sample is drawn at grouping, from its uid alone, and the sample is cut with that part's length; it
-    stands in the column `part`. A part draws with its own label. Parts share architecture, heads, frame and grouping;
+    is in the column `part`. A part draws with its own label. Parts share architecture, heads, frame and grouping;
     features are the union, those that a part lacks are empty. The default is UL2's seven parts, of equal weight.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
@@ -114,7 +114,7 @@ class Mixture(Objective):
             )
 
     def _union(self) -> tuple[Feature, ...]:
-        """Features of all parts, by first appearance.
+        """Return the features of all parts, by first appearance.
 
         Raises:
             ConfigurationError: two parts mean different things by one name.
@@ -128,7 +128,7 @@ class Mixture(Objective):
         return tuple(found.values())
 
     def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
-        """Rows of each part."""
+        """Return rows of each part."""
         of_part = samples.fixed["part"]
         if len(of_part) and int(of_part.max()) >= len(self.parts):
             raise ValueError(f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there are "
@@ -136,7 +136,7 @@ class Mixture(Objective):
         return [np.flatnonzero(of_part == number) for number in range(len(self.parts))]
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Each part screens its own rows."""
+        """Let each part screen its own rows."""
         for part, rows in zip(self.parts, self._rows(samples), strict=True):
             chosen = rows[skips[rows] == Skip.NONE]
             if len(chosen):
@@ -144,7 +144,7 @@ class Mixture(Objective):
         return skips
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Each part corrupts its own rows; then they are put back in order."""
+        """Let each part corrupt its own rows, then put them back in order."""
         rows = self._rows(samples)
         pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
         for part, chosen in zip(self.parts, rows, strict=True):
@@ -161,26 +161,26 @@ class Mixture(Objective):
         return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
 
     def _own(self, example: Example) -> tuple[Objective, Example]:
-        """The part that made an example, and the example as that part makes them."""
+        """Return the part that made an example, and the example as that part makes them."""
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """As the first part frames it."""
+        """Frame the row as the first part does."""
         return self.parts[0].framed(ids)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """What the example's part says."""
+        """Return the original that the example's part gives."""
         part, own = self._own(example)
         return part.original(sample, own)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """The inverse of the example's part."""
+        """Undo the example's part."""
         part, own = self._own(example)
         return part.uncorrupt(own)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Examples of each part."""
+        """Return the number of examples of each part."""
         rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
         return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}
 

@@ -59,11 +59,11 @@ class NextSentencePrediction(MaskedPair):
         )
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """The label."""
+        """Return the label."""
         return (Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """A row needs a partner, and text in its first sentence, which every variant holds."""
+        """Require a partner, and text in the first sentence, which every variant holds."""
         skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
         ids = samples.columns["ids"]
         if not self.special.meets(ids.values):
@@ -92,7 +92,7 @@ class NextSentencePrediction(MaskedPair):
         )
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """The window's beginning and, by the label, what follows it or the partner.
+        """Return the window's beginning and, by the label, what follows it or the partner.
 
         Raises:
             ValueError: the first segment does not end with a sentence.
@@ -106,6 +106,6 @@ class NextSentencePrediction(MaskedPair):
         return self.framed_pair(sample["ids"][:cut], other[:size])
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Tokens of windows and partners that stand in no segment."""
+        """Return the tokens of windows and partners that no segment holds."""
         given = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
         return given - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)

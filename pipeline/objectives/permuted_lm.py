@@ -67,7 +67,7 @@ class PermutedLM(SingleRow):
         """Tokens in the longest span; a length l has the weight 1 / l."""
 
         def __post_init__(self) -> None:
-            """No row may be without a prediction."""
+            """Refuse rows without a prediction."""
             super().__post_init__()
             if self.prediction_rate == 0:
                 raise ValueError("prediction_rate 0 predicts nothing; expected more than 0")
@@ -99,7 +99,7 @@ class PermutedLM(SingleRow):
         return {**columns, **self.document_starts(samples, head)}
 
     def _spans(self, keys: UInt64, sizes: Int64, wanted: Int64) -> Ragged:
-        """Places in spans, ascending, among the maskable tokens of each row."""
+        """Draw spans among the maskable tokens of each row; return their places, ascending."""
         drawn = lengths_until(keys, wanted, self._thresholds, 16 + wanted // 2)
         lengths = merged(drawn, sizes - wanted + 1)
         gaps = slots(keys, sizes - wanted, lengths.lengths)
@@ -107,22 +107,22 @@ class PermutedLM(SingleRow):
         return Ragged(span_places(starts, lengths.values), offsets_of(wanted))
 
     def framed_rows(self, ids: Ragged) -> Ragged:
-        """Every row in its frame."""
+        """Frame every row."""
         if self.options.frame == "bert":
             return super().framed_rows(ids)
         return framed(framed(ids, None, self._sep), None, self._cls)
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
+        """Return `[CLS] x [SEP]`, or `x [SEP] [CLS]`."""
         if self.options.frame == "bert":
             return super().framed(ids)
         return np.append(ids, (self._sep, self._cls)).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """The row as it is.
+        """Return the row as it is.
 
         Raises:
-            ValueError: the order names a place twice, or one that is none of the text.
+            ValueError: the order names a place twice, or one outside the text.
         """
         row, order = example["input_ids"], example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
@@ -132,7 +132,7 @@ class PermutedLM(SingleRow):
 
 
 def prediction_ranks(order: NDArray[Any], length: int) -> Int64:
-    """Rank of each place of a row: 0 for context, r + 1 for the r-th predicted.
+    """Return the rank of each place of a row: 0 for context, r + 1 for the r-th predicted.
 
     Query row i reads j where rank[j] < rank[i], content row i where rank[j] <= rank[i].
 

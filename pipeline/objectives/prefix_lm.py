@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.arrays import Int64
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
-from pipeline.kernels.ragged import behind_head, framed, scalars, segments
+from pipeline.kernels.ragged import after_head, framed, scalars, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Draws, Frame, Objective
@@ -101,7 +101,7 @@ class PrefixLM(Objective):
         self.features = (inputs, other) if options.cross_documents else (inputs, other, starts)
 
     def _longest_row(self) -> int:
-        """Content of a full row: whatever the cut, each side fits `max_length`."""
+        """Return the content tokens of a full row: with every cut, each side fits `max_length`."""
         options = self.options
         head = self._mode is not None
         if options.architecture == "decoder":
@@ -121,7 +121,7 @@ class PrefixLM(Objective):
         return np.clip(2 * count(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
 
     def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
-        """Content tokens before the cut of rows of `lengths` tokens."""
+        """Draw the content tokens before the cut of rows of `lengths` tokens."""
         longest = self._longest_target(lengths)
         word = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         choices = longest - self.options.min_target_length + 1
@@ -141,15 +141,15 @@ class PrefixLM(Objective):
             return {"input_ids": inputs, "target_ids": targets}
         columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
         if not self.options.cross_documents:
-            columns["document_starts"] = behind_head(samples.columns["document_starts"], head)
+            columns["document_starts"] = after_head(samples.columns["document_starts"], head)
         return columns
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`x </s>`."""
+        """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """Both parts, laid end to end."""
+        """Return both parts, laid end to end."""
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]
         if self.options.architecture == "decoder":

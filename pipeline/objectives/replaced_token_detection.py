@@ -60,7 +60,7 @@ class ReplacedTokenDetection(MaskedRow):
         """Most labels in a row; none: no bound."""
 
         def __post_init__(self) -> None:
-            """Only a generator reads [MASK]."""
+            """Refuse shares of [MASK] without a generator, which alone reads them."""
             super().__post_init__()
             if self.replacement != "generator" and self.mask_share != 1:
                 raise ValueError(f"mask_share {self.mask_share} concerns replacement: generator")
@@ -74,7 +74,7 @@ class ReplacedTokenDetection(MaskedRow):
             self.heads = ("token",)  # type: ignore[misc]
 
     def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
-        """[MASK], or the replacements."""
+        """Return [MASK], or the replacements."""
         if self.options.replacement == "generator":
             return super().replacement_ids(keys, original, places)
         if self.options.replacement == "unigram":
@@ -103,7 +103,7 @@ class ReplacedTokenDetection(MaskedRow):
 
     @cached_property
     def _law(self) -> tuple[UInt64, Int64]:
-        """The table of the unigram law, and its guide; only drawing needs the counts, undoing does not."""
+        """Return the table of the unigram law, and its guide; only drawing needs the counts."""
         counts = self.vocabulary.token_counts
         if counts is None:
             raise self.refuse_options(

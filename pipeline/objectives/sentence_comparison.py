@@ -28,7 +28,7 @@ class SentenceComparison(Objective):
     """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821) and inverse cloze (arXiv 1906.00300).
 
     `adjacent`: two neighbouring sentences, the first uniform in 0..s - 2, each cut at its end to fit; `crop`: two spans
-    of half of the row, each with a uniform start; `same`: the row twice, told apart by dropout. No label is stored.
+    of half of the row, each with a uniform start; `same`: the row twice, which dropout tells apart. No label is stored.
     Features: `input_ids` and `input_ids_b`, each framed `[CLS] x [SEP]`.
 
     Example (adjacent):
@@ -56,8 +56,8 @@ class SentenceComparison(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._cls, self._sep = self.id_of("cls"), self.id_of("sep")
-        self._most = options.max_length - 2
-        self.grouping = self.grouped("document", self._most if options.mode == "same" else 2 * self._most)
+        self._limit = options.max_length - 2
+        self.grouping = self.grouped("document", self._limit if options.mode == "same" else 2 * self._limit)
         self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
         self.invertible = options.mode != "crop"
         self.features = (
@@ -81,10 +81,10 @@ class SentenceComparison(Objective):
         drawn = words(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
         places = np.append(starts.values.astype(np.int64), 0)
-        behind = np.where(first + 2 < starts.offsets[1:], places[np.minimum(first + 2, len(starts.values))], ends)
+        next_start = np.where(first + 2 < starts.offsets[1:], places[np.minimum(first + 2, len(starts.values))], ends)
         begins = np.stack((places[first], places[first + 1]))
-        lengths = np.stack((places[first + 1] - places[first], behind - places[first + 1]))
-        return begins, np.minimum(lengths, self._most)
+        lengths = np.stack((places[first + 1] - places[first], next_start - places[first + 1]))
+        return begins, np.minimum(lengths, self._limit)
 
     def _crop(self, samples: SampleBatch, keys: UInt64) -> tuple[Int64, Int64]:
         sizes = samples.columns["ids"].lengths
@@ -98,11 +98,11 @@ class SentenceComparison(Objective):
         return np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`[CLS] x [SEP]`."""
+        """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """Adjacent: one behind the other, `[CLS] a [SEP] b [SEP]`; same: the row.
+        """Return both texts of `adjacent` in one row, `[CLS] a [SEP] b [SEP]`, or the row of `same`.
 
         Raises:
             ValueError: a frame is missing, the two texts of `same` differ, or crops are asked for.
@@ -118,18 +118,18 @@ class SentenceComparison(Objective):
         return first.copy()
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """The row; of adjacent sentences those that the example holds, or the first two."""
+        """Return the row, or the adjacent sentences that the example holds (else the first two)."""
         ids = sample["ids"]
         if self.options.mode != "adjacent":
             return self.framed(ids)
         sentences = np.split(ids, sample["sentence_starts"][1:])
-        cut = [self.framed(sentence[: self._most]) for sentence in sentences]
+        cut = [self.framed(sentence[: self._limit]) for sentence in sentences]
         pairs = [np.concatenate((one, other[1:])) for one, other in pairwise(cut)]
         found = self.uncorrupt(example)
         return next((pair for pair in pairs if np.array_equal(pair, found)), pairs[0])
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Tokens of other sentences, or of those that were cut."""
+        """Return the tokens of other sentences, and those that were cut."""
         if self.options.mode != "adjacent":
             return 0
         used = sum(len(column.values) - 2 * len(column) for column in examples.columns.values())

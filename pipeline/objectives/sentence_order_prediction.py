@@ -63,11 +63,11 @@ class SentenceOrderPrediction(MaskedPair):
         self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """The label."""
+        """Return the label."""
         return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """A window of nothing but specials has nothing to mask."""
+        """Skip windows of specials only."""
         return self.without_text(skips, maskable_lengths(samples.columns["ids"], self.special))
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
@@ -83,7 +83,7 @@ class SentenceOrderPrediction(MaskedPair):
         return Pairs((ids.values,), begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Spans of whole words; [SEP] parts the words of the segments."""
+        """Return spans of whole words; [SEP] parts the words of the segments."""
         if self._thresholds is None:
             return super().select(keys, rows, pairs)
         found = find_words(rows, self.vocabulary.word_start, self.special)
@@ -95,7 +95,7 @@ class SentenceOrderPrediction(MaskedPair):
         return self.framed_pair(second, first) if example["sentence_label"][0] else self.framed_pair(first, second)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """The window, cut where the example is.
+        """Return the window, cut where the example is.
 
         Raises:
             ValueError: no sentence starts there.

@@ -40,7 +40,7 @@ class SentenceReordering(DenoisingPair):
     composition_rank: ClassVar[int] = 0
     minimum = MinimumRow(sentences=2)
     noise_features = (
-        Feature("sentence_order", "uint16", 1, "target sentence that stands at each place of the input"),
+        Feature("sentence_order", "uint16", 1, "target sentence at each place of the input"),
         Feature("sentence_starts", "uint16", 1, "content indices of the target's sentences, first 0"),
     )
 
@@ -59,7 +59,7 @@ class SentenceReordering(DenoisingPair):
             raise self.refuse_options("noise_density 0 moves no sentence; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """One segment a sentence, in the drawn order."""
+        """Gather one segment a sentence, in the drawn order."""
         ids, starts = text.ids, text.sentence_starts
         order = self._orders(draws.keys(self.label), starts.lengths)
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
@@ -69,7 +69,7 @@ class SentenceReordering(DenoisingPair):
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Behind the sentences that stand before."""
+        """Return where the moved sentences start: after the sentences that precede them now."""
         order, starts = noise["sentence_order"], text.sentence_starts
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, text.ids.offsets[-1]))
@@ -89,7 +89,7 @@ class SentenceReordering(DenoisingPair):
         return order
 
     def passed(self, noise: Mapping[str, Ragged]) -> int:
-        """Rows of one sentence."""
+        """Return the number of rows of one sentence."""
         return int((noise["sentence_order"].lengths == 1).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:

@@ -71,17 +71,17 @@ class SpanBoundary(MaskedRow):
         self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Tokens of spans of whole words."""
+        """Return tokens of spans of whole words."""
         words = find_words(ids, self.vocabulary.word_start, self.special)
         taken = take_words(keys, words, budget(words.tokens), self._thresholds)
         return taken_tokens(words, taken, ids)
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
-        """The first token of the span."""
+        """Return the first token of the span."""
         return deciders(openings(places.values)) if self.options.role_unit == "span" else None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Maximal runs of labels: rows are apart by their frames."""
+        """Return the maximal runs of labels; frames part the rows."""
         positions, rows = columns["label_positions"], columns["input_ids"]
         places = positions.values + np.repeat(rows.offsets[:-1], positions.lengths)
         first = np.flatnonzero(openings(places))

@@ -92,20 +92,20 @@ class SpanCorruption(Objective):
         self.features = (inputs, targets) if options.architecture == "encoder_decoder" else (inputs, prefix)
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
-        """Noise tokens and spans of rows of `lengths` content tokens."""
+        """Return noise tokens and spans of rows of `lengths` content tokens."""
         noise = count(lengths, self._rate, np.maximum(lengths - 1, 0))
         kept = lengths - noise
         room = kept if self.options.placement == "t5" else kept + 1
         return noise, spans(noise, self._mean, room)
 
     def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
-        """Tokens of input and target, frames included, for rows of `lengths` content tokens."""
+        """Return tokens of input and target, frames included, for rows of `lengths` content tokens."""
         noise, marks = self.plan(lengths)
         inputs = lengths - noise + marks + 1 + (self._mode is not None)
         return inputs, noise + marks + 1 + self.options.final_sentinel
 
     def _longest_row(self) -> int:
-        """Largest n whose input and target fit; both grow with n by at most one token a step."""
+        """Return the largest n whose input and target fit; both grow with n by at most one token a step."""
         lengths = np.arange(2, LONGEST_ROW + 1)
         inputs, targets = self.sizes(lengths)
         fits = inputs <= self.options.input_length
@@ -121,7 +121,7 @@ class SpanCorruption(Objective):
         return int(lengths[np.argmin(fits) - 1])
 
     def _check_capacity(self) -> None:
-        """Sentinels of the fullest row must exist; a shorter row never needs more."""
+        """Check that the sentinels of the fullest row exist; a shorter row never needs more."""
         marks = int(self.plan(np.array([self.content_length]))[1][0])
         wanted = marks + self.options.final_sentinel
         if wanted > len(self._sentinels):
@@ -149,7 +149,7 @@ class SpanCorruption(Objective):
         return {"input_ids": _joined(inputs, targets), "prefix_length": scalars(inputs.lengths, np.uint16)}
 
     def _spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
-        """Start of each span in its row, ascending, and its length."""
+        """Draw the start of each span in its row, ascending, and its length."""
         noise, marks = self.plan(lengths)
         sizes = compose(keys, noise, marks)
         if self.options.placement == "uniform":
@@ -184,7 +184,7 @@ class SpanCorruption(Objective):
         return Ragged(insert_at(taken, np.concatenate(places), np.concatenate(values)), offsets)
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`x </s>`."""
+        """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
@@ -219,12 +219,12 @@ class SpanCorruption(Objective):
                 f"objective '{self.label}': sentinels of the target are {target[found].tolist()}, expected {expected}"
             )
         if any(len(piece) == 0 for piece in pieces[:marks]) or any(len(piece) for piece in pieces[marks:]):
-            raise ValueError(f"objective '{self.label}': the target has an empty span, or tokens behind the last one")
+            raise ValueError(f"objective '{self.label}': the target has an empty span, or tokens after the last one")
         return pieces[:marks]
 
 
 def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
-    """Gaps 1..kept, the last always among them: every row begins with text and ends with noise."""
+    """Choose gaps of 1..kept, the last always among them: every row begins with text and ends with noise."""
     inner = choose(keys, kept - 1, marks - 1, SLOTS)
     offsets = offsets_of(marks)
     gaps = insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept)
@@ -232,7 +232,7 @@ def _t5_slots(keys: UInt64, kept: Int64, marks: Int64) -> Ragged:
 
 
 def _joined(first: Ragged, second: Ragged) -> Ragged:
-    """Row i of the first, then row i of the second."""
+    """Return row i of the first, then row i of the second."""
     starts = np.stack((first.offsets[:-1], second.offsets[:-1] + len(first.values)), axis=1).reshape(-1)
     lengths = np.stack((first.lengths, second.lengths), axis=1).reshape(-1)
     values = segments(np.concatenate((first.values, second.values)), starts, lengths)

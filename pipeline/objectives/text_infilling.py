@@ -103,7 +103,7 @@ class TextInfilling(DenoisingPair):
         return result, noise
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Between the marks; a sentence that starts inside a span starts behind its mark."""
+        """Return starts between the marks; a sentence that starts inside a span starts after its mark."""
         spans, starts = noise["span_starts"], text.sentence_starts
         old = text.ids.offsets - text.ids.offsets[0]
         sizes = noise["span_lengths"].values.astype(np.int64)
@@ -120,7 +120,7 @@ class TextInfilling(DenoisingPair):
         return starts_in_rows(places - ends[earlier] + overlap + earlier, offsets)
 
     def _units(self, ids: Ragged) -> tuple[Int64 | None, Int64]:
-        """Token bounds of all words (None: tokens are the units), and where each row's units start among all."""
+        """Return the token bounds of all words (None: tokens are the units), and the first unit of each row."""
         if self.options.unit == "token":
             return None, ids.offsets
         opens = self.vocabulary.word_start[ids.values]
@@ -129,7 +129,7 @@ class TextInfilling(DenoisingPair):
         return np.append(first, len(ids.values)), np.searchsorted(first, ids.offsets)
 
     def _plan(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
-        """Start and length of each span, in units of its row and in their order."""
+        """Draw the start and length of each span, in units of its row and in their order."""
         noise = count(units, self._rate, np.maximum(1, units - 1))
         kept = units - noise
         drawn = lengths_until(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)

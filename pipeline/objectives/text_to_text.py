@@ -37,14 +37,14 @@ class Task:
     source: str | None = None
     """label of the input that holds its pairs; none: every pair, where there is one task"""
     template: str = _SOURCE
-    """text around the source, which stands for `{source}`: `Translate from Chinese to English: {source}`"""
+    """text around the source, for which `{source}` holds the place: `Translate from Chinese to English: {source}`"""
     examples: Annotated[int, Field(ge=1)] | None = None
     """pairs of the input, from which the tasks' rates follow; none for all tasks: every pair is taken"""
     weight: Annotated[float, Field(gt=0)] | None = None
     """rate of the task relative to the others, in place of the one that follows from `examples`"""
 
     def __post_init__(self) -> None:
-        """One place for the source."""
+        """Check the template and the weight."""
         if self.template.count(_SOURCE) != 1:
             raise ValueError(f"template {self.template!r}: expected {_SOURCE} once")
         if self.weight is not None and self.examples is None:
@@ -90,7 +90,7 @@ class TextToText(Objective):
         """Special token that opens the decoder's input; added when batches are built, never stored."""
 
         def __post_init__(self) -> None:
-            """Tasks must be told apart, and all or none counted."""
+            """Check that tasks differ, and that all or none are counted."""
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
                 raise ValueError(f"tasks of the sources {sources}: each of several tasks needs a source of its own")
@@ -132,11 +132,11 @@ class TextToText(Objective):
         return task_weights(counts, self.options.cap, self.options.temperature, given)
 
     def rates(self) -> tuple[int, ...]:
-        """Share of each task among the examples in parts per million; equal ones where no numbers are given."""
+        """Return the share of each task among the examples in parts per million, equal where none is given."""
         return shares(self._weights())
 
     def kept(self) -> tuple[int, ...]:
-        """Share of each task's pairs that are taken, in parts per million."""
+        """Return the share of each task's pairs that are taken, in parts per million."""
         return kept_shares(self._weights(), [task.examples or 1 for task in self.options.tasks])
 
     def _encoded(self, texts: list[str]) -> Ragged:
@@ -149,13 +149,13 @@ class TextToText(Objective):
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
 
     def _tasks(self, samples: SampleBatch) -> Int64:
-        """The task of each row; with one task, its number stands in no column."""
+        """Return the task of each row; with one task, no column holds its number."""
         if len(self.options.tasks) == 1:
             return np.zeros(len(samples), np.int64)
         return samples.fixed["part"].astype(np.int64)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """A pair has a target, and both fit."""
+        """Skip pairs without a target, and those of which one side does not fit."""
         sources, targets = samples.columns["ids"].lengths, samples.columns["target_ids"].lengths
         skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY
         long = (sources > self._lengths[self._tasks(samples)]) | (targets >= self.options.target_length)
@@ -172,7 +172,7 @@ class TextToText(Objective):
         return {"input_ids": inputs, "target_ids": targets, "task": scalars(tasks, np.uint16)}
 
     def _filled(self, rows: Ragged, tasks: Int64) -> Ragged:
-        """Templates around the sources, which stand with their `</s>`: it goes behind the template's end."""
+        """Put templates around the sources; the `</s>` of a source moves to the end of the template."""
         pool = np.concatenate((rows.values, self._templates.values))
         begins = len(rows.values) + self._templates.offsets[:-1].reshape(-1, 2)[tasks]
         sizes = self._templates.lengths.reshape(-1, 2)[tasks]
@@ -181,11 +181,11 @@ class TextToText(Objective):
         return Ragged(segments(pool, starts.reshape(-1), lengths.reshape(-1)), offsets_of(lengths.sum(axis=1)))
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """`x </s>`."""
+        """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Source and target, each with `</s>`."""
+        """Return source and target, each with `</s>`."""
         return np.concatenate((self.framed(sample["ids"]), self.framed(sample["target_ids"])))
 
     def uncorrupt(self, example: Example) -> NDArray[Any]:
@@ -197,9 +197,9 @@ class TextToText(Objective):
         task, inputs, targets = int(example["task"][0]), example["input_ids"], example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
             raise ValueError(f"objective '{self.label}': no task {task}, there are {len(self.options.tasks)}")
-        before, behind = self._templates[2 * task], self.framed(self._templates[2 * task + 1])
-        rest = inputs[len(before) : len(inputs) - len(behind)]
-        whole = np.concatenate((before, rest, behind))
+        before, after = self._templates[2 * task], self.framed(self._templates[2 * task + 1])
+        rest = inputs[len(before) : len(inputs) - len(after)]
+        whole = np.concatenate((before, rest, after))
         if not np.array_equal(whole, inputs) or len(targets) == 0 or int(targets[-1]) != self._eos:
             raise ValueError(f"objective '{self.label}': expected task {task}'s template and </s> in both texts")
         return np.concatenate((self.framed(rest), targets))

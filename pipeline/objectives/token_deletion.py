@@ -54,7 +54,7 @@ class TokenDeletion(DenoisingPair):
             raise self.refuse_options("noise_density 0 deletes nothing; expected more than 0")
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """The complement of the chosen tokens."""
+        """Keep the complement of the chosen tokens."""
         ids, lengths = text.ids, text.ids.lengths
         gone = count(lengths, self._rate, np.maximum(lengths - 1, 0))
         chosen = choose(draws.keys(self.label), lengths, gone)
@@ -68,7 +68,7 @@ class TokenDeletion(DenoisingPair):
         return Ragged(ids.values.take(places + ids.offsets[0]), offsets), {"kept_positions": Ragged(kept, offsets)}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """At the first token of the sentence that stays; a sentence that went has no start."""
+        """Return the first token that stays of each sentence; a deleted sentence has no start."""
         kept, starts = noise["kept_positions"], text.sentence_starts
         old = text.ids.offsets - text.ids.offsets[0]
         places = starts.values + np.repeat(old[:-1], starts.lengths)
@@ -76,7 +76,7 @@ class TokenDeletion(DenoisingPair):
         return starts_in_rows(np.searchsorted(stayed, places, side="left"), kept.offsets)
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Kept tokens at their old places."""
+        """Put kept tokens at their old places."""
         kept = noise["kept_positions"].astype(np.int64)
         if len(kept) != len(content) or (len(kept) and kept[-1] >= length):
             raise ValueError(f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens")

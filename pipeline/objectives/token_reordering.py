@@ -45,7 +45,7 @@ class TokenReordering(DenoisingPair):
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 1
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("token_order", "uint16", 1, "target token that stands at each place of the input"),)
+    noise_features = (Feature("token_order", "uint16", 1, "target token at each place of the input"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):
@@ -76,7 +76,7 @@ class TokenReordering(DenoisingPair):
             )
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """One gather by the drawn orders."""
+        """Gather the tokens by the drawn orders."""
         ids, lengths = text.ids, text.ids.lengths
         order = self._orders(draws.keys(self.label), lengths)
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
@@ -96,15 +96,15 @@ class TokenReordering(DenoisingPair):
         return order
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Where they were: sentences keep their sizes, if not their tokens."""
+        """Return the same starts: sentences keep their sizes, if not their tokens."""
         return text.sentence_starts
 
     def passed(self, noise: Mapping[str, Ragged]) -> int:
-        """Rows of one token."""
+        """Return the number of rows of one token."""
         return int((noise["token_order"].lengths == 1).sum())
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
-        """Each token back to its place."""
+        """Put each token back to its place."""
         order = noise["token_order"].astype(np.int64)
         if len(order) != len(content) or not np.array_equal(np.sort(order), np.arange(len(content))):
             raise ValueError(f"token_order {order.tolist()} is no permutation of {len(content)} tokens")
@@ -114,7 +114,7 @@ class TokenReordering(DenoisingPair):
 
 
 def _never_identity(orders: Ragged) -> Ragged:
-    """Orders of two or more entries that are the identity swap their first two, in place."""
+    """Swap, in place, the first two entries of orders of two or more that are the identity."""
     begins, sizes = orders.offsets[:-1], orders.lengths
     rows = np.flatnonzero(sizes >= 2)
     rows = rows[(orders.values[begins[rows]] == 0) & (orders.values[begins[rows] + 1] == 1)]

@@ -46,7 +46,7 @@ class TranslationLM(MaskedPair):
         order: Literal["random", "fixed"] = "random"
         """Which side is first: each with probability 1/2, or always the text."""
         reset_positions: bool = True
-        """Whether positions begin anew with the second segment; batches are built so, nothing is stored."""
+        """Whether positions restart with the second segment; batches are built so, nothing is stored."""
 
         def __post_init__(self) -> None:
             """Check the length, too."""
@@ -62,11 +62,11 @@ class TranslationLM(MaskedPair):
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """The languages."""
+        """Return the languages."""
         return (Feature("languages", "uint8", 1, "codes of the two segments' languages"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """A pair has two sides, and text in one of them."""
+        """Skip pairs without a second side, without text, or too long."""
         ids, targets = samples.columns["ids"], samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
         skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
@@ -86,7 +86,7 @@ class TranslationLM(MaskedPair):
         return Pairs((ids.values, targets.values), starts, lengths, more)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
-        """Both sides, in one of the two orders."""
+        """Return both sides, in one of the two orders."""
         text, target = sample["ids"], sample["target_ids"]
         swapped = self.framed_pair(target, text)
         if self.options.order == "random" and np.array_equal(swapped, self.uncorrupt(example)):

@@ -42,13 +42,13 @@ class WholeWordMasking(MaskedRow):
     options: Options
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Tokens of whole words."""
+        """Return tokens of whole words."""
         words = find_words(ids, self.vocabulary.word_start, self.special)
         taken = take_words(keys, words, budget(words.tokens))
         return taken_tokens(words, taken, ids)
 
     def role_owner(self, original: Ragged, places: Ragged) -> Int64 | None:
-        """The first token of the word: taken words are whole, so each starts at a word start or behind a gap."""
+        """Return the first token of each word: taken words are whole, so each opens at a word start or after a gap."""
         if self.options.role_unit == "token":
             return None
         return deciders(self.vocabulary.word_start[original.values] | openings(places.values))

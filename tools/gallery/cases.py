@@ -98,12 +98,12 @@ EVERY_WORD: Final = tuple(
 
 
 def texts_for(objective: Objective) -> tuple[Text, ...]:
-    """Texts that an objective can corrupt."""
+    """Return texts that an objective can corrupt."""
     by_grouping = {"sentence_pair": (_RAIN, _APPLES), "parallel": (_WHALES,)}
     plain = (_PUPPIES,) if objective.min_sentences == 1 else (_WORK,)
     return by_grouping.get(objective.grouping.name, plain)
 
 
 def cases_of(name: str) -> tuple[Case, ...]:
-    """The cases of an objective."""
+    """Return the cases of an objective."""
     return _CASES.get(name, (Case(),))

@@ -37,14 +37,14 @@ can be undone: `uncorrupt` gives back the original from the example alone, unles
 
 
 def gallery() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     names = registry.names(_PACKAGE)
     remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
     return "\n\n".join([_HEAD, _overview(names), remainders, *(_section(name) for name in names)]) + "\n"
 
 
 def _default(name: str) -> Objective:
-    """The objective with its defaults: what the tables tell of."""
+    """Return the objective with its defaults, which the tables describe."""
     return build_objective(name, Words(EVERY_WORD).vocabulary)
 
 
@@ -70,7 +70,7 @@ def _section(name: str) -> str:
 
 
 def _prose(kind: type[Objective]) -> str:
-    """The docstring up to its example; outside of code, nothing may be read as HTML."""
+    """Return the docstring up to its example; outside of code, nothing may be read as HTML."""
     text = inspect.cleandoc(kind.__doc__ or "")
     text = re.split(r"^Example", text, flags=re.MULTILINE)[0].strip()
     pieces = re.split(r"(`[^`]*`)", text)
@@ -78,7 +78,7 @@ def _prose(kind: type[Objective]) -> str:
 
 
 def _facts(kind: type[Objective]) -> str:
-    """Paper, architectures and heads on one line."""
+    """Return paper, architectures and heads on one line."""
     papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
     return f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* {', '.join(kind.heads)}"
 
@@ -97,7 +97,7 @@ def _example(name: str, case: Case) -> str:
 
 
 def _features(name: str) -> str:
-    """Features of the defaults, then those that other options of the examples add."""
+    """Return features of the defaults, then those that other options of the examples add."""
     words = Words(EVERY_WORD)
     shown = [_default(name), *(build_objective({"name": name, **c.options}, words.vocabulary) for c in cases_of(name))]
     found = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
@@ -111,7 +111,7 @@ def _features(name: str) -> str:
 
 
 def _configuration(name: str) -> str:
-    """An entry of a recipe's `corrupt` with every option, its default and its meaning."""
+    """Return an entry of a recipe's `corrupt` with every option, its default and its meaning."""
     kind = registry.find(_PACKAGE, name)
     defaults = kind.Options()
     short, long = [(f"- name: {name}", "")], []
@@ -130,7 +130,7 @@ def _configuration(name: str) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """A value on one line of YAML; of an algorithm or an entry what differs from its defaults."""
+    """Return a value on one line of YAML; of an algorithm or an entry what differs from its defaults."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(as_yaml, value)) + "]"
     if isinstance(value, Chosen):
@@ -147,7 +147,7 @@ def as_yaml(value: Any) -> str:
 
 
 def _changed(options: Any) -> dict[str, Any]:
-    """Fields whose value is not their default."""
+    """Return fields whose value is not their default."""
     fields = type(options).__pydantic_fields__
     values = {key: (field, getattr(options, key)) for key, field in fields.items()}
     return {

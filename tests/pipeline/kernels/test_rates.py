@@ -42,14 +42,16 @@ def test_largest_remainders_equal_fractions(weights: list[float], total: int) ->
 @given(weights=one_decimal, total=st.integers(0, 5000), data=st.data())
 def test_the_order_of_the_weights_matters_to_ties_alone(weights: list[float], total: int, data: st.DataObject) -> None:
     moved = data.draw(st.permutations(weights))
-    first = Counter(zip(weights, largest_remainders(weights, total), strict=True))
-    second = Counter(zip(moved, largest_remainders(moved, total), strict=True))
-    assert sorted(number for _, number in first.elements()) == sorted(number for _, number in second.elements())
-    remainders = Counter(
-        Fraction(repr(weight)) * total / sum(map(Fraction, map(repr, weights))) % 1 for weight in weights
-    )
-    if max(remainders.values()) == 1:
-        assert first == second
+    tenths = [round(10 * weight) for weight in weights]
+    remainder = {weight: Fraction(total * part, sum(tenths)) % 1 for weight, part in zip(weights, tenths, strict=True)}
+
+    def rounded_up(order: list[float]) -> Counter[Fraction]:
+        """How many weights of each remainder were rounded up."""
+        counts = largest_remainders(order, total)
+        exact = [Fraction(total * round(10 * weight), sum(tenths)) for weight in order]
+        return Counter(remainder[w] for w, n, share in zip(order, counts, exact, strict=True) if n > share)
+
+    assert rounded_up(weights) == rounded_up(moved)
 
 
 def test_a_float_means_the_decimal_that_it_prints_as() -> None:

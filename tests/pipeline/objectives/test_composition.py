@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Draws, Objective, build_objective
-from pipeline.objectives._denoising import DenoisingPair, Text
+from pipeline.objectives._denoising import DenoisingPair, TokenRows
 from tests.pipeline.corruption_cases import MASK, corrupt, reachable, samples, variants_of, vocabulary, wide
 
 WORDS = vocabulary(1000)
@@ -28,12 +28,12 @@ def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
     rows = samples([1, 2, 5, 17, 64, 300, 568] * 10, WORDS)
     examples = corrupt(objective, rows)
     draws = Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    text = Text(rows.columns["ids"], rows.columns["sentence_starts"])
+    text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     for step in steps_of(objective):
         ids, noise = wide(step.name, WORDS).noise(text, draws)  # type: ignore[attr-defined]
         for name, column in noise.items():
             assert (column.values == examples.columns[f"{step.name}_{name}"].values).all()
-        text = Text(ids, step.starts_after(text, noise))
+        text = TokenRows(ids, step.starts_after(text, noise))
     for row, example in enumerate(examples):
         assert example["input_ids"].tolist() == [4, *text.ids[row].tolist(), 5]
         assert np.array_equal(objective.uncorrupt(example), objective.framed(rows.row(row)["ids"]))
@@ -51,8 +51,8 @@ def test_sentence_starts_follow_their_tokens(name: str) -> None:
     """Every token of the corrupted row that began a sentence, and still stands alone, begins one."""
     step = wide(name, WORDS)
     rows = samples([1, 2, 9, 40, 120] * 30, WORDS)
-    text = Text(rows.columns["ids"], rows.columns["sentence_starts"])
-    numbered = Text(type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets), text.sentence_starts)
+    text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
+    numbered = TokenRows(type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets), text.sentence_starts)
     ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))  # type: ignore[attr-defined]
     after = step.starts_after(numbered, noise)  # type: ignore[attr-defined]
     for row in range(len(rows)):
@@ -121,7 +121,7 @@ def test_worked_example() -> None:
         ([{"name": "text_infilling"}, {"name": "sentence_reordering"}], "must come in the order"),
         ([{"name": "masked_lm"}], "no denoising objective"),
         ([{"name": "composition"}], "no denoising objective"),
-        ([{"name": "text_infilling"}, {"name": "text_infilling"}], "each may stand once"),
+        ([{"name": "text_infilling"}, {"name": "text_infilling"}], "each may occur once"),
         ([{"name": "text_infilling", "max_length": 64}], "give max_length to the composition"),
         ([{"name": "text_infiling"}], "did you mean 'text_infilling'"),
         ([], "at least 1"),
