@@ -1,0 +1,69 @@
+"""Ragged lists and rows against lists of lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.rows import Ragged, Rows, equal_offsets, segments
+
+lists_of_lists = st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=8)
+
+
+def plain(ragged: Ragged) -> list[list[int]]:
+    return [ragged[row].tolist() for row in range(len(ragged))]
+
+
+@given(lists_of_lists, st.data())
+def test_lists_come_back_in_any_order(lists: list[list[int]], data: Any) -> None:
+    ragged = Ragged.from_lists(lists, np.uint16)
+    assert plain(ragged) == lists
+    assert ragged.lengths.tolist() == [len(one) for one in lists]
+    chosen = data.draw(st.lists(st.integers(0, max(0, len(lists) - 1)), max_size=6 if lists else 0))
+    assert plain(ragged.take(np.array(chosen, np.int64))) == [lists[row] for row in chosen]
+    assert plain(Ragged.concatenate([ragged, ragged.take(np.array(chosen, np.int64))])) == [
+        *lists, *(lists[row] for row in chosen)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lists", "width"), [([], None), ([[1, 2], [3, 4]], 2), ([[1], [2, 3]], None), ([[], []], 0)])
+def test_width_of_equally_long_lists(lists: list[list[int]], width: int | None) -> None:
+    assert Ragged.from_lists(lists, np.uint16).width == width
+
+
+def test_a_matrix_is_taken_without_a_copy() -> None:
+    matrix = np.arange(6, dtype=np.uint16).reshape(2, 3)
+    ragged = Ragged.from_matrix(matrix)
+    assert plain(ragged) == matrix.tolist()
+    assert np.shares_memory(ragged.values, matrix)
+    assert ragged.offsets is equal_offsets(2, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        ragged.offsets[0] = 1
+
+
+@pytest.mark.parametrize("length", [3, 400])
+def test_short_and_long_segments_are_the_same_slices(length: int) -> None:
+    """From a mean length on, segments are copied one by one."""
+    values = np.random.RandomState(1).randint(0, 60_000, 100_000).astype(np.uint16)
+    starts = np.random.RandomState(2).randint(0, 90_000, 500)
+    lengths = np.random.RandomState(3).randint(0, 2 * length, 500)
+    wanted = np.concatenate([values[a : a + n] for a, n in zip(starts, lengths, strict=True)])
+    assert np.array_equal(segments(values, starts, lengths), wanted)
+    with pytest.raises(IndexError):
+        segments(values, np.array([99_999]), np.array([length]))
+
+
+def test_rows_keep_fixed_and_list_columns_together() -> None:
+    rows = Rows({"uid": np.array([7, 8, 9])}, {"ids": Ragged.from_lists([[1], [], [2, 3]], np.uint16)})
+    assert [(int(row.fixed["uid"]), row["ids"].tolist()) for row in rows] == [(7, [1]), (8, []), (9, [2, 3])]
+    moved = rows.take(np.array([2, 0]))
+    assert moved.fixed["uid"].tolist() == [9, 7]
+    assert plain(moved.columns["ids"]) == [[2, 3], [1]]
+    both = Rows.concatenate([moved, rows])
+    assert (len(both), both.fixed["uid"].tolist()) == (5, [9, 7, 7, 8, 9])
+    assert plain(both.columns["ids"]) == [[2, 3], [1], [1], [], [2, 3]]
+    assert len(rows.with_columns({})) == 3
