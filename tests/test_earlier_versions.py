@@ -18,6 +18,7 @@ from pipeline.shards import ShardSet, open_shards
 from pipeline.vocabulary import Vocabulary
 from tools.lib.stored_objective import stored_objective
 from tools.validate_shards import validate
+from train.run_directory import read_config
 from train.stream.stream import Stream
 
 ROOT = Path(__file__).parents[1]
@@ -84,6 +85,12 @@ def test_a_stream_reads_the_same_rows_in_the_same_order(label: str) -> None:
                 ids = batch.tensors["input_ids"].numpy()
                 found += [ids.astype(np.uint32).tobytes(), batch.origin.astype(np.int64).tobytes()]
     assert sha256(found) == EXPECTED["sets"][label]["streamed"]
+
+
+def test_a_saved_configuration_is_read_under_the_present_names() -> None:
+    config = read_config(EARLIER / "run")
+    assert (config.model.ffn_dim, config.model.activation, config.model.type_vocab_size) == (6, "gelu", 2)
+    assert (config.data.on_damaged, config.data.max_damaged_fraction, config.evaluate.max_rows) == ("skip", 0.5, 8)
 
 
 def test_a_run_resumes_from_its_checkpoint_under_the_present_names(tmp_path: Path) -> None:
