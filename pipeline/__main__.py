@@ -20,11 +20,11 @@ from pipeline.recipe import Recipe, load_recipe
 __all__ = ["main", "stage_main"]
 
 _ALGORITHMS: Final = (("input", "reader", "pipeline.readers"),)
-"""Algorithms whose options stand in a recipe beside keys of its own."""
+"""Algorithms whose options are beside other keys of a recipe."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a whole recipe; returns the exit code."""
+    """Run a whole recipe and return the exit code."""
     return _command("python -m pipeline", "Run every stage of a recipe.", None, arguments)
 
 
@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
 
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
-    """Show what a start would do; writes nothing."""
+    """Show what a start would do, without writing anything."""
     console = Terminal()
     plan = load_plan(recipe)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
@@ -87,7 +87,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
 
 
 def _planned(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun[Any] | None:
-    """The run of a stage, or None where its passes follow from files that an earlier stage has yet to write."""
+    """Return the run of a stage; None where its passes depend on files that an earlier stage must still write."""
     stage = stage_of(recipe, name, plan)
     try:
         return StageRun(stage, stage_key(stage, upstream), verify=False)

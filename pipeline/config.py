@@ -3,7 +3,8 @@
 Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key given twice is an error.
 
 A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
-uses the former name is refused with the present one; what an earlier version saved is read within `former_names()`.
+uses the former name ends with an error that gives the present one. Files of an earlier version are read within
+`former_names()`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def config_file(given: str, kind: str) -> Path:
         kind: file of a recipe that the command reads, `pipeline.yaml` or `train.yaml`.
 
     Raises:
-        ConfigurationError: there is no such recipe, or it has no such file.
+        ConfigurationError: the recipe, or its file of this kind, does not exist.
     """
     name = given.removeprefix("recipe:")
     if name == given:
@@ -175,12 +176,12 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
 
 
 def to_plain(config: Any) -> Any:
-    """The resolved configuration as plain data, ready for YAML or JSON."""
+    """Return the resolved configuration as plain data, ready for YAML or JSON."""
     return TypeAdapter(type(config)).dump_python(config, mode="json", by_alias=True)
 
 
 def config_digest(value: Any) -> str:
-    """SHA-256 (hex) of the canonical JSON of plain data."""
+    """Return the SHA-256 (hex) of the canonical JSON of plain data."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

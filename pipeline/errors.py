@@ -1,4 +1,4 @@
-"""Errors that a person caused or can mend. Each message says what was expected, got, where, and what to do.
+"""Errors that a user can correct. Each message says what was expected, what was found, where, and what to do.
 
 The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting or integrity, 69 some units
 failed and the others were published, 74 input or output.

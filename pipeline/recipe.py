@@ -1,7 +1,7 @@
 """A recipe: the one YAML file that says what a pipeline run reads, does and writes.
 
-A stage whose key is absent is left out. `input` and `output` always mean the recipe's; a stage writes
-`output/<stage>/` and reads the nearest earlier stage that holds what it needs.
+A stage runs if the recipe has its key. `input` and `output` are those of the whole recipe: a stage writes
+`output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class InputEntry:
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
-    """options of the reader; in a recipe they stand beside the keys above"""
+    """options of the reader; a recipe gives them beside the keys above"""
 
     def __post_init__(self) -> None:
         try:
@@ -76,7 +76,7 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExecutorConfig:
-    """How units are spread over processes; never changes a byte of the output."""
+    """Distribution of units over processes; the bytes of the output do not depend on it."""
 
     tasks: Annotated[int, Field(ge=1)] = 1
     """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""
@@ -86,7 +86,7 @@ class ExecutorConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PlanConfig:
-    """How inputs are cut into units and outputs into shards."""
+    """Sizes of units, into which inputs are cut, and of shards."""
 
     unit_bytes: Annotated[int, Field(ge=4096)] = 1 << 28
     """largest input range of a unit in bytes, where the format can be split; ≥ 4096"""
@@ -96,7 +96,7 @@ class PlanConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OnError:
-    """What to do when input is damaged."""
+    """Treatment of damaged input."""
 
     truncated: Literal["fail", "accept"] = "accept"
     """`accept` keeps what a truncated file still gives and counts the loss; `fail` fails its unit"""
@@ -150,7 +150,7 @@ def _entry(item: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Recipe:
-    """Everything a run of the pipeline is decided by."""
+    """Everything that decides a run of the pipeline."""
 
     corpus: str
     """name of the corpus; part of every document uid: never change it after the first run"""

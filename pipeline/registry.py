@@ -23,13 +23,13 @@ __all__ = ["Chosen", "OneOf", "choose", "find", "names"]
 
 
 def names(package: str) -> list[str]:
-    """Algorithms of a registry folder, sorted."""
+    """Return the algorithms of a registry folder, sorted."""
     path = importlib.import_module(package).__path__
     return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
 
 
 def find(package: str, name: str) -> Any:
-    """The class of an algorithm; ConfigurationError naming the nearest known name where there is none."""
+    """Return the class of an algorithm; a ConfigurationError names the nearest known name where there is none."""
     known = names(package)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
@@ -56,7 +56,7 @@ class Chosen:
         return self.type(self.options, *args, **kwargs)
 
     def plain(self) -> dict[str, Any]:
-        """Name and options as plain data."""
+        """Return name and options as plain data."""
         return {"name": self.name, **to_plain(self.options)}
 
 

@@ -10,7 +10,7 @@ __all__ = ["Splits", "is_heldout"]
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
-    """Whether a document is kept out of training.
+    """Return whether a document is kept out of training.
 
     It depends on the document's uid and the seed alone, so it never changes with tasks, order or other documents; a
     document held out at one fraction is held out at every larger one.
@@ -36,11 +36,11 @@ class Splits:
         return max(1, round(self.shards * self.fraction)) if self.fraction > 0 else 0
 
     def of_unit(self, unit: int) -> tuple[str, int, int]:
-        """Split, shard and number of shards of a unit."""
+        """Return split, shard and number of shards of a unit."""
         if unit < self.shards:
             return "train", unit, self.shards
         return "heldout", unit - self.shards, self.heldout
 
     def items(self) -> list[tuple[str, int]]:
-        """Splits that exist, with their number of shards."""
+        """Return the splits that exist, with their number of shards."""
         return [("train", self.shards)] + ([("heldout", self.heldout)] if self.heldout else [])

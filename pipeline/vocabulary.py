@@ -1,4 +1,4 @@
-"""What an objective may know of a tokenizer: sizes, special ids, and bitmaps over the ids."""
+"""Facts about a tokenizer that objectives use: sizes, special ids, and bitmaps over the ids."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Vocabulary:
         specials: name (`pad cls sep mask bos eos unk`) to id; absent names have no entry.
         sentinels: ids in order of use.
         modes: ids of the mode tokens `R`, `S`, `X`.
-        special: [size] bool, ids that stand for no text; never selected by an objective.
+        special: [size] bool, ids without text; objectives never select them.
         word_start: [size] bool, ids whose piece opens a word.
         fingerprint: SHA-256 (hex) over the pieces, their types and the normaliser.
-        folder: where the tokenizer lies, None for a vocabulary that was not loaded; no part of what it is.
-        token_counts: [size] uint64, how often the corpus has each id, None where unknown; no part of what it is.
+        folder: where the tokenizer lies, None for a vocabulary that was not loaded; not part of its identity.
+        token_counts: [size] uint64, occurrences of each id in the corpus, None where unknown; not part of its identity.
     """
 
     size: int
@@ -59,7 +59,7 @@ class Vocabulary:
             raise IntegrityError(f"vocabulary of {self.size} ids: got {self.token_counts.shape} token counts")
 
     def id_of(self, name: str, wanted_by: str) -> int:
-        """Id of a special token; a configuration error naming who wants it where the tokenizer lacks it."""
+        """Return the id of a special token; where the tokenizer lacks it, a ConfigurationError names what needs it."""
         if name not in self.specials:
             have = ", ".join(sorted(self.specials)) or "none"
             raise ConfigurationError(f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}")

@@ -85,7 +85,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return _CLEAN_VERSION + NORMALISE_VERSION + int(sum(versions))
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
-        """Reading to writing in one go."""
+        """Return the one pass, from reading to writing."""
         work = CleanUnits(
             planned=self.plan.units,
             sources=self._sources(),
@@ -111,12 +111,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         )
 
     def row(self, counts: CleanCounts) -> Row:
-        """Documents; what gave none, and why others were left out."""
+        """Show documents, and the reasons why records and documents were left out."""
         left_out = (counts["rejected"], counts["malformed"], counts["ignored"], counts["notes"])
         return Row(amount(counts["documents_in"], "document"), amount(counts["documents_out"], "document"), left_out)
 
     def check(self, counts: CleanCounts) -> None:
-        """No record, no document and no character is lost or counted twice."""
+        """Check that no record, document or character is lost or counted twice."""
         ignored, malformed = sum(counts.get("ignored", {}).values()), sum(counts.get("malformed", {}).values())
         rejected = sum(counts.get("rejected", {}).values())
         documents_in = counts.get("documents_in", 0)

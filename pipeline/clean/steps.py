@@ -20,7 +20,7 @@ __all__ = ["Steps", "host_of"]
 
 
 class Steps:
-    """The steps of one source, built once a unit. Each returns the document as it goes on, or None once rejected.
+    """The steps of one source, built once a unit. Each returns the document for the next step, or None once rejected.
 
     A pair of aligned texts has both sides normalised; its languages are those of the configuration, and only filters
     that are named for its source look at its text.
@@ -32,28 +32,28 @@ class Steps:
         filters: Sequence[Chosen],
         pair_filters: Sequence[Chosen],
         text_chars: int,
-        ledger: UnitCounts,
+        tally: UnitCounts,
     ) -> None:
         self._identifier: LanguageIdentifier | None = None if language is None else language.build()
         self._wanted: LanguageOptions | None = None if language is None else language.options
         self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in filters]
         self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in pair_filters]
         self._text_chars = text_chars
-        self._ledger = ledger
+        self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(["language", "language_score"] if language else [])]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
     def clean(
         self, document: Document, given_language: str | None, target_language: str | None = None
     ) -> Document | None:
-        """The finished document, or None where the ledger has its rejection.
+        """Return the finished document, or None where it was rejected.
 
         Args:
             document: with the text as read or extracted.
             given_language: the language that the input's configuration states; it is not identified then.
             target_language: the same for the other side of a pair.
         """
-        self._ledger.add({"characters_in": characters_of(document)})
+        self._tally.add({"characters_in": characters_of(document)})
         normal = self._normalised(document)
         if normal is not None and normal.target_text is not None:
             normal = self._with_other_side(normal)
@@ -66,15 +66,15 @@ class Steps:
     def _normalised(self, document: Document) -> Document | None:
         raw = document.text
         if len(raw) > self._text_chars:
-            self._ledger.reject(document, "limits", "too_long", f"{len(raw)} characters > {self._text_chars}")
+            self._tally.reject(document, "limits", "too_long", f"{len(raw)} characters > {self._text_chars}")
             return None
         text = normalise(raw)
         if controls := control_characters(raw):
-            self._ledger.add({"repairs": {"control_characters": controls}})
-        self._ledger.removed("normalise", len(raw) - len(text))
+            self._tally.add({"repairs": {"control_characters": controls}})
+        self._tally.removed("normalise", len(raw) - len(text))
         document = document.having(text=text)
         if not text:
-            self._ledger.reject(document, "normalise", "empty" if document.target_text is None else "empty_side")
+            self._tally.reject(document, "normalise", "empty" if document.target_text is None else "empty_side")
             return None
         return document
 
@@ -82,15 +82,15 @@ class Steps:
         raw = document.target_text or ""
         if len(raw) > self._text_chars:
             detail = f"other side: {len(raw)} characters > {self._text_chars}"
-            self._ledger.reject(document, "limits", "too_long", detail)
+            self._tally.reject(document, "limits", "too_long", detail)
             return None
         target = normalise(raw)
         if controls := control_characters(raw):
-            self._ledger.add({"repairs": {"control_characters": controls}})
-        self._ledger.removed("normalise", len(raw) - len(target))
+            self._tally.add({"repairs": {"control_characters": controls}})
+        self._tally.removed("normalise", len(raw) - len(target))
         document = document.having(target_text=target)
         if not target:
-            self._ledger.reject(document, "normalise", "empty_side")
+            self._tally.reject(document, "normalise", "empty_side")
             return None
         return document
 
@@ -104,11 +104,11 @@ class Steps:
         if not self._wanted.keep:
             return document
         if language not in self._wanted.keep:
-            self._ledger.reject(document, "language", "language", language)
+            self._tally.reject(document, "language", "language", language)
             return None
         if score < self._wanted.threshold:
             detail = f"{language} {score:.3f} < {self._wanted.threshold}"
-            self._ledger.reject(document, "language", "language_score", detail)
+            self._tally.reject(document, "language", "language_score", detail)
             return None
         return document
 
@@ -117,11 +117,11 @@ class Steps:
         for name, step in self._filters if document.target_text is None else self._pair_filters:
             verdict = step.judge(statistics, document.language)
             if verdict.reason:
-                self._ledger.reject(document, name, verdict.reason, verdict.detail)
+                self._tally.reject(document, name, verdict.reason, verdict.detail)
                 return None
             if verdict.text is not None:
-                self._ledger.removed(name, len(document.text) - len(verdict.text))
-                self._ledger.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
+                self._tally.removed(name, len(document.text) - len(verdict.text))
+                self._tally.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
                 document = document.having(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
         return document.having(
@@ -132,13 +132,13 @@ class Steps:
 
 
 def _content(document: Document) -> bytes:
-    """What the content hash is of: the text, or both sides of a pair."""
+    """Return the bytes that the content hash covers: the text, or both sides of a pair."""
     text = document.text.encode()
     return text if document.target_text is None else text + b"\0" + document.target_text.encode()
 
 
 def host_of(url: str | None) -> str | None:
-    """Host name of an address in lower case, without port; None where there is none."""
+    """Return the host name of an address in lower case, without port; None where it has none."""
     if url is None:
         return None
     try:

@@ -29,7 +29,7 @@ _EMPTY: Final = "empty_file"
 
 @dataclass(frozen=True)
 class SourceSteps:
-    """What is done to the documents of one source."""
+    """Steps for the documents of one source."""
 
     extractor: Chosen
     language: Chosen | None
@@ -39,7 +39,7 @@ class SourceSteps:
 
 @dataclass
 class CleanUnits(Pass[CleanCounts]):
-    """Reads each unit of the plan and writes `documents/` and `rejects/`."""
+    """Documents and rejections of each unit of the plan."""
 
     planned: Sequence[PlannedUnit]
     sources: dict[str, SourceSteps]
@@ -58,51 +58,53 @@ class CleanUnits(Pass[CleanCounts]):
         """Clean one unit.
 
         Raises:
-            StorageError: the input is missing, changed while it was read, or is truncated where that is refused.
+            StorageError: the input is missing, changed while it was read, or is truncated under `truncated: fail`.
             IntegrityError: the rejections written are not those counted.
         """
         planned = self.planned[unit]
         path = _present(planned)
         before = path.stat().st_size
-        ledger = UnitCounts(self.seed, self.keep_text)
+        tally = UnitCounts(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
-            write_documents(temporary, self._documents(planned, path, ledger))
+            write_documents(temporary, self._documents(planned, path, tally))
             if path.stat().st_size != before:
                 raise StorageError(f"{path}: changed while it was read ({before} bytes before): run again later")
-            if self.fail_truncated and ledger.counts["malformed"].get("truncated"):
-                raise StorageError(f"{path}: truncated; mend it, or keep what it gives by on_error.truncated=accept")
+            if self.fail_truncated and tally.counts["malformed"].get("truncated"):
+                raise StorageError(
+                    f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept"
+                )
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
-            written = write_rejects(temporary, ledger.rejections)
-        if written != sum(ledger.counts["rejected"].values()):
-            raise IntegrityError(f"clean: unit {unit} wrote {written} rejections, but counted {ledger.counts}")
-        return ledger.counts
+            written = write_rejects(temporary, tally.rejections)
+        if written != sum(tally.counts["rejected"].values()):
+            raise IntegrityError(f"clean: unit {unit} wrote {written} rejections, but counted {tally.counts}")
+        return tally.counts
 
-    def _documents(self, planned: PlannedUnit, path: Path, ledger: UnitCounts) -> Iterator[Document]:
+    def _documents(self, planned: PlannedUnit, path: Path, tally: UnitCounts) -> Iterator[Document]:
         entry = planned.entry or InputEntry(path=str(path))
         source = self.sources[planned.source_group]
-        steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, ledger)
+        steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, tally)
         reader = _reader(planned.reader, entry, self.limits)
-        ledger.open(reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
-        ledger.add({"bytes_in": planned.end - planned.start})
+        tally.open(reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
+        tally.add({"bytes_in": planned.end - planned.start})
         if path.stat().st_size == 0:
-            ledger.count(Counted("note", _EMPTY))
+            tally.count(Counted("note", _EMPTY))
             return
-        for record in self._extracted(reader.read(path, planned.start, planned.end), source, planned, ledger):
+        for record in self._extracted(reader.read(path, planned.start, planned.end), source, planned, tally):
             kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
-                ledger.keep(kept)
+                tally.keep(kept)
                 yield kept
 
     def _extracted(
-        self, items: Iterator[Item], source: SourceSteps, planned: PlannedUnit, ledger: UnitCounts
+        self, items: Iterator[Item], source: SourceSteps, planned: PlannedUnit, tally: UnitCounts
     ) -> Iterator[Document]:
-        """Documents with their text, in order; pages go to the extractor in batches."""
-        for batch in _batches(items, ledger):
+        """Yield documents with their text, in order; pages go to the extractor in batches."""
+        for batch in _batches(items, tally):
             pages = [record.text for record in batch if record.markup]
             answers = iter(shared_extraction(source.extractor).extract(pages) if pages else ())
             for record in batch:
                 document = self._document(record, planned)
-                ledger.enter(document.uid, planned.source, record.locator)
+                tally.enter(document.uid, planned.source, record.locator)
                 if not record.markup:
                     yield document
                     continue
@@ -110,7 +112,7 @@ class CleanUnits(Pass[CleanCounts]):
                 if answer.reason is None:
                     yield document.having(text=answer.text)
                 else:
-                    ledger.reject(document.having(text=""), "extraction", answer.reason)
+                    tally.reject(document.having(text=""), "extraction", answer.reason)
 
     def _document(self, record: RawRecord, planned: PlannedUnit) -> Document:
         return Document(
@@ -142,16 +144,16 @@ def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:
     return reader
 
 
-def _batches(items: Iterator[Item], ledger: UnitCounts) -> Iterator[list[RawRecord]]:
-    """Records in batches that fill one message to the extractor; what is no record is counted."""
+def _batches(items: Iterator[Item], tally: UnitCounts) -> Iterator[list[RawRecord]]:
+    """Yield records in batches that fill one message to the extractor; count the other items."""
     batch: list[RawRecord] = []
     characters = 0
     for item in items:
         if isinstance(item, Counted):
-            ledger.count(item)
+            tally.count(item)
             continue
         if "dropped" in item.extra:
-            ledger.add({"repairs": {"extra_dropped": 1}})
+            tally.add({"repairs": {"extra_dropped": 1}})
         batch.append(item)
         characters += len(item.text)
         if len(batch) == BATCH or characters > _BATCH_CHARACTERS:

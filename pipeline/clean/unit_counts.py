@@ -15,7 +15,7 @@ __all__ = ["CleanCounts", "UnitCounts", "characters_of"]
 
 
 def characters_of(document: Document) -> int:
-    """Characters of a document, or of both sides of a pair."""
+    """Return the characters of a document, or of both sides of a pair."""
     return len(document.text) + len(document.target_text or "")
 
 
@@ -66,7 +66,7 @@ class UnitCounts:
         add_counts(self.counts, more)
 
     def count(self, counted: Counted) -> None:
-        """A record that gave no document, or a note that is no record."""
+        """Count a record that gave no document, or a note, which is not about a record."""
         one = {counted.reason: 1}
         if counted.group == "note":
             self.add({"notes": one})
@@ -78,7 +78,7 @@ class UnitCounts:
             self.add({"bytes_skipped": {counted.reason: counted.bytes}})
 
     def enter(self, uid: bytes, source: str, locator: int) -> None:
-        """A record that is a document.
+        """Count a record that is a document.
 
         Raises:
             IntegrityError: another document of the unit has its uid.
@@ -89,11 +89,11 @@ class UnitCounts:
         self.add({"records_in": 1, "documents_in": 1})
 
     def removed(self, step: str, characters: int) -> None:
-        """Characters that a step took out of a text; normalisation may also add some."""
+        """Count characters that a step took out of a text; normalisation may also add some."""
         self.add({"characters_removed": {step: characters}})
 
     def reject(self, document: Document, step: str, reason: str, detail: str = "") -> None:
-        """A document left out, with the text it had at that step."""
+        """Record a document that is left out, with the text it had at that step."""
         rejection = Rejection.of(
             document, stage="clean", reason=reason, detail=detail, keep_text=self.keep_text, seed=self.seed
         )
@@ -102,6 +102,6 @@ class UnitCounts:
         self.removed(step, characters_of(document))
 
     def keep(self, document: Document) -> None:
-        """A document that goes on."""
+        """Count a document that passed all steps."""
         kept: CleanCounts = {"documents_out": 1, "characters_out": characters_of(document)}
         self.add({**kept, "languages": {document.language: 1}})

@@ -1,4 +1,4 @@
-"""Objective entries of a recipe: what to corrupt, how often, and how to write it."""
+"""Objective entries of a recipe: objective, number of variants, form of the shards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ObjectiveEntries", "ObjectiveEntry"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ObjectiveEntry(NamedObjective):
-    """One example set. The objective's own options stand beside these keys."""
+    """One example set. The options of the objective are beside these keys."""
 
     variants: Annotated[int, Field(ge=1, le=65536)] = 1
     """corruptions of each training sample; held-out samples have one"""

@@ -50,7 +50,7 @@ class ExampleUnit:
 
 
 def example_units(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[ExampleUnit, ...]:
-    """All units of the stage, in order."""
+    """Return all units of the stage, in order."""
     return tuple(
         ExampleUnit(number, split, shard, shards, variant, variants)
         for number, entry in enumerate(entries)
@@ -87,7 +87,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """The objective and the sample set it reads.
+        """Return the objective and the sample set it reads.
 
         Raises:
             ConfigurationError: the recipe's `group` does not make that set.
@@ -104,7 +104,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return objective, open_shards(folder)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
-        """Seed of an entry's draws."""
+        """Return the seed of an entry's draws."""
         return self.seed if entry.seed is None else entry.seed
 
 
@@ -135,7 +135,7 @@ class CorruptedShard:
     by_language: dict[str, int] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[Rows]:
-        """Examples block by block, skipped rows left out."""
+        """Yield examples block by block, without skipped rows."""
         for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
             samples = self.source.read_block(block)
             variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
@@ -168,7 +168,7 @@ class CorruptManifests(Pass[CorruptCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> CorruptCounts:
-        """Merge the records of the shards.
+        """Sum the records of the shards and write the manifests.
 
         Raises:
             ConfigurationError: every sample of a set was skipped.
@@ -202,7 +202,7 @@ class CorruptManifests(Pass[CorruptCounts]):
 
 
 def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, Any]:
-    """The manifest's key `objective`."""
+    """Return the manifest's key `objective`."""
     return {
         "name": objective.name,
         "label": objective.label,

@@ -31,7 +31,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         return sum(entry.objective.type.VERSION for entry in self.config)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
-        """Shards, then manifests."""
+        """Return the passes: shards, then manifests."""
         tokens = self.recipe.folder("encode")
         splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
         entries = tuple(self.config)
@@ -40,12 +40,12 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         return [work, CorruptManifests(work)]
 
     def row(self, counts: CorruptCounts) -> Row:
-        """Samples and examples, over all objectives and variants."""
+        """Show samples and examples, over all objectives and variants."""
         out = f"{amount(counts['examples'], 'example')}\n{counts['tokens']:,} tokens"
         return Row(amount(counts["samples_in"], "sample"), out, (counts["skipped"],))
 
     def check(self, counts: CorruptCounts) -> None:
-        """Each sample is an example or skipped for a reason; per unit, this is per variant."""
+        """Check that each sample of each variant is an example or skipped for a reason."""
         for label, splits in counts.get("objectives", {}).items():
             for split, found in splits.items():
                 _check_set(f"corrupt {label}/{split}", found)

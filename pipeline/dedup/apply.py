@@ -25,8 +25,8 @@ def _nothing() -> DedupCounts:
 
 
 @dataclass
-class _Ledger:
-    """Splits documents into kept and rejected ones and counts both; kept ones stream through."""
+class _Split:
+    """Documents of a part, split into kept and rejected ones, with the counts of both."""
 
     exact: dict[bytes, bytes]
     near: dict[bytes, bytes]
@@ -66,16 +66,16 @@ class Apply(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the documents and rejections of a part."""
-        ledger = _Ledger(*self._drops(unit), self.seed)
+        split = _Split(*self._drops(unit), self.seed)
         documents = read_documents(self.parts.source(unit))
         with output.file(f"documents/{unit:06d}.arrow") as path:
-            write_documents(path, ledger.kept(documents))
+            write_documents(path, split.kept(documents))
         with output.file(f"rejects/{unit:06d}.arrow") as path:
-            write_rejects(path, ledger.rejections)
-        return ledger.counts
+            write_rejects(path, split.rejections)
+        return split.counts
 
     def _drops(self, unit: int) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
-        """Dropped uid to kept uid: exact ones of this part; near ones of it, and of what its copies were kept for."""
+        """Return dropped uid → kept uid: exact ones of this part, near ones of it and of what was kept."""
         uids = [uid_column([])]
         if self.near:
             batches = read_batches(self.parts.source(unit), ("uid",))

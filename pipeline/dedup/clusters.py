@@ -18,7 +18,7 @@ CLUSTERS_VERSION: Final = 1
 """Raised when the rule that forms clusters changes."""
 
 _ROUNDS: Final = 32
-"""Clusters are cut out of one component at most so often; what is left then stays, so the time is linear."""
+"""Rounds that cut clusters out of a component. Documents that remain then stay, so the time is linear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def resolve(
     """Decide which documents stay, as a function of the set of documents alone.
 
     A component's representative is the document of highest merit (ties: smallest uid). A member less similar to it
-    than `verify` leaves; those that left form components of their own by the band keys they still share, and so on.
+    than `verify` leaves. Members that left form new components by the band keys they share, and so on.
     That stops chains: of A ~ B ~ C with A unlike C, C is not dropped for A.
 
     Args:
@@ -49,7 +49,7 @@ def resolve(
         uids: 16 bytes, shape [n].
         merit: of the keep rule, shape [n].
         sketches: shape [n, functions].
-        verify: least estimated similarity to the representative; None keeps components whole.
+        verify: smallest estimated similarity to the representative; None keeps components whole.
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
@@ -71,5 +71,5 @@ def resolve(
 
 
 def smallest_uids(kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """For each row the row of its cluster with the smallest uid: the cluster's name."""
+    """Return for each row the row of its cluster with the smallest uid, which names the cluster."""
     return kept_rows(kept, np.zeros(len(kept), dtype=np.int64), uids)

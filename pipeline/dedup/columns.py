@@ -22,12 +22,12 @@ Columns = dict[str, NDArray[Any]]
 
 
 def uid_column(values: list[bytes]) -> NDArray[np.bytes_]:
-    """16-byte identities as one array; numpy compares and sorts such arrays as bytes."""
+    """Return 16-byte identities as one array; numpy compares and sorts such arrays as bytes."""
     return np.frombuffer(b"".join(values), dtype="S16")
 
 
 def uid_bytes(column: NDArray[np.bytes_]) -> list[bytes]:
-    """The identities as full 16 bytes each: numpy itself would strip trailing zero bytes."""
+    """Return the identities as full 16 bytes each; numpy itself would strip trailing zero bytes."""
     raw = np.ascontiguousarray(column).tobytes()
     return [raw[start : start + 16] for start in range(0, len(raw), 16)]
 
@@ -48,11 +48,11 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]], facts: Mappin
 
 
 def read_columns(path: Path, facts: Mapping[str, Any] | None = None) -> Columns:
-    """The arrays of a file, read-only and mapped: only the pages that are looked at are read.
+    """Return the arrays of a file, read-only and mapped: only pages that are used are read.
 
     Args:
         path: a file of `write_columns`.
-        facts: refuse a file that was made under other facts.
+        facts: facts under which the file must have been made.
 
     Raises:
         StorageError: the file is missing.
@@ -77,7 +77,7 @@ def read_columns(path: Path, facts: Mapping[str, Any] | None = None) -> Columns:
 
 
 def range_slice(hashes: NDArray[Any], index: int, ranges: int) -> slice:
-    """Where hash range `index` of `ranges` lies in sorted hashes, uint64 or 16 bytes big-endian.
+    """Return where hash range `index` of `ranges` lies in sorted hashes, uint64 or 16 bytes big-endian.
 
     A hash belongs to the range floor(hash * ranges / 2**bits).
     """

@@ -13,7 +13,7 @@ Nodes = NDArray[np.int64]
 
 
 def star_edges(groups: NDArray[Any], nodes: Nodes) -> tuple[Nodes, Nodes]:
-    """Edges from the smallest node of each group to its other nodes: k members cost k - 1 edges, not k squared.
+    """Return edges from the smallest node of each group to its others: k members cost k - 1 edges, not k squared.
 
     groups [7, 9, 7, 7], nodes [3, 4, 1, 5] -> left [1, 1], right [3, 5]
     """
@@ -27,7 +27,7 @@ def star_edges(groups: NDArray[Any], nodes: Nodes) -> tuple[Nodes, Nodes]:
 
 
 def connected_components(count: int, left: Nodes, right: Nodes) -> Nodes:
-    """The smallest node that each of `count` nodes can reach, shape [count].
+    """Return the smallest node that each of `count` nodes can reach, shape [count].
 
     Each round hooks the larger root of every edge under the smallest neighbouring root and then jumps pointers to
     the roots; edges inside a component are dropped, so the rounds get cheaper.

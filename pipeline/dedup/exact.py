@@ -28,7 +28,7 @@ _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
 def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_], NDArray[np.bool_]]:
-    """XXH3-128 of each document's key, and which documents have one (only a URL can be missing).
+    """Return the XXH3-128 of each document's key, and which documents have one (only a URL can be missing).
 
     Both sides of a parallel pair enter the key. The hash is not meant to withstand an author who builds collisions.
 
@@ -64,7 +64,7 @@ def _pair_bytes(text: str, target: str | None, key: Key) -> bytes:
 
 
 def normalise_url(url: str) -> str:
-    """One form for the spellings of an address: no scheme, host in lower case, no default port, no fragment.
+    """Return one form for all spellings of an address: no scheme, host in lower case, no default port or fragment.
 
     "HTTPS://Example.org:443/A#top" -> "example.org/A"
     """
@@ -72,7 +72,7 @@ def normalise_url(url: str) -> str:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError:
-        return url  # not an address, such as one with a port that is no number: equal only to itself
+        return url  # not an address, such as one whose port is not a number: equal only to itself
     host = (parts.hostname or "").rstrip(".")
     shown = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""

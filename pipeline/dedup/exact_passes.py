@@ -58,7 +58,7 @@ class ExactSurvivors(Pass[DedupCounts]):
         """Write the clusters and the drops of a hash range."""
         hashes, uids, merit, part = self._gather(unit)
         kept = kept_rows(hashes, merit, uids)
-        self._refuse_repeated(kept, uids)
+        self._check_repeated(kept, uids)
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
         drops = {"part": part[order], "uid": uids[order], "kept": uids[kept[order]]}
@@ -85,7 +85,7 @@ class ExactSurvivors(Pass[DedupCounts]):
             part.append(np.full(inside.stop - inside.start, number, dtype=np.uint32))
         return np.concatenate(hashes), np.concatenate(uids), np.concatenate(merit), np.concatenate(part)
 
-    def _refuse_repeated(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
+    def _check_repeated(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
         order = np.lexsort((uids, kept))
         same = (uids[order][1:] == uids[order][:-1]) & (kept[order][1:] == kept[order][:-1])
         if same.any():

@@ -21,7 +21,7 @@ _NO_DATE: Final = -(2**62)
 
 
 def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
-    """A number per document: of several copies the one with the highest stays."""
+    """Return a number per document; of several copies the one with the highest stays."""
     if keep == "longest":
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
     if keep == "newest":
@@ -30,7 +30,7 @@ def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
 
 
 def kept_rows(groups: NDArray[Any], merit: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
-    """For each row the row of its group that stays, shape [n]: highest merit, then smallest uid.
+    """Return for each row the row of its group that stays, shape [n]: highest merit, then smallest uid.
 
     groups ["x", "y", "x"], merit [4, 9, 7] -> [2, 1, 2]
     """

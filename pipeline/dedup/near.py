@@ -83,7 +83,7 @@ class MinHash:
         self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
-        """A 64-bit hash for each run of `ngram` words, repeated ones included (a minimum does not mind)."""
+        """Return a 64-bit hash for each run of `ngram` words, repeated ones included: they do not change a minimum."""
         hashes = np.fromiter(chain.from_iterable(map(self._tokens.__getitem__, text.split())), dtype=np.uint64)
         if len(hashes) < self.ngram:
             whole = " ".join(match_words(text)) or text
@@ -95,7 +95,7 @@ class MinHash:
         return mix(combined)
 
     def signature(self, text: str) -> UInt64:
-        """The minima of all hash functions over the text's shingles, shape [bands * rows]."""
+        """Return the minima of all hash functions over the text's shingles, shape [bands * rows]."""
         shingles = self.shingles(text)
         minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
         for start in range(0, len(shingles), _BLOCK):
@@ -107,7 +107,7 @@ class MinHash:
         return minima
 
     def band_keys(self, signature: UInt64) -> UInt64:
-        """One 64-bit key for each band, shape [bands]; the band's number is part of it."""
+        """Return one 64-bit key for each band, shape [bands]; the band's number is part of it."""
         raw = memoryview(signature.tobytes())
         width = 8 * self.rows
         keys = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b) for b in range(self.bands)]
@@ -115,11 +115,11 @@ class MinHash:
 
 
 def sketch(signature: UInt64) -> NDArray[np.uint16]:
-    """The low 16 bits of each minimum: enough to estimate similarity (b-bit minwise hashing, arXiv 0910.3349)."""
+    """Return the low 16 bits of each minimum, enough to estimate similarity (b-bit minwise, arXiv 0910.3349)."""
     return signature.astype(np.uint16)
 
 
 def similarities(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Estimated Jaccard similarity, row by row, of sketches shaped [n, functions]; standard error below 0.05."""
+    """Return estimated Jaccard similarities of sketches, row by row, [n, functions]; standard error below 0.05."""
     likeness: NDArray[np.float32] = np.mean(left == right, axis=1, dtype=np.float32)
     return likeness

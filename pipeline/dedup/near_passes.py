@@ -28,7 +28,7 @@ _COLUMNS = ("uid", "text", "target_text", *KEEP_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class SignatureFacts:
-    """What two signatures must share to be comparable; it stands in every file of them."""
+    """Facts that two signatures must share to be comparable; every file of signatures holds them."""
 
     ngram: int
     bands: int
@@ -36,11 +36,11 @@ class SignatureFacts:
     seed: int
 
     def minhash(self) -> MinHash:
-        """The hash functions."""
+        """Return the hash functions."""
         return MinHash(self.ngram, self.bands, self.rows, self.seed)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, with the versions of the text form and of the hashes."""
+        """Return plain data, with the versions of the text form and of the hashes."""
         versions = {"match_version": MATCH_VERSION, "near_version": NEAR_VERSION}
         return {"ngram": self.ngram, "bands": self.bands, "rows": self.rows, "seed": self.seed, **versions}
 
@@ -86,9 +86,9 @@ class NearSignatures(Pass[DedupCounts]):
         dropped = self.parts.exact_drops(unit)[0] if self.after_exact else uid_column([])
         for batch in read_batches(self.parts.source(unit), _COLUMNS):
             stays = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
-            left = batch.filter(pa.array(stays))
-            if len(left):
-                yield left
+            remaining = batch.filter(pa.array(stays))
+            if len(remaining):
+                yield remaining
 
 
 def _both_sides(batch: pa.RecordBatch) -> list[str]:

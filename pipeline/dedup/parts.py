@@ -43,19 +43,19 @@ class Parts:
     ranges: int
 
     def source(self, part: int) -> Path:
-        """The file of a part's documents."""
+        """Return the file of a part's documents."""
         return self.documents / "documents" / f"{part:06d}.arrow"
 
     def temporary(self, kind: str, number: int) -> str:
-        """Path of an intermediate file, relative to the stage's folder."""
+        """Return the path of an intermediate file, relative to the stage's folder."""
         return f"tmp/{kind}/{number:06d}.arrow"
 
     def read(self, kind: str, number: int, facts: dict[str, Any] | None = None) -> dict[str, NDArray[Any]]:
-        """The columns of an intermediate file."""
+        """Return the columns of an intermediate file."""
         return read_columns(self.folder / self.temporary(kind, number), facts)
 
     def exact_drops(self, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
-        """Uids of a part's documents that are copies, sorted, and the uid kept in place of each."""
+        """Return the uids of a part's documents that are copies, sorted, and the uid kept in place of each."""
         uids, kept = [uid_column([])], [uid_column([])]
         for index in range(self.ranges):
             drops = self.read("exact-drops", index)

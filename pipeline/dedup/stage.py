@@ -1,4 +1,4 @@
-"""Dedup: documents that are copies, or nearly, of another one are rejected; one of each cluster stays.
+"""Dedup: of documents that are equal, or nearly, one stays and the others are rejected.
 
 Every decision is a function of the set of (uid, content): the order of documents, the number of tasks and the cut
 into parts cannot change which one stays.
@@ -55,14 +55,14 @@ class NearConfig:
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
     """seed of the hash functions"""
     verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
-    """least estimated Jaccard similarity to the document kept, 0 to 1; null keeps whole chains A ~ B ~ C together"""
+    """smallest estimated Jaccard similarity to the document kept, 0 to 1; null keeps whole chains A ~ B ~ C together"""
     keep: Keep = "longest"
     """which document of a cluster stays: `longest`, `first` (smallest uid) or `newest`; ties: the smallest uid"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DedupConfig:
-    """What counts as a duplicate; null leaves a kind out."""
+    """Kinds of duplicates to remove; null leaves a kind out."""
 
     exact: ExactConfig | None = field(default_factory=ExactConfig)
     """exact duplicates, found first"""
@@ -87,7 +87,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         return EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
-        """Those of exact and near as configured, then the one that applies both."""
+        """Return the passes of exact and near as configured, then the one that applies both."""
         plan = self.plan
         parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), plan.shards)
         exact, near = self.config.exact, self.config.near
@@ -104,12 +104,12 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         return [*found, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
 
     def row(self, counts: DedupCounts) -> Row:
-        """Documents; how many were duplicates, by kind."""
+        """Show documents, and how many were duplicates, by kind."""
         documents_in, documents_out = counts["documents_in"], counts["documents_out"]
         return Row(amount(documents_in, "document"), amount(documents_out, "document"), (counts["rejected"],))
 
     def check(self, counts: DedupCounts) -> None:
-        """Every document is kept or rejected; the sum of rejections is what the deciding passes dropped."""
+        """Check that documents are kept or rejected, and that as many are rejected as the deciding passes dropped."""
         documents_in, documents_out = counts.get("documents_in", 0), counts.get("documents_out", 0)
         rejected = counts.get("rejected", {})
         require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",

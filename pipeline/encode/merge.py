@@ -35,13 +35,13 @@ from pipeline.vocabulary import Vocabulary
 __all__ = ["MERGE_VERSION", "Codes", "Merge", "TokenManifest"]
 
 MERGE_VERSION: Final = 1
-_MOST_LANGUAGES: Final = 255
+_LANGUAGE_LIMIT: Final = 255
 _CODES: Final = "tmp/codes.json"
 
 
 @dataclass(frozen=True)
 class Codes(Pass[EncodeCounts]):
-    """One unit: what all shards must agree on, from the counts of the first pass.
+    """One unit: facts that all shards share, from the counts of the first pass.
 
     Codes of languages and of source groups are their places in the sorted list, so they depend on the set alone.
     """
@@ -60,11 +60,11 @@ class Codes(Pass[EncodeCounts]):
         for record in records(output.folder, "tokenise"):
             add_counts(counts, record.counts)
         if not counts.get("documents_out"):
-            raise ConfigurationError("no documents to encode: every one was left out, see the reports of the stages")
+            raise ConfigurationError("no documents to encode: all were rejected, see the reports of the stages")
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
-        if len(languages) > _MOST_LANGUAGES:
+        if len(languages) > _LANGUAGE_LIMIT:
             raise ConfigurationError(
-                f"{len(languages)} languages: a token set codes at most {_MOST_LANGUAGES}; keep fewer by clean.language"
+                f"{len(languages)} languages: a token set codes at most {_LANGUAGE_LIMIT}; keep fewer by clean.language"
             )
         sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
         tokens = counts["tokens"] + counts.get("target_tokens", 0)
@@ -110,7 +110,7 @@ class Merge(Pass[EncodeCounts]):
         return self._count(unit, rows, vocabulary.size, output)
 
     def _table(self, folder: Path, shard: int, id_dtype: Any) -> pa.Table:
-        """Documents of the shard from all runs, sorted.
+        """Return the documents of the shard from all runs, sorted.
 
         Raises:
             IntegrityError: two documents have one uid.

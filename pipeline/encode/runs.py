@@ -27,7 +27,7 @@ _ROW_BYTES: Final = 256
 
 
 def run_schema(id_dtype: Any) -> pa.Schema:
-    """Columns of a run; `order` is the document's place among all documents, `order * shards >> 64` its shard."""
+    """Return the columns of a run. `order` is the document's place among all, `order * shards >> 64` its shard."""
     ids = pa.from_numpy_dtype(id_dtype)
     return pa.schema(
         [
@@ -114,7 +114,7 @@ def _lists(values: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.Array:
 
 
 def read_range(path: Path, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
-    """The documents of one shard in a run file: one batch for each flush that has any.
+    """Return the documents of one shard in a run file: one batch for each flush that has any.
 
     Raises:
         IntegrityError: the file is missing, or not what its index says.

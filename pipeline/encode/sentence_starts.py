@@ -11,13 +11,12 @@ __all__ = ["sentence_starts"]
 
 
 def sentence_starts(text: str, starts: Sequence[int], token_starts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Token indices of the sentences: first 0, strictly increasing.
+    """Return the token indices of the sentences: first 0, strictly increasing.
 
-    A sentence begins at the first token that begins at its first visible character or later, or at the token before
-    that one where only white space stands between that token's beginning and the character: so a space that a token
-    carries in front does not matter (` The` opens its sentence), and a token of white space alone ends the sentence
-    before. A token that spans a boundary (`。他`) belongs to the sentence that it begins in. Sentences that begin at
-    one token are merged: the result may be shorter than `starts`.
+    A sentence begins at the token of its first visible character. White space at the front of a token does not count:
+    ` The` opens its sentence. A token of white space alone belongs to the sentence before it, and so does a token that
+    spans a boundary, such as `。他`. Sentences that begin at one token are merged, so the result may be shorter than
+    `starts`.
 
     Args:
         text: the document.

@@ -41,12 +41,12 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Versions of both passes, of the splitter and of the tokenizer."""
+        """Return the sum of the versions of both passes, of the splitter and of the tokenizer."""
         tokenizer = self.recipe.config_of("train_tokenizer").chosen().type
         return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + int(tokenizer.VERSION)
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        """Parts, then one unit for what all shards share, then shards, then the manifest."""
+        """Return the passes: parts, one unit for what all shards share, shards, the manifest."""
         recipe, plan = self.recipe, self.plan
         units, shards = len(plan.units), plan.shards
         documents = documents_folder(recipe, self.name)
@@ -60,12 +60,12 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         ]
 
     def row(self, counts: EncodeCounts) -> Row:
-        """Documents, and the tokens they became."""
+        """Show documents, and the tokens they became."""
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         return Row(amount(counts["documents_in"], "document"), out, (counts["rejected"],))
 
     def check(self, counts: EncodeCounts) -> None:
-        """Documents are encoded or rejected; what was merged is what was tokenised."""
+        """Check that documents are encoded or rejected, and that the shards hold what was tokenised."""
         rejected = sum(counts.get("rejected", {}).values())
         documents = counts.get("documents_out", 0)
         require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",

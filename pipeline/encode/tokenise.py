@@ -48,7 +48,7 @@ class TokenDocument:
 def token_documents(
     documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences
 ) -> Iterator[TokenDocument]:
-    """Tokens and sentence starts of a batch of documents; none for a document without text."""
+    """Yield tokens and sentence starts of a batch of documents; no tokens for a document without text."""
     none = np.empty(0, tokenizer.vocabulary.id_dtype)
     paired = [item for item in documents if item.target_text is not None]
     others = tokenizer.encode([item.target_text or "" for item in paired]) if paired else []
@@ -129,5 +129,5 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 @lru_cache(maxsize=1)
 def _tokenizer(folder: Path, written: int) -> Tokenizer:
-    """Loaded once in a process, unless it was `written` anew: a unit may be a file of a few kilobytes."""
+    """Load once in a process, since a unit may have a few kilobytes; load again after the file was `written` again."""
     return load_tokenizer(folder)

@@ -1,7 +1,7 @@
-"""Running units in processes: datatrove executors, supervised so that nothing is lost and nothing is left behind.
+"""Running units in processes: datatrove executors, supervised so that no unit is lost and no process remains.
 
-Each worker process runs its own datatrove executor over the tasks it was dealt. A worker that dies takes only the
-unit it was at: that unit is tried once more, then recorded as failed, and the others go on.
+Each worker process runs a datatrove executor over its tasks. When a worker dies, only the unit that it was running
+is affected: that unit is tried once more, then recorded as failed. The other units run on.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _LOGS: Final = "memory://datatrove"
 
 
 class UnitStep(Protocol):
-    """What a worker does with a unit; picklable."""
+    """Work of a worker on one unit. Picklable."""
 
     def __call__(self, unit: int) -> None:
-        """Run the unit; mistakes of the unit itself are recorded, not raised."""
+        """Run the unit; its errors are recorded, not raised."""
 
     def done(self, unit: int) -> bool:
-        """Whether the unit has been dealt with, well or not, in this run."""
+        """Return whether the unit has a result in this run, of success or failure."""
 
     def started(self, unit: int) -> bool:
-        """Whether a worker began the unit without dealing with it."""
+        """Return whether a worker began the unit and left no result."""
 
     def give_up(self, unit: int, reason: str) -> None:
         """Record the unit as failed."""
@@ -77,10 +77,10 @@ def _run_tasks(deal: _Deal, tasks: int, ranks: Sequence[int]) -> None:
 
     logger.disable("datatrove")  # it prints a banner and a traceback with variable values for every task
 
-    # Its logs stay in memory: a folder of theirs would be left behind by every worker that is killed.
+    # Its logs stay in memory: a killed worker would leave a folder of them.
     executor = LocalPipelineExecutor([deal], tasks=tasks, workers=1, logging_dir=_LOGS, skip_completed=False)
     for rank in ranks:
-        # `run()` starts a manager process even for one worker, and that outlives a killed driver.
+        # `run()` starts a manager process even for one worker, which outlives a killed driver.
         executor._run_for_rank(rank)
 
 
@@ -91,7 +91,7 @@ def _worker(deal: _Deal, tasks: int, ranks: Sequence[int], driver: int) -> None:
 
 
 def run_units(step: UnitStep, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
-    """Run every unit that is not done; `tick` is called now and then, in this process.
+    """Run every unit that is not done; `tick` is called repeatedly, in this process.
 
     Args:
         step: what to do with a unit.
@@ -113,7 +113,7 @@ def run_units(step: UnitStep, units: Sequence[int], config: ExecutorConfig, tick
         lost = [unit for unit in remaining if not step.done(unit)]
         deaths.update(unit for unit in lost if step.started(unit))
         for unit in lost:
-            # Workers that die before they begin a unit would die for ever.
+            # Workers that die before they begin a unit would die in every round.
             if deaths[unit] >= _ATTEMPTS or not deaths:
                 step.give_up(unit, "its worker process died (killed, or out of memory)")
         remaining = [unit for unit in lost if not step.done(unit)]

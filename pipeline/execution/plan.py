@@ -33,7 +33,7 @@ PLAN_STAGE: Final = "clean"
 
 @dataclass(frozen=True, slots=True)
 class PlannedUnit:
-    """A range of one input file. `path` is where the file lies now; only `source` names it in outputs."""
+    """A range of one input file. `path` is its present place; outputs name it by `source` alone."""
 
     unit: int
     source: str
@@ -65,7 +65,7 @@ class Plan:
     inputs: tuple[dict[str, Any], ...]
 
     def as_json(self) -> dict[str, Any]:
-        """What `clean/plan.json` holds."""
+        """Return the content of `clean/plan.json`."""
         units = [
             {name: value for name, value in asdict(unit).items() if name not in ("entry", "path")}
             for unit in self.units
@@ -74,7 +74,11 @@ class Plan:
 
 
 def source_files(entries: Sequence[InputEntry]) -> list[SourceFile]:
-    """Expand inputs to files, sorted by source name; a name met twice or a path that matches nothing is an error."""
+    """Expand inputs to files, sorted by source name.
+
+    Raises:
+        ConfigurationError: a path matches no file, or two files have one source name.
+    """
     found: dict[str, SourceFile] = {}
     for entry in entries:
         for pattern in [entry.path] if isinstance(entry.path, str) else entry.path:
@@ -103,7 +107,7 @@ def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
 
 
 def _root(pattern: str) -> Path:
-    """The directory before the first wildcard, or the file's own."""
+    """Return the directory before the first wildcard, or that of the file."""
     parts = Path(pattern).parts
     fixed: list[str] = []
     for part in parts[:-1]:
@@ -114,7 +118,7 @@ def _root(pattern: str) -> Path:
 
 
 def _escape(raw: bytes) -> str:
-    """UTF-8 text; `%`, control bytes and bytes that are not UTF-8 as %XX, so the name is unique and printable."""
+    """Return UTF-8 text, with `%`, control bytes and bytes that are not UTF-8 as %XX: unique and printable."""
     text = raw.decode("utf-8", "surrogateescape")
     pieces = [
         f"%{ord(char) & 0xFF:02X}" if char == "%" or ord(char) < 32 or 0xDC80 <= ord(char) <= 0xDCFF else char
@@ -189,17 +193,17 @@ def _read(recipe: Recipe) -> Plan | None:
         units = tuple(PlannedUnit(**unit) for unit in data["units"])
         return _with_digest(Plan(units, data["shards"], "", tuple(data["inputs"])))
     except (ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start anew") from error
+        raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start again") from error
 
 
 def freeze_plan(recipe: Recipe) -> Plan:
-    """Make the plan and write it as `clean/plan.json`, unless the file holds it already.
+    """Return the plan, after writing it as `clean/plan.json` where the file does not hold it yet.
 
     The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
     plan, and every stage is done again.
 
     Raises:
-        ConfigurationError: there is no input, or the inputs (names, sizes) are not those of the first start.
+        ConfigurationError: there is no input, or names or sizes of inputs differ from the first start.
     """
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
@@ -209,7 +213,7 @@ def freeze_plan(recipe: Recipe) -> Plan:
     return plan
 
 
-def _refuse_others(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> None:
+def _check_unchanged(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> None:
     before = {facts["source"]: facts["bytes"] for facts in saved.inputs}
     after = {file.source: file.bytes for file in files}
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
@@ -221,12 +225,12 @@ def _refuse_others(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> 
 
 
 def load_plan(recipe: Recipe) -> Plan:
-    """The plan, with the paths of this machine where the recipe has `input`; else as the first start froze it."""
+    """Return the plan of the recipe's `input`, with the paths of this machine; without `input` the frozen one."""
     saved = _read(recipe)
     if recipe.input:
         files = source_files(recipe.input)
         if saved is not None:
-            _refuse_others(recipe, saved, files)
+            _check_unchanged(recipe, saved, files)
         return _make_plan(recipe, files, saved)
     if saved is None:
         raise StorageError(f"{_path(recipe)} is missing: run `python -m pipeline.clean` first")

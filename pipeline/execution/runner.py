@@ -31,7 +31,7 @@ from pipeline.files import one_at_a_time, publish, read_json, sweep
 from pipeline.recipe import Recipe
 
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
-"""Files of a stage's folder that no record lists."""
+"""Files of a stage's folder that records do not list."""
 
 __all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key"]
 
@@ -58,7 +58,7 @@ def run_recipe(
         recipe: what to run.
         only: one stage, or None for all.
         progress: where the run is shown.
-        summaries: one is added for each stage that ends, also when a later one fails.
+        summaries: a summary is added for each stage that ends, also when a later stage fails.
         verify: re-hash published outputs before skipping them.
 
     Raises:
@@ -117,13 +117,13 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
 def _check_any_left(summary: StageSummary) -> None:
     if summary.counts.get("documents_out") == 0:
         raise PartialFailureError(
-            f"{summary.name}: no document is left, for the reasons in the table above; check the input, or loosen "
+            f"{summary.name}: every document was rejected (reasons: the table above); check the input, or loosen "
             "the filters of the recipe"
         )
 
 
 def _check_handover(held: tuple[str, int] | None, summary: StageSummary) -> None:
-    """Documents into a stage are those out of the nearest earlier stage that holds documents."""
+    """Check that a stage reads as many documents as the nearest earlier stage wrote."""
     into = summary.counts.get("documents_in")
     if held is not None and into is not None:
         require_equal("run", f"documents out of {held[0]}", held[1], f"documents into {summary.name}", into)
@@ -146,7 +146,7 @@ class StageRun(Generic[C]):
         self.verify = verify
 
     def missing(self) -> list[list[int]]:
-        """Units to be made, per pass; empty when the stage is complete.
+        """Return the units to be made, per pass; an empty list when the stage is complete.
 
         Intermediates count only for a pass that a later incomplete pass still needs.
         """
@@ -163,7 +163,7 @@ class StageRun(Generic[C]):
         return record is not None and record.complete(self.stage.folder, temporary=temporary, verify=self.verify)
 
     def all_records(self) -> list[UnitRecord]:
-        """Records of all passes, in order."""
+        """Return the records of all passes, in order."""
         return [record for work in self.passes for record in records(self.stage.folder, work.name)]
 
     def counts(self) -> C:
@@ -183,7 +183,7 @@ class StageRun(Generic[C]):
                 path.unlink()
 
     def _remove_unlisted(self) -> None:
-        """Remove files that no record lists: what an earlier configuration wrote must not stand beside the new."""
+        """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
         folder = self.stage.folder
         listed = {folder / relative for record in self.all_records() for relative in record.outputs}
         listed |= {folder / name for name in _OWN_FILES}
@@ -193,7 +193,7 @@ class StageRun(Generic[C]):
                 path.unlink()
 
     def digest(self, upstream: str) -> str:
-        """Digest of everything published up to and with this stage."""
+        """Return the digest of everything published up to and with this stage."""
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
 
     def execute(self, progress: Progress) -> StageSummary:

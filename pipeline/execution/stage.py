@@ -1,7 +1,7 @@
 """Stages: passes over units, published whole, recorded one by one, skipped when they are done.
 
 A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/dedup/stage.py` holds `DedupStage` and
-`DedupConfig`, the class of the recipe's key `dedup`. Everything that the runner must know stands in the stage's class.
+`DedupConfig`, the class of the recipe's key `dedup`. The stage's class declares everything that the runner needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of a unit: what it counted and which files it published.
+"""The record of a unit: its counts and the files it published.
 
 A unit is complete when its record exists, its key (configuration, plan, everything upstream, algorithm versions) is
 the present one, and every output it lists is there with its size. Anything else is done again, with the same bytes.
@@ -62,14 +62,14 @@ def add_counts(total: M, more: M) -> M:
 
 @dataclass
 class Output:
-    """What a unit writes through: every file is published whole and listed in the unit's record."""
+    """Files of one unit: each is published whole and listed in the unit's record."""
 
     folder: Path
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
-        """A temporary path to write to; published as `relative` below the stage's folder on success."""
+        """Yield a temporary path; on success it is published as `relative` below the stage's folder."""
         with publish(self.folder / relative) as temporary:
             yield temporary
             self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
@@ -77,7 +77,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class UnitRecord:
-    """What is known of a finished unit."""
+    """Result of a unit, of success or failure."""
 
     pass_name: str
     unit: int
@@ -91,13 +91,13 @@ class UnitRecord:
 
     @staticmethod
     def path(folder: Path, pass_name: str, unit: int) -> Path:
-        """Where the record of a unit stands."""
+        """Return the path of a unit's record."""
         prefix = "" if pass_name == "main" else f"{pass_name}-"
         return folder / "records" / f"{prefix}{unit:06d}.json"
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
-        """A record from its file, or None where there is none or it cannot be read."""
+        """Return the record in a file, or None where it is missing or cannot be read."""
         try:
             return UnitRecord(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -105,16 +105,16 @@ class UnitRecord:
 
     @staticmethod
     def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
-        """The record of a unit, or None."""
+        """Return the record of a unit, or None."""
         return UnitRecord.read(UnitRecord.path(folder, pass_name, unit))
 
     def save(self, folder: Path) -> None:
-        """Publish it; from now on the unit is done."""
+        """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), data)
 
     def complete(self, folder: Path, *, temporary: bool, verify: bool = False) -> bool:
-        """Whether every output it lists is there with its size (and hash, with `verify`).
+        """Return whether every output that it lists exists with its size (and hash, with `verify`).
 
         `temporary=False` leaves intermediates out: they are removed once nothing needs them.
         """
@@ -132,7 +132,7 @@ class UnitRecord:
 
 
 def records(folder: Path, pass_name: str) -> list[UnitRecord]:
-    """Records of the finished units of a pass, by unit."""
+    """Return the records of the finished units of a pass, by unit."""
     prefix = "" if pass_name == "main" else f"{pass_name}-"
     found = []
     for path in sorted((folder / "records").glob(f"{prefix}[0-9]*.json")):
@@ -143,7 +143,7 @@ def records(folder: Path, pass_name: str) -> list[UnitRecord]:
 
 
 def outputs_digest(found: Sequence[UnitRecord]) -> str:
-    """SHA-256 over the published outputs of records: what later stages depend on."""
+    """Return the SHA-256 over the published outputs of records: what later stages depend on."""
     digest = hashlib.sha256()
     for record in found:
         for relative, facts in sorted(record.outputs.items()):

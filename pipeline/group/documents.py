@@ -22,7 +22,7 @@ _PAIRS = ("target_ids", "target_language")
 
 
 def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
-    """Documents of a token shard that are not held out.
+    """Return the documents of a token shard that are not held out.
 
     Args:
         tokens: manifest of the token set, or its folder.
@@ -34,7 +34,7 @@ def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Row
 
 
 def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, seed: int) -> Rows:
-    """Held-out documents of the token shards whose order falls in range `shard` of `shards`.
+    """Return the held-out documents of the token shards whose order falls in range `shard` of `shards`.
 
     Args:
         tokens: manifest of the token set, or its folder.
@@ -53,12 +53,12 @@ def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, se
 
 
 def heldout_shard(uid: bytes, shards: int, seed: int) -> int:
-    """Which of the held-out shards a held-out document belongs to."""
+    """Return the held-out shard that a held-out document belongs to."""
     return (order_key(uid, "order", seed) * shards) >> 64
 
 
 def place_key(uid: bytes, copy: int, seed: int) -> int:
-    """The word by which the documents of a shard are ordered before they are grouped."""
+    """Return the word by which the documents of a shard are ordered before they are grouped."""
     return order_key(uid + bytes([copy]), "group", seed)
 
 
@@ -76,7 +76,7 @@ def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
 
 
 def _in_hash_order(documents: Rows, seed: int) -> Rows:
-    """By a keyed word of uid and copy."""
+    """Return documents ordered by a keyed word of uid and copy."""
     keys = [
         place_key(uid.tobytes(), copy, seed)
         for uid, copy in zip(documents.fixed["document_uid"], documents.fixed["copy"].tolist(), strict=True)
@@ -85,7 +85,7 @@ def _in_hash_order(documents: Rows, seed: int) -> Rows:
 
 
 def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
-    """Chosen documents; slices are joined one by one, since an index per token takes four times their memory."""
+    """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
     fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
     fixed["copy"] = documents.fixed["copy"][chosen] if "copy" in documents.fixed else np.zeros(len(chosen), np.uint8)
     columns = {}

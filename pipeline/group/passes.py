@@ -75,14 +75,14 @@ class GroupShards(Pass[GroupCounts]):
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
-    """Rows by hash of their uid, a portion at a time: an index per token of a whole shard would be large."""
+    """Yield rows by hash of their uid, a portion at a time: an index per token of a whole shard would be large."""
     order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
     for start in range(0, len(order), portion):
         yield rows.take(order[start : start + portion])
 
 
 def _by_language(rows: Rows, languages: tuple[str, ...]) -> dict[str, int]:
-    """Tokens of rows (separators included) by the language of their first document."""
+    """Return the tokens of rows (separators included) by the language of their first document."""
     tokens = np.bincount(rows.fixed["language"], rows.columns["ids"].lengths, minlength=len(languages))
     return {name: int(count) for name, count in zip(languages, tokens, strict=False) if count}
 
@@ -96,7 +96,7 @@ class GroupManifests(Pass[GroupCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        """Merge the records of the shards.
+        """Sum the records of the shards and write the manifests.
 
         Raises:
             ConfigurationError: a set would be empty.
@@ -107,11 +107,11 @@ class GroupManifests(Pass[GroupCounts]):
         for sample_set in self.shards.sets:
             for split, shards in self.shards.splits.items():
                 found = counts["sets"][sample_set.label][split]
-                self._refuse_empty(sample_set.label, split, counts["documents"].get(split, 0), found)
+                self._check_not_empty(sample_set.label, split, counts["documents"].get(split, 0), found)
                 self._write(sample_set, split, shards, found, output)
         return {}
 
-    def _refuse_empty(self, label: str, split: str, documents: int, found: SetCounts) -> None:
+    def _check_not_empty(self, label: str, split: str, documents: int, found: SetCounts) -> None:
         if found["samples"]:
             return
         fraction = self.shards.splits.fraction

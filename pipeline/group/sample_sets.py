@@ -30,7 +30,7 @@ class SampleSet:
 
 
 def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleSet, ...]:
-    """The sets in order of their label.
+    """Return the sets in order of their label.
 
     Args:
         groupings: `auto`, or the groupings named in the recipe.

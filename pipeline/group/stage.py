@@ -58,7 +58,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return sample_sets(self.config.groupings, entries, vocabulary)
 
     def version(self) -> int:
-        """The groupings' versions and, since `auto` follows the objectives, the sets that they ask for."""
+        """Return a hash of the groupings' versions and of the sets, which `auto` derives from the objectives."""
         facts = [
             (one.label, one.minimum.tokens, one.minimum.sentences, find("pipeline.groupings", one.spec.name).VERSION)
             for one in self.sets
@@ -66,7 +66,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return keyed_hash(repr(facts))
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:
-        """Shards, then manifests."""
+        """Return the passes: shards, then manifests."""
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
         shards = GroupShards(
             units=splits.shards + splits.heldout,
@@ -80,12 +80,12 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
-        """Tokens in, over all sets; rows and tokens out."""
+        """Show tokens in, over all sets; rows and tokens out."""
         out = f"{amount(counts['samples'], 'sample')}\n{counts['tokens']:,} tokens"
         return Row(amount(counts["tokens_in"], "token"), out, (counts["tokens_dropped"],))
 
     def check(self, counts: GroupCounts) -> None:
-        """Each token is in a row of each set or dropped for a reason."""
+        """Check that each token is in a row of each set, or dropped for a reason."""
         for label, splits in counts.get("sets", {}).items():
             for split, found in splits.items():
                 _check_set(f"group {label}/{split}", found)

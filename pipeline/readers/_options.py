@@ -1,4 +1,4 @@
-"""Options of readers in a recipe: they stand beside the keys of an input and are declared by the reader alone."""
+"""Options of readers: a recipe gives them beside the keys of an input, and the reader alone declares them."""
 
 from __future__ import annotations
 

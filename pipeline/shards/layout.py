@@ -30,7 +30,7 @@ class Compression:
 
 
 def block_rows_of(wanted: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:
-    """Rows of a block; `auto` counts full rows, so it depends on the configuration alone.
+    """Return the rows of a block; `auto` counts full rows, so it depends on the configuration alone.
 
     Args:
         wanted: the configured value.
@@ -46,5 +46,5 @@ def block_rows_of(wanted: BlockRows, features: Iterable[Feature], length: int, i
 
 
 def shard_name(shard: int, shards: int, container: str) -> str:
-    """File name of a shard: `shard-00003-of-00128.arrow`."""
+    """Return the file name of a shard: `shard-00003-of-00128.arrow`."""
     return f"shard-{shard:05d}-of-{shards:05d}.{container}"

@@ -46,7 +46,7 @@ _TABLE_ROWS: Final = 1 << 16
 
 
 def token_columns(vocab_size: int, *, pairs: bool = False) -> list[ColumnSpec]:
-    """Columns of a token shard; `pairs`: the set has aligned texts."""
+    """Return the columns of a token shard; `pairs`: the set has aligned texts."""
     ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
     columns = [
         ColumnSpec("document_uid", "binary16", "fixed", "the document"),
@@ -63,12 +63,12 @@ def token_columns(vocab_size: int, *, pairs: bool = False) -> list[ColumnSpec]:
 
 
 def identities(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Uids as an array of bytes, shape [n, 16]."""
+    """Return uids as an array of bytes, shape [n, 16]."""
     return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(-1, 16)
 
 
 def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
-    """How often the corpus of a shard set has each id, from `encode/token_counts.arrow` in a folder above it."""
+    """Return the corpus's count of each id, from `encode/token_counts.arrow` in a folder above the manifest."""
     for folder in manifest_path.resolve().parents:
         path = folder / "encode" / TOKEN_COUNTS_FILE
         if path.is_file():

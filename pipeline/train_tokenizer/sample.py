@@ -1,4 +1,4 @@
-"""The training sample: which documents a tokenizer learns from, in an order that no task count can change."""
+"""The training text of a tokenizer: chosen documents, in an order that does not depend on the number of tasks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pipeline.documents.files import read_batches
 from pipeline.seeding import fraction
 from pipeline.splits import is_heldout
 
-__all__ = ["SAMPLE_VERSION", "Sample", "choose_sample"]
+__all__ = ["SAMPLE_VERSION", "TrainingText", "choose_sample"]
 
 SAMPLE_VERSION: Final = 1
 _BUCKET_BYTES: Final = 1 << 26
-_MOST_BUCKETS: Final = 256
+_BUCKET_LIMIT: Final = 256
 _COLUMNS: Final = ("uid", "text", "target_text")
 _HEAD: Final = struct.Struct("<16sI")
 
 
 @dataclass
-class Sample:
+class TrainingText:
     """The chosen documents on disk, spread over files by the first bits of their uid; counts of those left out."""
 
     documents: int = 0
@@ -36,12 +36,12 @@ class Sample:
     files: list[Path] = field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """The texts, by uid; both sides of a pair. Holds one file in memory, at most a few times 64 MiB."""
+        """Yield the texts by uid, both sides of a pair. One file is in memory, at most a few times 64 MiB."""
         for path in self.files:
             yield from (text for _, text in sorted(_read(path)))
 
 
-def choose_sample(parts: Sequence[Path], budget: int, heldout: float, seed: int, folder: Path) -> Sample:
+def choose_sample(parts: Sequence[Path], budget: int, heldout: float, seed: int, folder: Path) -> TrainingText:
     """Choose documents that are not held out, about `budget` bytes of them, and write their texts below `folder`.
 
     Each document is chosen by a keyed word of its uid, with probability budget / bytes of all that could be: so the
@@ -57,8 +57,8 @@ def choose_sample(parts: Sequence[Path], budget: int, heldout: float, seed: int,
     available = sum(size for part in parts for size in _sizes(part, heldout, seed))
     probability = min(1.0, budget / available) if available else 1.0
     expected = int(available * probability)
-    count = min(_MOST_BUCKETS, 1 << (expected // _BUCKET_BYTES).bit_length())
-    sample = Sample(files=[folder / f"{bucket:03d}" for bucket in range(count)])
+    count = min(_BUCKET_LIMIT, 1 << (expected // _BUCKET_BYTES).bit_length())
+    sample = TrainingText(files=[folder / f"{bucket:03d}" for bucket in range(count)])
     with ExitStack() as stack:
         buckets: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in sample.files]
         for part in parts:
@@ -67,7 +67,7 @@ def choose_sample(parts: Sequence[Path], budget: int, heldout: float, seed: int,
 
 
 def temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder of its own for each process that draws the sample."""
+    """Make a folder for one process that draws the sample, removed at the end."""
     parent.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="sample-", dir=parent)
 
@@ -82,7 +82,7 @@ def _sizes(part: Path, heldout: float, seed: int) -> Iterator[int]:
 
 
 def _spread(
-    part: Path, probability: float, heldout: float, seed: int, sample: Sample, buckets: Sequence[BinaryIO]
+    part: Path, probability: float, heldout: float, seed: int, sample: TrainingText, buckets: Sequence[BinaryIO]
 ) -> None:
     for batch in read_batches(part, _COLUMNS):
         for uid, text, other in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):

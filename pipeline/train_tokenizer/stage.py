@@ -50,7 +50,7 @@ class TrainTokenizerConfig:
             raise ValueError(str(error)) from error
 
     def chosen(self) -> Chosen:
-        """The algorithm with its validated options."""
+        """Return the algorithm with its validated options."""
         if "size" in self.options:
             raise ConfigurationError("give `size` beside `options`, not inside")
         return choose("pipeline.tokenizers", {**self.options, "name": self.name, "size": self.size})
@@ -88,11 +88,11 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Versions of the algorithm and of the sample."""
+        """Return the sum of the versions of the algorithm and of the sample."""
         return SAMPLE_VERSION + int(self.config.chosen().type.VERSION)
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
-        """The one pass, of one unit."""
+        """Return the one pass, of one unit."""
         chosen = self.config.chosen()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
         folder = documents_folder(self.recipe, self.name) / "documents"
@@ -100,11 +100,11 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         return [TrainTokenizer("main", 1, chosen, budget, parts, self.recipe.heldout.fraction, self.recipe.seed)]
 
     def row(self, counts: TrainTokenizerCounts) -> Row:
-        """Documents, and those that it did not learn from."""
+        """Show documents, and those that it did not learn from."""
         return Row(amount(counts["documents_in"], "document"), left_out=(counts["skipped"],))
 
     def check(self, counts: TrainTokenizerCounts) -> None:
-        """Every document is in the sample, held out, or beyond the budget."""
+        """Check that every document is in the sample, held out, or beyond the budget."""
         accounted = counts["sample"]["documents"] + sum(counts["skipped"].values())
         require_equal(self.name, "documents_in", counts["documents_in"], "sample + skipped", accounted)
 
