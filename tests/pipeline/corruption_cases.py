@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pipeline.config import to_plain
 from pipeline.objectives import Objective, build_objective
 from pipeline.registry import find
-from pipeline.rows import Example, Ragged, Rows
+from pipeline.rows import Example, Ragged, Row, Rows
+from pipeline.seeding import kernel_keys
 from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3
@@ -142,6 +143,18 @@ def corrupt(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -
     examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
     assert not skips.any(), skips
     return examples
+
+
+def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> Iterator[tuple[Any, Row, Example]]:
+    """Corrupt rows; yield the key of a row's draws, its sample and its example. Rows of specials only are skipped."""
+    variants = np.full(len(rows), variant, np.uint16)
+    examples, skips = objective.corrupt(rows, variants, seed)
+    keys = kernel_keys(seed, objective.label, rows.fixed["uid"], variants)
+    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
+        if skip:
+            assert objective.vocabulary.special[sample["ids"]].all()
+        else:
+            yield key, sample, example
 
 
 def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: float = 1.0) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.rows import Example, Ragged, Rows
-from pipeline.seeding import POSITIONS, words
+from pipeline.seeding import POSITIONS
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import SEP, fixed_columns
-from tests.pipeline.word_cases import slow_roles
+from tests.pipeline.word_cases import slow_roles, smallest
 
 CLS = 1
 
@@ -26,9 +26,7 @@ def slow_masks(row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary)
     """The row with masks, and the places of its labels."""
     places = [place for place, token in enumerate(row) if not vocabulary.special[token]]
     k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
-    drawn = words(np.array([key]), POSITIONS, len(places))[0]
-    order = sorted(range(len(places)), key=lambda index: (int(drawn[index]) >> 16, index))
-    positions = sorted(places[index] for index in order[:k])
+    positions = sorted(places[index] for index in smallest(key, POSITIONS, len(places), k))
     found = list(row)
     ids = [row[place] for place in positions]
     for place, token in zip(positions, slow_roles(key, ids, range(k), vocabulary), strict=True):

@@ -21,7 +21,13 @@ class Word(NamedTuple):
 
 def drawn(key: np.uint64, stream: int, count: int) -> list[int]:
     """Words of a stream as plain numbers."""
-    return words(np.array([key]), stream, count)[0].tolist()
+    return words(np.array([key]), stream, count)[0].tolist() if count else []
+
+
+def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:
+    """The `count` of the numbers below `size` whose words are the smallest, in the order of their words."""
+    rolls = drawn(key, stream, size)
+    return sorted(range(size), key=lambda number: (rolls[number] >> 16, number))[:count]
 
 
 def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
@@ -41,8 +47,7 @@ def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
 
 def slow_take(key: np.uint64, row: Sequence[Word], budget: int, thresholds: Sequence[int] = (0,)) -> set[int]:
     """Numbers of the words taken; the thresholds (0,) mean one word a span."""
-    positions, lengths = (drawn(key, stream, len(row)) for stream in (POSITIONS, LENGTHS))
-    order = sorted(range(len(row)), key=lambda word: (positions[word] >> 16, word))
+    order, lengths = smallest(key, POSITIONS, len(row), len(row)), drawn(key, LENGTHS, len(row))
     taken: set[int] = set()
     left = budget
     for tries, first in enumerate(order):

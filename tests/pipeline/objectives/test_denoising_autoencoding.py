@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.objectives import build_objective
-from pipeline.seeding import POSITIONS, kernel_keys, words
+from pipeline.seeding import POSITIONS
 from tests.pipeline.corruption_cases import (
     MASK,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     reachable,
     samples,
     variants_of,
     vocabulary,
     wide,
 )
+from tests.pipeline.word_cases import smallest
 
 WORDS = vocabulary(1000)
 
 
 def test_equals_a_plain_loop() -> None:
     rows = samples([1 + (37 * row) % 90 for row in range(300)], WORDS)
-    keys = kernel_keys(1, "denoising_autoencoding", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(wide("denoising_autoencoding", WORDS), rows), strict=True):
+    for key, sample, example in keyed(wide("denoising_autoencoding", WORDS), rows):
         ids = sample["ids"].tolist()
-        drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
         k = max(1, (len(ids) * 150_000 + 500_000) // 1_000_000)
-        noise = sorted(sorted(range(len(ids)), key=lambda i, w=drawn: (w[i] >> 16, i))[:k])
+        noise = sorted(smallest(key, POSITIONS, len(ids), k))
         assert example["noise_positions"].tolist() == noise
         assert example["input_ids"].tolist() == [4, *(MASK if i in noise else t for i, t in enumerate(ids)), 5]
         assert example["target_ids"].tolist() == [*ids, 5]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.objectives import Skip, build_objective
-from pipeline.seeding import ORDERS, kernel_keys, words
+from pipeline.seeding import ORDERS, words
 from tests.pipeline.corruption_cases import (
     chi_square_is_plausible,
-    corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -22,8 +22,7 @@ WORDS = vocabulary(1000)
 
 def test_equals_a_plain_loop() -> None:
     rows = samples([2, 3, 17, 64, 300, 568] * 20, WORDS)
-    keys = kernel_keys(1, "document_rotation", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(wide("document_rotation", WORDS), rows), strict=True):
+    for key, sample, example in keyed(wide("document_rotation", WORDS), rows):
         ids = sample["ids"].tolist()
         word = int(words(np.array([key]), ORDERS, 1)[0, 0]) >> 32
         rotation = 1 + ((word * (len(ids) - 1)) >> 32)

@@ -7,11 +7,11 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
-from pipeline.seeding import POSITIONS, ROLES, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     MASK,
     SEP,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -19,30 +19,18 @@ from tests.pipeline.corruption_cases import (
     vocabulary,
     wide,
 )
+from tests.pipeline.pair_cases import slow_masks
 
 WORDS = vocabulary(1000)
 
 
-def slow(ids: list[int], key: np.uint64) -> tuple[list[int], list[int], list[int]]:
-    """Framed input, label positions, label ids of a row without specials, at 0.15 and 80/10/10."""
-    wanted = max(1, (len(ids) * 15 + 50) // 100)
-    drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
-    positions = sorted(1 + index for index in sorted(range(len(ids)), key=lambda i: (drawn[i] >> 16, i))[:wanted])
-    row = [1, *ids, 2]
-    for place, word in zip(positions, words(np.array([key]), ROLES, wanted)[0].tolist(), strict=True):
-        role = ((word >> 32) * 10**6) >> 32
-        if role < 900_000:
-            random = int(WORDS.replaceable[((word & 0xFFFFFFFF) * len(WORDS.replaceable)) >> 32])
-            row[place] = MASK if role < 800_000 else random
-    return row, positions, [ids[place - 1] for place in positions]
-
-
 def test_equals_a_plain_loop() -> None:
     rows = samples([1, 2, 3, 17, 64, 300, 568] * 40, WORDS)
-    keys = kernel_keys(1, "masked_encoder_decoder", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(wide("masked_encoder_decoder", WORDS), rows), strict=True):
+    for key, sample, example in keyed(wide("masked_encoder_decoder", WORDS), rows):
+        framed = [1, *sample["ids"].tolist(), 2]
+        row, positions = slow_masks(framed, key, 150_000, WORDS)
         found = (example["input_ids"], example["label_positions"], example["label_ids"])
-        assert [part.tolist() for part in found] == list(slow(sample["ids"].tolist(), key))
+        assert [part.tolist() for part in found] == [row, positions, [framed[place] for place in positions]]
 
 
 def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:

@@ -12,13 +12,14 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example
-from pipeline.seeding import LABELS, POSITIONS, RATES, ROLES, kernel_keys, words
+from pipeline.seeding import LABELS, RATES, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
     MASK,
     SEP,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -27,43 +28,20 @@ from tests.pipeline.corruption_cases import (
     wide,
     within_sigmas,
 )
+from tests.pipeline.pair_cases import slow_masks
 
 WORDS = vocabulary(1000)
 UNIFORM = {"uniform": [0.0, 1.0]}
 
 
-def slow(ids: np.ndarray, key: np.uint64, ppm: int, special: np.ndarray) -> tuple[list[int], list[int], list[int]]:
-    """Framed input, label positions, label ids of one row."""
-    row = [1, *ids.tolist(), 2]
-    places = [place for place, token in enumerate(row) if not special[token]]
-    k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
-    drawn = words(np.array([key]), POSITIONS, len(places))[0]
-    order = sorted(range(len(places)), key=lambda index: (int(drawn[index]) >> 16, index))
-    positions = sorted(places[index] for index in order[:k])
-    labels = [row[place] for place in positions]
-    for place, word in zip(positions, words(np.array([key]), ROLES, k)[0].tolist(), strict=True):
-        role = ((word >> 32) * 10**6) >> 32
-        if role < 800_000:
-            row[place] = 3
-        elif role < 900_000:
-            row[place] = int(WORDS.replaceable[((word & 0xFFFFFFFF) * len(WORDS.replaceable)) >> 32])
-    return row, positions, labels
-
-
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(specials: float) -> None:
-    objective = wide("masked_lm", WORDS)
-    lengths = [1 + (37 * row) % 90 for row in range(500)] + [510] * 20
-    rows = samples(lengths, WORDS, specials=specials)
-    examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
-    keys = kernel_keys(6, "masked_lm", rows.fixed["uid"], np.full(len(rows), 4, np.uint16))
-    for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
-        if skips[row]:
-            assert (sample["ids"] == SEP).all()
-            continue
-        wanted = slow(sample["ids"], keys[row], 150_000, WORDS.special)
+    rows = samples([1 + (37 * row) % 90 for row in range(500)] + [510] * 20, WORDS, specials=specials)
+    for key, sample, example in keyed(wide("masked_lm", WORDS), rows, variant=4, seed=6):
+        framed = [1, *sample["ids"].tolist(), 2]
+        row, positions = slow_masks(framed, key, 150_000, WORDS)
         found = (example["input_ids"], example["label_positions"], example["label_ids"])
-        assert [part.tolist() for part in found] == list(wanted)
+        assert [part.tolist() for part in found] == [row, positions, [framed[place] for place in positions]]
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 1.0])

@@ -11,7 +11,7 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.rows import Row
-from pipeline.seeding import ROLES, SLOTS, kernel_keys, words
+from pipeline.seeding import SLOTS, kernel_keys, words
 from tests.pipeline.corruption_cases import (
     MASK,
     SEP,
@@ -25,6 +25,7 @@ from tests.pipeline.corruption_cases import (
     wide,
     within_sigmas,
 )
+from tests.pipeline.word_cases import slow_roles
 
 WORDS = vocabulary(1000)
 ENCODER = {"architecture": "encoder"}
@@ -44,12 +45,7 @@ def slow(ids: list[int], key: np.uint64, percent: int, edge: int) -> tuple[list[
         start = last
     row = [1, *ids, 2]
     fragment = ids[start : start + taken]
-    for index, word in enumerate(words(np.array([key]), ROLES, taken)[0].tolist()):
-        role = ((word >> 32) * 10**6) >> 32
-        if role < 800_000:
-            row[1 + start + index] = MASK
-        elif role < 900_000:
-            row[1 + start + index] = int(WORDS.replaceable[((word & 0xFFFFFFFF) * len(WORDS.replaceable)) >> 32])
+    row[1 + start : 1 + start + taken] = slow_roles(key, fragment, range(taken), WORDS)
     return row, fragment, start + 1
 
 

@@ -12,11 +12,12 @@ import pytest
 from pipeline.objectives import Frame, build_objective
 from pipeline.objectives.permuted_lm import prediction_ranks
 from pipeline.rows import Example
-from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS, kernel_keys
+from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
 from tests.pipeline.corruption_cases import (
     SEP,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -25,19 +26,13 @@ from tests.pipeline.corruption_cases import (
     wide,
     within_sigmas,
 )
-from tests.pipeline.word_cases import drawn
+from tests.pipeline.word_cases import drawn, smallest
 
 WORDS = vocabulary(1000)
 KITTEN = list(range(200, 207))
 THRESHOLDS = [
     floor(sum(Fraction(1, length) for length in range(1, upto)) * 2**32 / Fraction(137, 60)) for upto in range(1, 6)
 ]
-
-
-def smallest(key: np.uint64, stream: int, candidates: int, count: int) -> list[int]:
-    """The numbers with the smallest words, in the order of their words."""
-    rolls = drawn(key, stream, candidates)
-    return sorted(range(candidates), key=lambda number: (rolls[number] >> 16, number))[:count]
 
 
 def slow_spans(key: np.uint64, total: int, k: int) -> list[int]:
@@ -61,12 +56,7 @@ def test_equals_a_plain_loop(specials: float, unit: str, rate: str) -> None:
     objective = wide("permuted_lm", WORDS, unit=unit, prediction_rate=float(rate))
     lengths = [1 + (37 * row) % 90 for row in range(150)] + [510] * 3
     rows = samples(lengths, WORDS, specials=specials)
-    examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
-    keys = kernel_keys(6, "permuted_lm", rows.fixed["uid"], np.full(len(rows), 4, np.uint16))
-    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
-        if skip:
-            assert (sample["ids"] == SEP).all()
-            continue
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         text = [place + 1 for place, token in enumerate(sample["ids"]) if token != SEP]
         k = max(1, floor(Fraction(rate) * len(text) + Fraction(1, 2)))
         chosen = slow_spans(key, len(text), k) if unit == "span" else sorted(smallest(key, POSITIONS, len(text), k))

@@ -20,6 +20,7 @@ from tests.pipeline.corruption_cases import (
     SEP,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -43,12 +44,8 @@ def test_equals_a_plain_loop(specials: float, rate: float, unit: str) -> None:
     objective = wide("span_boundary", WORDS, mask_rate=rate, role_unit=unit)
     lengths = [1 + (37 * row) % 90 for row in range(300)] + [510] * 5
     rows = samples(lengths, WORDS, specials=specials)
-    examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
-    keys = kernel_keys(6, "span_boundary", rows.fixed["uid"], np.full(len(rows), 4, np.uint16))
     thresholds = slow_thresholds(Fraction(1, 5), 10)
-    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
-        if skip:
-            continue
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
         row = slow_words(ids, WORDS)
         k = max(1, floor(Fraction(str(rate)) * sum(word.length for word in row) + Fraction(1, 2)))

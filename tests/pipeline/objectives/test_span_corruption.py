@@ -12,11 +12,12 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.rows import Example, Rows
-from pipeline.seeding import LENGTHS, SLOTS, kernel_keys, words
+from pipeline.seeding import LENGTHS, SLOTS
 from tests.pipeline.corruption_cases import (
     EOS,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -25,22 +26,18 @@ from tests.pipeline.corruption_cases import (
     wide,
     within_sigmas,
 )
+from tests.pipeline.word_cases import smallest
 
 WORDS = vocabulary(1000)
 X, Y, Z = WORDS.sentinels[:3]
 
 
-def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:
-    drawn = words(np.array([key]), stream, size)[0].tolist() if size else []
-    return sorted(sorted(range(size), key=lambda index: (drawn[index] >> 16, index))[:count])
-
-
 def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int], list[int]]:
     """Input and target of one row."""
-    cuts = [0, *(cut + 1 for cut in smallest(key, LENGTHS, k - 1, marks - 1)), k]
+    cuts = [0, *(cut + 1 for cut in sorted(smallest(key, LENGTHS, k - 1, marks - 1))), k]
     sizes = np.diff(cuts).tolist()
     inputs, targets, place, kept = [], [], 0, 0
-    for mark, (slot, size) in enumerate(zip(smallest(key, SLOTS, len(ids) - k + 1, marks), sizes, strict=True)):
+    for mark, (slot, size) in enumerate(zip(sorted(smallest(key, SLOTS, len(ids) - k + 1, marks)), sizes, strict=True)):
         inputs += [*ids[place : place + slot - kept], WORDS.sentinels[mark]]
         place += slot - kept
         targets += [WORDS.sentinels[mark], *ids[place : place + size]]
@@ -51,8 +48,7 @@ def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int],
 def test_equals_a_plain_loop() -> None:
     objective = wide("span_corruption", WORDS)
     rows = samples([2 + (53 * row) % 200 for row in range(400)] + [568] * 5, WORDS)
-    keys = kernel_keys(1, "span_corruption", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         n = len(sample["ids"])
         k = min(n - 1, max(1, (n * 150_000 + 500_000) // 1_000_000))
         marks = min(k, max(1, (2000 * k + 3000) // 6000))

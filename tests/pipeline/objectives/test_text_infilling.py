@@ -14,12 +14,13 @@ from pipeline.kernels.distributions import poisson_thresholds
 from pipeline.kernels.span_lengths import merged
 from pipeline.objectives import build_objective
 from pipeline.rows import Example, Ragged
-from pipeline.seeding import LENGTHS, ORDERS, SLOTS, kernel_keys, words
+from pipeline.seeding import LENGTHS, ORDERS, SLOTS
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
     MASK,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     reachable,
     samples,
     variants_of,
@@ -27,6 +28,7 @@ from tests.pipeline.corruption_cases import (
     wide,
     within_sigmas,
 )
+from tests.pipeline.word_cases import drawn, smallest
 
 WORDS = vocabulary(1000)
 TABLE = poisson_thresholds(3000).tolist()
@@ -42,10 +44,6 @@ def fitted(lengths: list[int], most: int) -> list[int]:
     return lengths
 
 
-def drawn(key: np.uint64, stream: int, size: int) -> list[int]:
-    return words(np.array([key]), stream, size)[0].tolist() if size else []
-
-
 def slow(units: int, key: np.uint64, ppm: int) -> list[tuple[int, int]]:
     """Start and length of each span, in units."""
     k = min(max(1, units - 1), max(1, (units * ppm + 500_000) // 1_000_000))
@@ -55,10 +53,8 @@ def slow(units: int, key: np.uint64, ppm: int) -> list[tuple[int, int]]:
             break
         lengths.append(min(sum((word >> 32) >= bound for bound in TABLE), k - sum(lengths)))
     lengths = fitted(lengths, min(units - k + 1, k))
-    keys = drawn(key, ORDERS, len(lengths))
-    order = sorted(range(len(lengths)), key=lambda i: (keys[i] >> 16, i))
-    gaps = drawn(key, SLOTS, units - k + 1)
-    chosen = sorted(sorted(range(len(gaps)), key=lambda i: (gaps[i] >> 16, i))[: len(lengths)])
+    order = smallest(key, ORDERS, len(lengths), len(lengths))
+    chosen = sorted(smallest(key, SLOTS, units - k + 1, len(lengths)))
     before, found = 0, []
     for gap, place in zip(chosen, order, strict=True):
         found.append((gap + before, lengths[place]))
@@ -78,8 +74,7 @@ def infilled(ids: list[int], spans: list[tuple[int, int]]) -> list[int]:
 def test_equals_a_plain_loop(rate: float) -> None:
     objective = wide("text_infilling", WORDS, noise_density=rate)
     rows = samples([1 + (41 * row) % 120 for row in range(300)] + [510] * 3, WORDS)
-    keys = kernel_keys(1, "text_infilling", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         spans = slow(len(sample["ids"]), key, int(rate * 1_000_000))
         assert list(zip(example["span_starts"].tolist(), example["span_lengths"].tolist(), strict=True)) == spans
         assert example["input_ids"].tolist() == infilled(sample["ids"].tolist(), spans)
@@ -88,8 +83,7 @@ def test_equals_a_plain_loop(rate: float) -> None:
 def test_words_as_units_equal_a_plain_loop() -> None:
     objective = wide("text_infilling", WORDS, unit="word")
     rows = samples([1 + (41 * row) % 120 for row in range(200)], WORDS, seed=5)
-    keys = kernel_keys(1, "text_infilling", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
         starts = [place for place, token in enumerate(ids) if place == 0 or token % 3 == 0] + [len(ids)]
         spans = [(starts[a], starts[a + n] - starts[a]) for a, n in slow(len(starts) - 1, key, 300_000)]

@@ -7,16 +7,18 @@ import pytest
 
 from pipeline.objectives import build_objective
 from pipeline.rows import Example
-from pipeline.seeding import POSITIONS, kernel_keys, words
+from pipeline.seeding import POSITIONS
 from tests.pipeline.corruption_cases import (
     chi_square_is_plausible,
     corrupt,
+    keyed,
     reachable,
     samples,
     variants_of,
     vocabulary,
     wide,
 )
+from tests.pipeline.word_cases import smallest
 
 WORDS = vocabulary(1000)
 
@@ -24,14 +26,10 @@ WORDS = vocabulary(1000)
 @pytest.mark.parametrize(("rate", "ppm"), [(0.15, 150_000), (1.0, 1_000_000)])
 def test_equals_a_plain_loop(rate: float, ppm: int) -> None:
     rows = samples([2 + (37 * row) % 90 for row in range(300)], WORDS)
-    keys = kernel_keys(1, "token_deletion", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(
-        keys, rows, corrupt(wide("token_deletion", WORDS, noise_density=rate), rows), strict=True
-    ):
+    for key, sample, example in keyed(wide("token_deletion", WORDS, noise_density=rate), rows):
         ids = sample["ids"].tolist()
-        drawn = words(np.array([key]), POSITIONS, len(ids))[0].tolist()
         k = min(len(ids) - 1, max(1, (len(ids) * ppm + 500_000) // 1_000_000))
-        kept = sorted(sorted(range(len(ids)), key=lambda i, w=drawn: (w[i] >> 16, i))[k:])
+        kept = sorted(smallest(key, POSITIONS, len(ids), len(ids))[k:])
         assert example["kept_positions"].tolist() == kept
         assert example["input_ids"].tolist() == [4, *(ids[i] for i in kept), 5]
         assert example["target_ids"].tolist() == [*ids, 5]

@@ -11,10 +11,11 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Row
-from pipeline.seeding import ORDERS, POSITIONS, kernel_keys, words
+from pipeline.seeding import ORDERS, POSITIONS, words
 from tests.pipeline.corruption_cases import (
     chi_square_is_plausible,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -57,8 +58,7 @@ def slow(n: int, key: np.uint64, percent: int, distance: int) -> list[int]:
 def test_equals_a_plain_loop(percent: int, distance: int) -> None:
     objective = wide("token_reordering", WORDS, noise_density=percent / 100, max_shuffle_distance=distance)
     rows = samples(LENGTHS, WORDS)
-    keys = kernel_keys(1, "token_reordering", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
         order = slow(len(ids), key, percent, distance)
         assert example["token_order"].tolist() == order

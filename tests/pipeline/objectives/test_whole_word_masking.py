@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.seeding import kernel_keys
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import (
     FIRST_CONTENT,
@@ -17,6 +16,7 @@ from tests.pipeline.corruption_cases import (
     SEP,
     chi_square_is_plausible,
     corrupt,
+    keyed,
     one_sample,
     reachable,
     samples,
@@ -43,12 +43,7 @@ def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
     objective = wide("whole_word_masking", WORDS, role_unit=unit, mask_rate=rate)
     lengths = [1 + (37 * row) % 90 for row in range(250)] + [510] * 5
     rows = samples(lengths, WORDS, specials=specials)
-    examples, skips = objective.corrupt(rows, np.full(len(rows), 4, np.uint16), 6)
-    keys = kernel_keys(6, "whole_word_masking", rows.fixed["uid"], np.full(len(rows), 4, np.uint16))
-    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
-        if skip:
-            assert (sample["ids"] == SEP).all()
-            continue
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
         row = slow_words(ids, WORDS)
         taken = sorted(slow_take(key, row, budget(sample["ids"], str(rate))))
