@@ -47,7 +47,11 @@ _TWO_PARTS: Final = {
 }
 
 _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
-    "causal_lm": (Case(_DOCUMENT, (_KITTEN,)), Case({**_DOCUMENT, **_SIDES}, (_KITTEN,))),
+    "causal_lm": (
+        Case(_DOCUMENT, (_KITTEN,)),
+        Case({**_DOCUMENT, **_SIDES}, (_KITTEN,)),
+        Case({**_DOCUMENT, "architecture": "encoder"}, (_KITTEN,)),
+    ),
     "composition": (
         Case({"steps": [{"name": "sentence_reordering"}, {"name": "text_infilling"}]}, (_WORK,), variant=22),
     ),
@@ -59,6 +63,7 @@ _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
         Case({**_DOCUMENT, "mask_rate": 0.25}, variant=6),
         Case({**_DOCUMENT, "mask_rate": 0.375}, variant=22),
         Case({**_DOCUMENT, "mask_rate": 0.25, "attention": "prefix"}),
+        Case({**_DOCUMENT, "mask_rate": {"uniform": [0.0, 1.0]}, "mask_share": 1.0, "random_share": 0.0}, variant=3),
     ),
     "mass": (Case({}, (_KITTEN,), variant=4), Case({"architecture": "encoder"}, (_KITTEN,), variant=1)),
     "mixture": (Case(_TWO_PARTS, (_PUPPIES,)), Case(_TWO_PARTS, (_KITTEN,))),
