@@ -96,6 +96,32 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
             assert Skip(skips[row]).reason in REASONS
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("causal_lm", {"architecture": "encoder"}),
+        ("causal_lm", {"architecture": "encoder_decoder", "grouping": "document"}),
+        ("masked_lm", {"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"}),
+        ("mass", {"architecture": "encoder"}),
+        ("prefix_lm", {"architecture": "encoder_decoder", "suffix_rate": 0.25}),
+        ("span_corruption", {"architecture": "decoder", "mode": "R"}),
+    ],
+)
+def test_other_options_are_undone_and_independent_of_the_batch(name: str, options: dict[str, Any]) -> None:
+    objective = wide(name, vocabulary(1000), **options)
+    rows = samples([2, 3, 17, 64, 300] * 6, objective.vocabulary, seed=3)
+    variants = (np.arange(len(rows)) % 5).astype(np.uint16)
+    whole, skips = objective.corrupt(rows, variants, 3)
+    assert not skips.any()
+    assert [(f.name, f.dtype if f.dtype != "ids" else "uint16") for f in objective.features] == [
+        (column, str(lists.values.dtype)) for column, lists in whole.columns.items()
+    ]
+    for row, (sample, example) in enumerate(zip(rows, whole, strict=True)):
+        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+        alone, _ = objective.corrupt(rows.take(np.array([row])), variants[row : row + 1], 3)
+        assert not changed(alone, whole.take(np.array([row]))).any()
+
+
 @each
 def test_features_are_as_declared(name: str) -> None:
     for size, ids in ((65_536, np.uint16), (65_537, np.uint32)):
