@@ -1,4 +1,4 @@
-"""A model from its configuration: one family and its heads."""
+"""A model, built from its configuration: one family and its heads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Model(nn.Module):
         return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Summed loss and count of each head.
+        """Return the summed loss and the count of each head.
 
         Raises:
             BatchError: a tensor that the family or a head reads is missing, or a head cannot weigh the labels.
@@ -55,16 +55,16 @@ class Model(nn.Module):
         return {name: head.loss(hidden, tensors) for name, head in self.heads.items()}
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Scores of each head at every place, [B, T, vocabulary]: for evaluation and generation, not for training."""
+        """Return scores of each head at every place, [B, T, vocabulary], for evaluation and generation."""
         hidden = self.family(tensors)
         return {name: head.logits(hidden) for name, head in self.heads.items()}
 
     def num_parameters(self) -> int:
-        """Number of parameters, tied ones once."""
+        """Return the number of parameters, tied ones once."""
         return self._parameter_count
 
     def flops(self, tokens_per_row: int, target_tokens_per_row: int = 0, labels_per_row: float | None = None) -> float:
-        """Floating-point operations of one row's forward and backward, matrix products only.
+        """Return the floating-point operations of one row's forward and backward, matrix products only.
 
         Args:
             tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.

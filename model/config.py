@@ -1,4 +1,4 @@
-"""What a model is made of. Every size and every switch is a key here; families differ in values, never in code."""
+"""Configuration of a model. Every size and every switch is a key; sizes are never code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["STRICT", "BiasConfig", "DropoutConfig", "HeadConfig", "InitConfig", 
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Unknown keys are errors; the docstring below a field is its description."""
 
-# Upper bounds refuse a slip of the keyboard before memory is asked for; the largest published models fit.
+# Upper bounds refuse a typing error before memory is allocated; the largest published models fit.
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -23,7 +23,7 @@ Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PositionConfig:
-    """How a token's place enters the model."""
+    """Position information of a model."""
 
     kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
     """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864),
@@ -31,18 +31,18 @@ class PositionConfig:
     maximum: Width = 512
     """learned: places the table has room for; a position id beyond it is an error."""
     offset: Annotated[int, Field(ge=0, le=64)] = 0
-    """learned: rows before place 0 (RoBERTa pad_id + 1, BART 2); the table has maximum + offset rows."""
+    """learned: rows of the table before place 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
     theta: Annotated[float, Field(gt=0)] = 10000.0
     """rope: base of the wave lengths."""
     buckets: Annotated[int, Field(ge=4, le=4096)] = 32
     """t5: rows of the bias table; halved between both directions where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
-    """t5: tokens of distance from which all share the last bucket."""
+    """t5: distance in tokens from which all share the last bucket."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class BiasConfig:
-    """Which projections of a layer have a bias."""
+    """Biases of the projections of a layer."""
 
     qkv: bool = True
     """Queries, keys and values."""
@@ -54,7 +54,7 @@ class BiasConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DropoutConfig:
-    """Probabilities in [0, 1), each place by itself."""
+    """Dropout probabilities in [0, 1)."""
 
     embedding: Probability = 0.0
     """After the embeddings (and their norm)."""
@@ -63,7 +63,7 @@ class DropoutConfig:
     hidden: Probability = 0.0
     """The output of each attention and feed-forward block, before it is added to the residual."""
     activation: Probability = 0.0
-    """Inside the feed-forward block, behind the activation."""
+    """Inside the feed-forward block, after the activation."""
     output: Probability = 0.0
     """After the stack's final norm (T5)."""
 
@@ -126,7 +126,7 @@ class ModelConfig:
     tied: bool = True
     """The output projection of the heads is the token embedding."""
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Embedding rows are padded to a multiple of this; a row of padding never wins and has no loss."""
+    """Embedding rows are padded to a multiple of this; a padding row is never predicted and has no loss."""
     type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
     """Segment-type (or language) embeddings; 0 = none."""
     norm: Literal["layer", "rms"] = "layer"
@@ -136,9 +136,9 @@ class ModelConfig:
     norm_place: Literal["pre", "post"] = "pre"
     """pre: x + f(norm(x)); post: norm(x + f(x))."""
     final_norm: bool = True
-    """A norm behind the last layer of each stack."""
+    """A norm after the last layer of each stack."""
     emb_norm: bool = False
-    """A norm behind the embeddings of each stack."""
+    """A norm after the embeddings of each stack."""
     activation: Activation = "gelu"
     """gelu is the exact one (erf), gelu_tanh its approximation."""
     gated: bool = False

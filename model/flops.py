@@ -8,7 +8,9 @@ __all__ = ["layer_flops"]
 
 
 def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 0) -> float:
-    """Floating-point operations of one layer's forward for one row: matrix products only, a product counts twice.
+    """Return the floating-point operations of one layer's forward for one row.
+
+    Only matrix products count; a multiplication with its addition is two operations.
 
     Args:
         config: the model's.
@@ -24,6 +26,6 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
     wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
     projections = 2 * config.dim * (2 * wide + 2 * narrow)
     feed_forward = 2 * (3 if config.gated else 2) * config.dim * config.ffn_dim
-    own = tokens * (projections + feed_forward + 4 * wide * visible)
+    per_row = tokens * (projections + feed_forward + 4 * wide * visible)
     cross = 4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source if source else 0
-    return own + cross
+    return per_row + cross

@@ -31,7 +31,7 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
 
 
 def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """GPT-2: what writes into the residual stream shrinks with the number of writers, two a layer."""
+    """Return GPT-2's deviations: projections into the residual stream shrink with their number, two a layer."""
     if not config.init.scale_residual:
         return {}
     deviation = config.init.std / (2 * config.layers) ** 0.5
@@ -44,7 +44,7 @@ def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, flo
 
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """T5: fan-in of each projection; queries also take over the factor that the scores lack."""
+    """Return T5's deviations: fan-in of each projection; queries also have the factor that the scores lack."""
     dim, wide = config.dim, config.attention_heads * config.head_width
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""Who sees whom: what attention is told, built once per forward from the rows' lengths."""
+"""Attention masks: which places see which, built once per forward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCKED = torch.finfo(torch.bfloat16).min
 
 
 class AttentionPlan(NamedTuple):
-    """Everything besides queries, keys and values; the same for all layers of a stack."""
+    """Inputs of attention besides queries, keys and values; the same for all layers of a stack."""
 
     mask: Tensor | None = None
     """None = all is visible; bool (True = attend) or additive scores, broadcastable to [B, heads, queries, keys]."""
@@ -25,7 +25,7 @@ class AttentionPlan(NamedTuple):
 
 
 def padding_mask(lengths: Tensor, columns: int, device: torch.device) -> Tensor | None:
-    """[B, 1, 1, columns] bool, True where a token stands; None where no row is padded, which is the faster kernel.
+    """Return [B, 1, 1, columns] bool, True at tokens; None where no row is padded, which is the faster kernel.
 
     Whether a row is padded is decided on the host: `lengths` [B] may stay there, then nothing waits for the device.
     """
@@ -36,12 +36,12 @@ def padding_mask(lengths: Tensor, columns: int, device: torch.device) -> Tensor 
 
 
 def document_mask(document_ids: Tensor) -> Tensor:
-    """[B, 1, T, T] bool from document numbers [B, T]: True where two places of a row are of one document."""
+    """Return [B, 1, T, T] bool from document numbers [B, T]: True where two places of a row are of one document."""
     return (document_ids[:, :, None] == document_ids[:, None, :])[:, None]
 
 
 def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
-    """[B, 1, T, T] bool: what each place of a row may read in the modes of UniLM (arXiv 1905.03197), one for each row.
+    """Return [B, 1, T, T] bool: what each place may read, in a mode of UniLM (arXiv 1905.03197) for each row.
 
     Args:
         attention: [B]; place i reads 0 every place j, 1 those with j <= i, 2 with j >= i, 3 with j <= i or j < prefix.
@@ -57,7 +57,7 @@ def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
 
 
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
-    """[B, 1, 1, columns] bool, True for the first `prefix_length` [B] places, which all places of a row may see."""
+    """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] places, which the whole row may see."""
     places = torch.arange(columns, device=prefix_length.device)
     return (places < prefix_length[:, None])[:, None, None, :]
 
@@ -70,7 +70,7 @@ def plan_attention(
     pairs: Tensor | None = None,
     prefix: Tensor | None = None,
 ) -> AttentionPlan:
-    """Merge score bias, padding and causality into the least that the attention kernel needs.
+    """Merge score bias, padding and causality into the cheapest form that the attention kernel takes.
 
     Args:
         bias: additive scores [B or 1, heads, T, T], or None.
@@ -78,7 +78,7 @@ def plan_attention(
         causal: no place sees a later one. Rows are padded on the right, so that causality alone hides the padding
             from every token.
         rotation: passed on.
-        pairs: [B, 1, T, T] bool from `document_mask`, `mode_mask` or both, where rows restrict who sees whom.
+        pairs: [B, 1, T, T] bool from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
         prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
     """
     if pairs is not None or prefix is not None:
@@ -93,9 +93,9 @@ def plan_attention(
 
 
 def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:
-    """[B, 1, T, T] bool: later places only inside the prefix, no other pairs than given, no padding.
+    """Return [B, 1, T, T] bool: later places only inside the prefix, no other pairs than given, no padding.
 
-    A place sees itself always: one that saw nothing, as padding does when reading backwards, would become NaN.
+    A place always sees itself: a place without any visible place, such as padding read backwards, would become NaN.
     """
     given = next(mask for mask in (pairs, prefix) if mask is not None)
     columns = given.shape[-1]

@@ -1,4 +1,4 @@
-"""Finding families and heads: a folder whose modules each hold one class, named like its file."""
+"""Registries of families and heads: folders whose modules each hold one class, named like its file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["find", "names"]
 
 
 def names(package: str) -> list[str]:
-    """Entries of a registry folder, sorted: `names("model.heads")` gives `["lm", "masked_lm"]` and later ones."""
+    """Return the entries of a registry folder, sorted: `names("model.heads")` gives `["lm", "masked_lm"]`."""
     path = importlib.import_module(package).__path__
     return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
 
 
 def find(package: str, name: str) -> Any:
-    """The class of an entry: `find("model.heads", "masked_lm")` is `MaskedLM`.
+    """Return the class of an entry: `find("model.heads", "masked_lm")` is `MaskedLM`.
 
     Raises:
-        ConfigurationError: there is no such entry; the nearest name is given.
+        ConfigurationError: the entry does not exist; the message has the nearest name.
     """
     known = names(package)
     if name not in known:

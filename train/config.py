@@ -1,7 +1,7 @@
-"""The trainer's configuration: every key, its default and its range, and the checks that need several of them.
+"""The configuration of the trainer: keys with defaults and ranges, and checks that need several keys.
 
-Which keys may differ between a run and its continuation is decided here too: `frozen` leaves out where a run stops,
-how it is spread over processes, and what it writes.
+`frozen` lists the keys that a run and its continuation must share. It leaves out the last step, the distribution over
+processes, and what is written.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ Natural = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ZeroConfig:
-    """What DeepSpeed's ZeRO spreads over the ranks (arXiv 1910.02054)."""
+    """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
 
     stage: Literal[0, 1, 2, 3] = 1
     """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short"""
     bucket: Positive | None = None
     """elements sent in one collective; default: twice the parameters, at most 5e8"""
     persistent: Natural = 100_000
-    """stage 3: parameters with at most this many elements stay whole on every rank, which spares gathering them"""
+    """stage 3: parameters with at most this many elements stay whole on every rank: no gathering"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EvaluateConfig:
-    """When the held-out sets are read."""
+    """Evaluation on the held-out sets."""
 
     RENAMED: ClassVar = {"rows": "max_rows"}
 
     every: Positive | None = None
     """steps between evaluations; the end of the run always has one; null: only the end"""
     max_rows: Natural | None = None
-    """rows that are read of each held-out set at most, rounded up to whole batches of data.global_batch, the same ones
-    every time; null: all; 0: no evaluation"""
+    """limit of rows read from each held-out set, rounded up to whole batches of data.global_batch; the rows are the
+    same every time; null: all; 0: no evaluation"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class CheckpointConfig:
-    """When the state is saved, and what is kept."""
+    """Saving of the state, and which checkpoints are kept."""
 
     every: Positive | None = 1000
     """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
@@ -83,7 +83,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class LogConfig:
-    """What is written during the run."""
+    """Records that are written during the run."""
 
     every: Positive = 1
     """steps between objects of metrics.jsonl"""
@@ -116,8 +116,8 @@ class TrainConfig:
     output: Path
     """run directory"""
     resume: Literal["auto", "never", "must"] = "auto"
-    """auto: go on from the newest valid checkpoint, else start; must: fail without one; never: start anew, in an empty
-    directory only"""
+    """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
+    an empty directory only"""
     evaluate: EvaluateConfig = EvaluateConfig()
     """held-out evaluation"""
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -140,12 +140,12 @@ class TrainConfig:
                 f"data.micro_batch: expected a divisor of data.global_batch {data.global_batch}, got {data.micro_batch}"
             )
         if self.precision == "bf16" and self.zero.stage == 0:
-            raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 is right for one process too")
+            raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.zero.stage > 0 and not self.optimizer.type.elementwise:
             raise ValueError(f"optimizer: {self.optimizer.name} needs whole matrices: set zero.stage=0")
 
     def with_horizon(self, steps: int) -> TrainConfig:
-        """The same configuration with `schedule.steps` filled in."""
+        """Return the same configuration with `schedule.steps` filled in."""
         options = replace(self.schedule.options, steps=steps)
         return replace(self, schedule=Chosen(self.schedule.name, self.schedule.type, options))
 
@@ -155,10 +155,10 @@ def _default(kind: str) -> Chosen:
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:
-    """Micro-batches that each rank runs in a step.
+    """Return the number of micro-batches that each rank runs in a step.
 
     Raises:
-        ConfigurationError: the world size fits neither lanes nor batches; the message names sizes that do.
+        ConfigurationError: the world size does not fit the lanes or the batches; the message names sizes that fit.
     """
     data = config.data
     if data.lane_count % world_size:
@@ -208,8 +208,8 @@ _FREE: Final = (
 
 
 def frozen(config: TrainConfig) -> dict[str, Any]:
-    """The keys that a continuation must share with its checkpoint, dotted, with their values."""
-    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # what counts is not how it is spelt
+    """Return the keys that a continuation must share with its checkpoint, dotted, with their values."""
+    plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # given or default
     return {key: value for key, value in plain.items() if not _is_free(key)}
 
 
@@ -225,7 +225,7 @@ def _is_free(key: str) -> bool:
 
 
 def flatten(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one with dotted keys."""
+    """Return nested mappings as one mapping with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in plain.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Starting and ending the process group, and the few things that ranks say to each other.
+"""Start and end of the process group, and the small values that ranks exchange.
 
 The same entry point serves `python`, `torchrun`, `deepspeed` and `srun`: the five variables that torch reads are
 taken from the environment, from Slurm, or set for one process.
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class World:
-    """The ranks of a run, and how they agree.
+    """The ranks of a run, and their exchange of small values.
 
-    `group` is a gloo group with a timeout: small values and barriers travel over it on the host, never on the
-    accelerator's own communication.
+    `group` is a gloo group with a timeout: small values and barriers travel over it on the host, never over the
+    communication of the accelerator.
     """
 
     rank: int
@@ -49,7 +49,7 @@ class World:
         return [float(value) for value in tensor.tolist()]
 
     def gather(self, value: T) -> list[T]:
-        """The value of each rank, in rank order, on every rank."""
+        """Return the value of each rank, in rank order, on every rank."""
         values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value, group=self.group)
         return values
@@ -59,10 +59,10 @@ class World:
         dist.barrier(group=self.group)
 
     def raise_everywhere(self, error: Exception | None) -> None:
-        """Raise the lowest rank's error on every rank, so that none goes on alone.
+        """Raise the lowest rank's error on every rank, so that no rank continues alone.
 
         Raises:
-            ClozelineError: this rank's own error where it has the first, else a PeerError with its message.
+            ClozelineError: the error of this rank if it is the lowest one that failed, else a PeerError.
         """
         code = getattr(error, "exit_code", StorageError.exit_code)
         problems = self.gather(None if error is None else (str(error), code))
@@ -113,7 +113,7 @@ def _free_port() -> int:
 
 
 def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, int]:
-    """(rank, world size) of this process before any process group exists.
+    """Return (rank, world size) of this process before any process group exists.
 
     Raises:
         ConfigurationError: a variable is not a number, or the rank does not lie in the world.
@@ -129,16 +129,16 @@ def describe_environment(environment: MutableMapping[str, str]) -> tuple[int, in
 
 
 def device_of(environment: Mapping[str, str]) -> torch.device:
-    """The device on which a rank of this environment trains."""
+    """Return the device on which a rank of this environment trains."""
     on_gpu = environment.get("DS_ACCELERATOR", "cuda") == "cuda" and torch.cuda.is_available()
     return torch.device("cuda", int(environment["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
 
 
 def load_deepspeed() -> Any:
-    """The deepspeed module, imported late and quietly.
+    """Import deepspeed late and quietly, and return it.
 
-    Late, because the accelerator must be chosen before its import; quietly, because it warns of things that nobody
-    here can change. The shared-memory op serves inference only and would be compiled at the first start.
+    Late, because the accelerator must be chosen before; quietly, because no caller can act on its warnings. The
+    shared-memory op serves only inference and would be compiled at the first start.
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
@@ -156,7 +156,7 @@ def load_deepspeed() -> Any:
 
 
 def _leave_out_muon() -> None:
-    """Stand in for an optimizer that every engine imports and none here uses.
+    """Stand in for an optimizer that every engine imports and no run uses.
 
     Its kernels are compiled on import, which loads torch's whole compiler: seconds of every start.
     """
@@ -175,7 +175,7 @@ def start(timeout_s: float = 600.0) -> World:
     """
     rank, size = describe_environment(os.environ)
     deepspeed = load_deepspeed()
-    # DeepSpeed calls collectives by names that torch 2.13 has just renamed
+    # DeepSpeed calls collectives by names that torch 2.13 deprecates
     warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     timeout = timedelta(seconds=timeout_s)
     try:

@@ -1,8 +1,8 @@
 """One optimizer step under DeepSpeed ZeRO: micro-batches in, summed losses and a gradient norm out.
 
-The loss of a head is the mean over all its labels in the global batch. ZeRO averages gradients over ranks and sums
-them over micro-batches, so each micro-batch contributes `sum x weight x world / N` with N the global label count:
-the result does not depend on how rows are spread over ranks and micro-batches.
+The loss of a head is one mean over the global batch: a sum divided by a count N over all ranks. ZeRO averages
+gradients over ranks and sums them over micro-batches, so each micro-batch contributes `sum x weight x world / N`: the
+result does not depend on how rows are spread over ranks and micro-batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Engine", "MicroBatch", "StepResult", "deepspeed_settings", "wide_ids
 
 
 class MicroBatch(Protocol):
-    """What the engine needs to know of a batch."""
+    """A batch, as far as the engine reads it."""
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -35,7 +35,7 @@ class MicroBatch(Protocol):
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step did on this rank: sums are local, the norm is the same on every rank."""
+    """Result of a step on this rank: sums are local, the norm is the same on every rank."""
 
     sums: dict[str, Tensor]
     """head → summed loss of this rank's labels, float64 scalar on the device"""
@@ -86,11 +86,11 @@ class Engine:
     def step(
         self, batches: Sequence[MicroBatch], counts: Mapping[str, float], step: int, learning_rate: float
     ) -> StepResult:
-        """One optimizer step.
+        """Do one optimizer step.
 
         Args:
             batches: this rank's micro-batches of the global batch.
-            counts: head → labels of the whole global batch, over all ranks.
+            counts: head → divisor of its loss in the whole global batch, over all ranks.
             step: number of this step, from 1; seeds dropout.
             learning_rate: rate of this step.
         """
@@ -131,7 +131,7 @@ class Engine:
         self.deepspeed.train(mode)
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
-        """Set the counters of a run that goes on."""
+        """Set the counters of a resumed run."""
         self.skipped = skipped
         self.deepspeed.global_steps = step
         self.deepspeed.global_samples = samples
@@ -144,7 +144,7 @@ class Engine:
         torch.nn.functional.linear = self._linear
 
     def _accumulate(self, micro_batches: int, step: int) -> None:
-        """Take another number of micro-batches from this step on: another phase of the data has begun."""
+        """Change the number of micro-batches from this step on: another phase of the data has begun."""
         self._accumulation = micro_batches
         rows = micro_batches * self.config.data.micro_batch * self.world.size
         self.deepspeed.set_train_batch_size(rows)
@@ -156,7 +156,7 @@ class Engine:
         torch.manual_seed(word - (1 << 63))
 
     def _finish_gradient(self) -> float | None:
-        """Stage 0 only: the gradient's norm, with clipping and the decision to skip, which DeepSpeed leaves out there.
+        """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, None at other stages.
 
         A step whose gradients are all None advances DeepSpeed's counters and touches nothing else.
         """
@@ -176,7 +176,7 @@ class Engine:
 
 
 def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
-    """The configuration handed to DeepSpeed; every key whose default could surprise is written out."""
+    """Return the configuration for DeepSpeed; keys with a surprising default are written out."""
     stage = config.zero.stage
     bucket = config.zero.bucket or min(500_000_000, max(2 * parameters, 1))
     settings: dict[str, Any] = {
@@ -206,14 +206,14 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
 
 
 def wide_ids(ids: Tensor) -> Tensor:
-    """Ids that travelled as uint16 or int32 as int64; by way of int16, since few kernels know unsigned integers."""
+    """Return int64 ids from uint16 or int32; by way of int16, since few kernels know unsigned integers."""
     if ids.dtype == torch.uint16:
         return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
     return ids.to(torch.int64)
 
 
 def _gradient_bytes(engine: Any) -> int:
-    """Bytes held for gradients between the last backward pass and the update."""
+    """Return the bytes held for gradients between the last backward pass and the update."""
     held = [parameter.grad for parameter in engine.module.parameters()]
     zero = engine.optimizer
     averaged = getattr(zero, "averaged_gradients", None) or {}

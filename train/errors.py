@@ -25,7 +25,7 @@ __all__ = [
 WATCHDOG: Final = 70
 """Exit code of a process that the watchdog ended."""
 STOPPED: Final = 75
-"""Exit code after a stop request: the state is saved, the same command goes on from it."""
+"""Exit code after a stop request: the state is saved, and the same command resumes from it."""
 
 
 class CheckpointError(IntegrityError):
@@ -66,13 +66,13 @@ class StateMismatch(ConfigurationError):
     Args:
         field: key of the state that differs.
         saved: its value in the state.
-        current: the stream's own value.
+        current: the value of this stream.
     """
 
     def __init__(self, field: str, saved: object, current: object) -> None:
         super().__init__(
             f"stream state: {field} was saved as {saved!r}, this run has {current!r}; "
-            "go on with the saved one, or start in an empty output folder"
+            "continue with the saved one, or start in an empty output folder"
         )
         self.field = field
         self.saved = saved

@@ -38,22 +38,22 @@ class Run:
 
     @cached_property
     def schedule(self) -> Callable[[int], float]:
-        """Step, from 1, to the share of the learning rate."""
+        """Map from the step, counted from 1, to the share of the peak learning rate."""
         schedule: Callable[[int], float] = self.config.schedule.build(self.config.schedule.options.steps)
         return schedule
 
     def owes_evaluation(self, state: TrainState) -> bool:
-        """Whether the held-out sets are due at this step and have not been read; a start makes up for a stop."""
+        """Return whether an evaluation is due at this step and missing; a resumed run makes up for it."""
         due = state.step == self.config.steps or _due(state.step, self.config.evaluate.every)
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
     def done(self, state: TrainState) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether the run is complete."""
         return state.step >= self.config.steps and not self.owes_evaluation(state)
 
 
 def train(run: Run, state: TrainState) -> TrainState:
-    """Train from `state` until all is done, or somebody asks to stop; the state returned has been saved.
+    """Train from `state` until the run is complete or a stop is requested; return the last state, which is saved.
 
     A step that is both saved and evaluated is saved first, so that nothing is lost if the evaluation fails.
     """
@@ -76,7 +76,7 @@ def train(run: Run, state: TrainState) -> TrainState:
 
 
 def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
-    """The state after one optimizer step, or the same one and True because somebody asked to stop."""
+    """Do one optimizer step; return the new state, or the same one and True if a stop was requested."""
     config, engine = run.config, run.engine
     began = time.perf_counter()
     batch = next_global_batch(run.stream, engine.heads, run.world, run.stop)
@@ -95,7 +95,7 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
 
 
 def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
-    """The state with its held-out loss, and whether somebody asked to stop before it was known."""
+    """Evaluate; return the state with its held-out loss, or the same one and True if a stop was requested before."""
     found = {}
     for heldout in run.heldout:
         evaluation = evaluate(run.engine, heldout, run.watchdog, run.stop)

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-# Replaced, not extended: beside this file stand modules that would hide others of the same name.
+# Replaced, not extended: files beside this one would hide modules of the same name.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from train.stopping import leave_at_interrupt  # noqa: E402 (the path must be right first)

@@ -1,4 +1,4 @@
-"""Which parameters share a learning rate and a weight decay."""
+"""Groups of parameters with one weight decay each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["parameter_groups"]
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
+    """Return two named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
-    Every parameter that needs a gradient is in exactly one; a tied parameter is there once, under its first name. An
-    empty group is left out, because ZeRO cannot partition one.
+    Every parameter that needs a gradient is in exactly one group, a tied one under its first name. An empty group is
+    left out, because ZeRO cannot partition it.
 
     Raises:
         ConfigurationError: a parameter has no dimension, so that its slices could not be told from a scalar state.

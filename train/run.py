@@ -41,7 +41,7 @@ __all__ = ["dry_run", "run"]
 
 
 def dry_run(config: TrainConfig) -> int:
-    """Check everything that a start checks and print what the run will cost; writes nothing, joins nothing."""
+    """Check everything that a start checks and print the cost of the run; write nothing, join nothing."""
     rank, size = describe_environment(os.environ)
     check_world(config, size)
     _refuse_standstill(config.with_horizon(_horizon(config, None)))
@@ -56,14 +56,14 @@ def dry_run(config: TrainConfig) -> int:
 
 
 def run(config: TrainConfig, joined: World | None = None) -> int:
-    """Train; returns 0 when `steps` are reached, 75 when a stop request came first and the state is saved.
+    """Train; return 0 when `steps` are reached, 75 when a stop request came first and the state is saved.
 
     Args:
         config: the run.
-        joined: ranks that have started already and go on afterwards; default: join them here, and leave at the end.
+        joined: ranks that have started already and are kept; default: join them here, and leave at the end.
 
     Raises:
-        ClozelineError: on every rank, when the run cannot begin or go on.
+        ClozelineError: on every rank, if the run cannot begin or continue.
     """
     _, size = describe_environment(os.environ)
     check_world(config, size)
@@ -100,7 +100,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     if saved is not None:
         _refuse_changes(saved, state, config)
         if saved.step > config.steps:
-            display.say(f"already at step {saved.step}, steps={config.steps} lies behind it: nothing to do")
+            display.say(f"already at step {saved.step}, steps={config.steps} is less: nothing to do")
             return 0
     _refuse_standstill(config, saved)
     with world.together():
@@ -147,7 +147,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
 def _streams(
     config: TrainConfig, datasets: Datasets, world: World, parts: ExitStack
 ) -> tuple[Stream, list[HeldoutSet]]:
-    """The stream that is trained on, and the held-out sets; `parts` closes them."""
+    """Open the training stream and the held-out sets; `parts` closes them."""
     opened = partial(open_stream, config.data, rank=world.rank, size=world.size)
     heldout = [
         HeldoutSet(
@@ -162,7 +162,7 @@ def _streams(
 
 
 def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> int:
-    """Say how the run ended; returns its exit code."""
+    """Report how the run ended; return its exit code."""
     config, done = job.config, job.done(state)
     code = 0 if done else STOPPED
     reason = None if done else job.stop.reason or "asked on another rank"
@@ -179,7 +179,7 @@ def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> 
 
 
 def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
-    """The schedule's last step: given, or frozen at the first start."""
+    """Return the last step of the schedule: given, or frozen at the first start."""
     given: int | None = config.schedule.options.steps
     if given is None and saved is not None:
         given = saved.frozen.get("schedule.steps")
@@ -187,7 +187,7 @@ def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
 
 
 def _begin(config: TrainConfig, dataset: str, world: World) -> TrainState:
-    """The state before the first step, the same on every rank.
+    """Return the state before the first step, the same on every rank.
 
     Raises:
         ConfigurationError: ranks differ in configuration, data or versions; the message holds both values.
@@ -223,10 +223,10 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> 
 
 
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None = None) -> None:
-    """Refuse steps that would cost time and change nothing, because the schedule has come to a rate of 0 before them.
+    """Refuse steps that would change nothing, because the schedule has reached a rate of 0 before them.
 
     Raises:
-        ConfigurationError: the message says how to go on.
+        ConfigurationError: the message says how to continue.
     """
     horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
     first = max(done, horizon or config.steps) + 1
@@ -235,7 +235,7 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None = None) -> 
     ways = f"set schedule.steps={config.steps}, or choose another schedule"
     if saved is not None:
         ways = (
-            "a longer schedule needs `schedule.steps=` at the first start; to go on from here with one: "
+            "a longer schedule needs `schedule.steps=` at the first start; to continue from here with one: "
             f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.steps} (or allow schedule, and choose "
             "another one); the rate then jumps up from where it is"
         )
@@ -254,6 +254,6 @@ def _announce_resume(saved: TrainState, now: TrainState, name: str, display: Dis
 
 
 def _build(config: TrainConfig, manifest: Manifest) -> Model:
-    """The model with its initial weights, a function of `seed` alone."""
+    """Build the model with its initial weights, a function of `seed` alone."""
     torch.manual_seed(keyed_hash("weights", config.seed) >> 1)
     return build_model(config.model, manifest.tokenizer.vocab_size, manifest.tokenizer.special_ids)

@@ -1,4 +1,4 @@
-"""The folder of a run: who may write into it, and what it holds besides metrics and checkpoints."""
+"""The folder of a run: its lock, and its configuration."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _TRACES: Final = frozenset(
         *("metrics.jsonl", "status.json", "tensorboard"),
     }
 )
-"""What a start makes before its first step."""
+"""Files that a start makes before its first step."""
 
 
 def claim(config: TrainConfig) -> TextIO:
-    """Make the run directory and hold it for this process; the lock goes with the process, however it ends.
+    """Make the run directory and lock it for this process; the lock ends with the process.
 
     Raises:
-        ConfigurationError: another run writes here, `resume=never` meets a folder in which something was trained or
-            that holds files of somebody else, or `resume=must` one without a checkpoint; nothing has been made then.
+        ConfigurationError: another run writes here; `resume=never` and the folder holds a trained run or other files;
+            `resume=must` and it holds no checkpoint. Nothing has been made then.
         OSError: the folder cannot be made.
     """
     output = config.output
@@ -40,8 +40,8 @@ def claim(config: TrainConfig) -> TextIO:
         )
     if config.resume == "never" and (found := _contents(output)):
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or go on "
-            "with resume=auto"
+            f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or "
+            "resume with resume=auto"
         )
     output.mkdir(parents=True, exist_ok=True)
     held = (output / ".lock").open("a+", encoding="utf-8")
@@ -60,7 +60,7 @@ def claim(config: TrainConfig) -> TextIO:
 
 
 def _contents(output: Path) -> list[str]:
-    """Names in a run directory; none where the only traces are those of starts that failed before their first step."""
+    """Return names in a run directory; none if they only come from starts that failed before their first step."""
     names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []
     metrics = output / "metrics.jsonl"
     trained = any((output / "checkpoints").glob("step-*")) or (metrics.exists() and metrics.stat().st_size > 0)

@@ -1,7 +1,7 @@
-"""Wishes to stop: signals, and a launcher that has gone.
+"""Requests to stop: signals, and the end of the launcher.
 
-A stop request never interrupts a step, but a wait for data. The flag of each rank travels in the one collective before
-a step, so that all ranks stop after the same one, save it and end with exit code 75.
+A request interrupts a wait for data, never a step. Each rank sends its flag in the collective before a step. All ranks
+therefore stop after the same step, save the state and exit with code 75.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ INTERRUPTED: Final = 130
 INTERRUPTED_MESSAGE: Final = "interrupted outside training: what was saved is kept, start the same command again"
 
 _FORWARDED_S = 5.0
-"""A launcher passes a signal on to ranks that may have had it already: a repetition this soon is the same wish."""
+"""A launcher forwards signals to ranks that may have received them: a signal repeated this soon is the same request."""
 
 
 class Interrupted(BaseException):
-    """A stop request ends a wait; no error, so that nothing on its way takes it for one."""
+    """The end of a wait by a stop request; a BaseException, so that no handler of errors catches it."""
 
 
 class StopRequest:
-    """Whether somebody wants the run to stop; a context manager that puts the signal handlers back."""
+    """The request to stop the run, if there is one; a context manager that restores the signal handlers."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -51,9 +51,9 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def wanted(self) -> bool:
-        """True from the first signal on, or once the process that launched the ranks has gone."""
+        """Return True after the first signal, or after the process that launched the ranks has ended."""
         if self.reason is None and self._launcher is not None and _launcher() != self._launcher:
-            self.reason = "the launcher has gone"
+            self.reason = "the launcher has ended"
         return self.reason is not None
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
@@ -64,14 +64,14 @@ class StopRequest:
                 self.interrupts = False
                 raise Interrupted
         elif now - self._first > _FORWARDED_S:
-            os._exit(128 + number)  # asked twice: leave at once, the last committed checkpoint is whole
+            os._exit(128 + number)  # the second request: exit at once, the last committed checkpoint is whole
 
 
 def leave_at_interrupt() -> None:
-    """Until a `StopRequest` takes over, end the process at SIGINT with one line, printed by one process of a machine.
+    """End the process at SIGINT with one line, until a `StopRequest` takes over; one process of a machine prints it.
 
-    At once and without an exception: raised in the middle of an import or of a library's start-up, one could be
-    swallowed, or come out as something else. Nothing has been trained that could be lost.
+    The process exits without an exception, which an import or the start of a library could swallow or replace. Nothing
+    has been trained that could be lost.
     """
     signal.signal(signal.SIGINT, _leave)
 
@@ -83,10 +83,10 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 def _launcher() -> int | None:
-    """Process id of the launcher's command, or None for a process that somebody started by hand.
+    """Return the process id of the launcher's command, or None for a process started by hand.
 
-    A rank's parent is the launcher's node process, which survives when its own parent, the command that the user
-    sees, is terminated. That parent changes then, usually to 1.
+    A rank's parent is the launcher's node process. The parent of that one is the command that the user sees. When the
+    command ends, the node process survives and gets another parent, usually process 1.
     """
     if os.environ.get("CROSS_RANK") is None:
         return None

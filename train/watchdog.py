@@ -1,4 +1,4 @@
-"""A thread that ends a process which makes no progress."""
+"""A thread that ends a process without progress."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Watchdog"]
 class Watchdog:
     """Dump the stack of every thread and exit with code 70 when `beat` is not called for `seconds`.
 
-    A hang in a collective or in a reader cannot be interrupted from inside: the process has to go, and the other ranks
-    go through their own watchdog or the launcher. `seconds` 0 switches it off.
+    A hang in a collective or in a reader cannot be interrupted from inside, so the process exits. The other ranks end
+    through their watchdogs or the launcher. `seconds` 0 switches it off.
     """
 
     def __init__(self, seconds: float, rank: int = 0) -> None:

@@ -17,7 +17,7 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 
 class Family(nn.Module, ABC):
-    """What a family has: the token table, and hidden states for the heads."""
+    """A token table and stacks that turn a batch into hidden states for the heads."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     architecture: ClassVar[Architecture]
@@ -29,8 +29,8 @@ class Family(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Hidden states [B, T, dim] of the rows that carry the labels."""
+        """Return hidden states [B, T, dim] of the rows that carry the labels."""
 
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Floating-point operations of one row's forward, heads excluded."""
+        """Return the floating-point operations of one row's forward, heads excluded."""

@@ -17,7 +17,7 @@ __all__ = ["Decoder"]
 
 
 class Decoder(Family):
-    """Every token sees itself and what stands before it; rows are padded on the right, where nobody looks.
+    """A causal stack: every token sees itself and the tokens before it. Padding is on the right, where no token looks.
 
     With `document_ids`, packed documents of a row do not see each other; the first `prefix_length` places of a row
     see each other in both directions (prefix LM, arXiv 1910.10683).
@@ -33,7 +33,7 @@ class Decoder(Family):
         self.stack = Stack(config, config.layers, causal=True)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Hidden states [B, T, dim]."""
+        """Return hidden states [B, T, dim]."""
         vectors = self.tokens(tensors["input_ids"])
         documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         prefix = tensors.get("prefix_length")
@@ -44,5 +44,5 @@ class Decoder(Family):
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Floating-point operations of one row's forward; there is no second row."""
+        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         return self.config.layers * layer_flops(self.config, tokens, tokens / 2)

@@ -21,7 +21,7 @@ _MODE_TYPES = 6
 
 
 class Encoder(Family):
-    """Every token sees every token of its row; with `document_ids`, of its document.
+    """A bidirectional stack: every token sees its whole row, or with `document_ids` its document.
 
     With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197).
     """
@@ -36,7 +36,7 @@ class Encoder(Family):
         self.stack = Stack(config, config.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Hidden states [B, T, dim]."""
+        """Return hidden states [B, T, dim]."""
         ids = tensors["input_ids"]
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
         vectors, types = self.tokens(ids), tensors.get("type_ids")
@@ -44,7 +44,7 @@ class Encoder(Family):
         return hidden
 
     def _pairs(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
-        """[B, 1, T, T]: who may see whom, or None where nothing but padding is hidden."""
+        """Return which places see which, [B, 1, T, T] bool, or None where only padding is hidden."""
         pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         if "attention" not in tensors:
             return pairs
@@ -60,5 +60,5 @@ class Encoder(Family):
         return modes if pairs is None else modes & pairs
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Floating-point operations of one row's forward; there is no second row."""
+        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         return self.config.layers * layer_flops(self.config, tokens, tokens)

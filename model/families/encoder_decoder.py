@@ -17,7 +17,7 @@ __all__ = ["EncoderDecoder"]
 
 
 class EncoderDecoder(Family):
-    """Both stacks share the token table; places, norms and biases are each stack's own."""
+    """Two stacks that share the token table; each has its own positions, norms and biases."""
 
     architecture: ClassVar = "encoder_decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids"})
@@ -30,7 +30,7 @@ class EncoderDecoder(Family):
         self.decoder = Stack(config, config.decoder_depth, causal=True, cross=True)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Hidden states of the decoder [B, Td, dim]."""
+        """Return hidden states of the decoder [B, Td, dim]."""
         ids = tensors["input_ids"]
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
         source = self.encoder(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding)
@@ -39,7 +39,7 @@ class EncoderDecoder(Family):
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Floating-point operations of one pair's forward: encoder row and decoder row."""
+        """Return the floating-point operations of one pair's forward: encoder row and decoder row."""
         config = self.config
         source = config.layers * layer_flops(config, tokens, tokens)
         return source + config.decoder_depth * layer_flops(config, target_tokens, target_tokens / 2, tokens)

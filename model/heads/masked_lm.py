@@ -1,4 +1,4 @@
-"""Recovering corrupted tokens at their own places (arXiv 1810.04805)."""
+"""Prediction of corrupted tokens at their own places (arXiv 1810.04805)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MaskedLM"]
 
 
 class MaskedLM(Head):
-    """Linear, activation, norm, then the vocabulary with a bias. Unlabelled places never reach the projection."""
+    """Linear, activation, norm, then the vocabulary with a bias; only labelled places reach the projection."""
 
     target: ClassVar = "masked_lm"
     needs: ClassVar = frozenset({"label_index", "label_ids"})

@@ -13,7 +13,7 @@ __all__ = ["Attention"]
 
 
 class Attention(nn.Module):
-    """Queries from `x`, keys and values from `source`; self-attention passes the same tensor twice."""
+    """Attention with queries from `x`, keys and values from `source`; self-attention passes the same tensor twice."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Attention(nn.Module):
         self.dropout = config.dropout.attention
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
-        """[B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
+        """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
         query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
         if plan.rotation is not None:
             query, key = rotate(query, plan.rotation), rotate(key, plan.rotation)

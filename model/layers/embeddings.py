@@ -26,7 +26,7 @@ class Embeddings(nn.Module):
         self.scale = math.sqrt(config.dim) if config.emb_scale else 1.0
 
     def forward(self, vectors: Tensor, position: Position, positions: Tensor, types: Tensor | None) -> Tensor:
-        """[B, T, dim] from token vectors [B, T, emb_dim], place ids [B, T] and type ids [B, T] (None = all 0)."""
+        """Return [B, T, dim] from token vectors [B, T, emb_dim], place ids [B, T] and type ids [B, T] (None: 0)."""
         x = vectors * self.scale if self.scale != 1.0 else vectors
         if self.types is not None:
             x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)

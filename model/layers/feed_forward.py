@@ -11,7 +11,7 @@ __all__ = ["FeedForward"]
 
 
 class FeedForward(nn.Module):
-    """down(act(up(x))), or down(act(gate(x)) * up(x))."""
+    """down(activation(up(x))), or down(activation(gate(x)) * up(x))."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout.activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, T, dim] to the same shape."""
+        """Map [B, T, dim] to the same shape."""
         inner = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
         out: Tensor = self.down(self.dropout(inner))
         return out

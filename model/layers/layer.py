@@ -14,10 +14,10 @@ __all__ = ["Layer", "SelfAttention"]
 
 
 class SelfAttention(Attention):
-    """Attention of a sequence to itself; in a class of its own so that the norm is applied to it once."""
+    """Attention of a sequence to itself; a separate class, so that the norm is applied to `x` once."""
 
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
-        """[B, T, dim] to the same shape."""
+        """Map [B, T, dim] to the same shape."""
         return super().forward(x, x, plan)
 
 
@@ -31,7 +31,7 @@ class Layer(nn.Module):
         self.feed_forward = Residual(config, FeedForward(config))
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
-        """[B, T, dim] to the same shape.
+        """Map [B, T, dim] to the same shape.
 
         Args:
             x: [B, T, dim].

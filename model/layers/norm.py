@@ -19,12 +19,12 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., width] to the same shape."""
+        """Map [..., width] to the same shape."""
         wide = x.float()
         scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * scaled.to(x.dtype)
 
 
 def build_norm(config: ModelConfig, width: int) -> nn.Module:
-    """The norm that the configuration names, over `width` features."""
+    """Build the norm that the configuration names, over `width` features."""
     return RMSNorm(width, config.eps) if config.norm == "rms" else nn.LayerNorm(width, eps=config.eps)

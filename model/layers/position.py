@@ -18,18 +18,18 @@ __all__ = ["Learned", "Position", "Rope", "Sinusoidal", "T5Bias", "build_positio
 
 
 class Position(nn.Module):
-    """No information on places: what the kinds below override."""
+    """A model without position information; the kinds below override its methods."""
 
     def embed(self, positions: Tensor) -> Tensor | None:
-        """Vectors [B, T, width] to add to the embeddings of `positions` [B, T], or None."""
+        """Return vectors [B, T, width] to add to the embeddings of `positions` [B, T], or None."""
         return None
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Cosines and sines [B, 1, T, head_dim] for `rotate`, or None."""
+        """Return cosines and sines [B, 1, T, head_dim] for `rotate`, or None."""
         return None
 
     def bias(self, positions: Tensor) -> Tensor | None:
-        """Additive attention scores [B or 1, heads, T, T] of a self-attention, or None."""
+        """Return additive attention scores [B or 1, heads, T, T] of a self-attention, or None."""
         return None
 
 
@@ -42,7 +42,7 @@ class Learned(Position):
         self.maximum, self.offset = maximum, offset
 
     def embed(self, positions: Tensor) -> Tensor:
-        """Rows of the table.
+        """Return rows of the table.
 
         Raises:
             BatchError: a place beyond `maximum`. On an accelerator the values are read only where a row is longer
@@ -67,7 +67,7 @@ class Sinusoidal(Position):
         self.width = width
 
     def embed(self, positions: Tensor) -> Tensor:
-        """sin(p / 10000^(2i/width)) in column 2i, the cosine in column 2i + 1."""
+        """Return sin(p / 10000^(2i/width)) in column 2i, the cosine in 2i + 1."""
         angles = positions[..., None].float() * _frequencies(self.width, 10000.0, positions.device)
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
@@ -80,7 +80,7 @@ class Rope(Position):
         self.head_dim, self.theta = head_dim, theta
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Angles are computed in fp32: at place 4000 bf16 would be off by whole turns."""
+        """Return cosines and sines; angles are fp32, for bf16 is off by whole turns at place 4000."""
         angles = positions[..., None].float() * _frequencies(self.head_dim, self.theta, positions.device)
         both = torch.cat((angles, angles), dim=-1)[:, None]
         return both.cos(), both.sin()
@@ -95,7 +95,7 @@ class T5Bias(Position):
         self.max_distance, self.causal = max_distance, causal
 
     def bias(self, positions: Tensor) -> Tensor:
-        """[1, heads, T, T] where all rows hold the same places, else [B, heads, T, T]."""
+        """Return [1, heads, T, T] where all rows have equal position ids, else [B, heads, T, T]."""
         if bool((positions == positions[:1]).all()):
             positions = positions[:1]
         distance = positions[:, None, :] - positions[:, :, None]
@@ -105,7 +105,9 @@ class T5Bias(Position):
 
 
 def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
-    """Bucket of each distance key - query: near ones have their own, far ones share logarithmically wide ones.
+    """Return the bucket of each distance key - query: near distances have a bucket each, far ones share wide buckets.
+
+    The width of shared buckets grows logarithmically.
 
     Args:
         distance: int64, any shape.
@@ -139,7 +141,7 @@ def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def build_position(config: ModelConfig, causal: bool) -> Position:
-    """The kind that the configuration names, for one stack."""
+    """Build the kind that the configuration names, for one stack."""
     position = config.position
     match position.kind:
         case "learned":

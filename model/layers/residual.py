@@ -1,4 +1,4 @@
-"""The residual connection: the only code that knows where norms stand."""
+"""The residual connection; only this file knows the place of norms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Residual(nn.Module):
         self.before = config.norm_place == "pre"
 
     def forward(self, x: Tensor, *rest: Any) -> Tensor:
-        """[B, T, dim] to the same shape; `rest` goes to the body unchanged."""
+        """Map [B, T, dim] to the same shape; `rest` goes to the body unchanged."""
         if self.before:
             branch: Tensor = self.dropout(self.body(self.norm(x), *rest))
             return x + branch

@@ -37,7 +37,7 @@ class Stack(nn.Module):
         pairs: Tensor | None = None,
         prefix: Tensor | None = None,
     ) -> Tensor:
-        """Hidden states [B, T, dim].
+        """Return hidden states [B, T, dim].
 
         Args:
             vectors: token vectors [B, T, emb_dim].
@@ -46,7 +46,7 @@ class Stack(nn.Module):
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
             source_padding: of the encoder's rows.
-            pairs: from `document_mask`, `mode_mask` or both, where rows restrict who sees whom.
+            pairs: from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
             prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
         """
         x = self.embeddings(vectors, self.position, positions, types)

@@ -12,7 +12,7 @@ __all__ = ["VocabularyProjection", "padded_rows"]
 
 
 class VocabularyProjection(nn.Module):
-    """Scores over the vocabulary, with a weight of its own or the token embedding's.
+    """Scores over the vocabulary, from a separate weight or the token embedding's.
 
     A tied weight is the same `Parameter` in both modules. Each reads it in its own forward only, so that ZeRO stage 3
     gathers it for each; and the parameter, its gradient and its optimizer state exist once.
@@ -33,13 +33,13 @@ class VocabularyProjection(nn.Module):
         self.vocab_size = vocab_size
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[..., width] to [..., vocab_size]; rows that only pad the table are cut off, so none of them can win."""
-        # The cut is made behind the product: the padded width is there because it multiplies faster.
+        """Map [..., width] to [..., vocab_size]; padding rows of the table are cut off, so that none can win."""
+        # The cut comes after the product: the padded width multiplies faster.
         return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
 
 
 def padded_rows(vocab_size: int, multiple: int) -> int:
-    """Rows of the table: the vocabulary rounded up to a multiple.
+    """Return the rows of the table: the vocabulary rounded up to a multiple.
 
     Example:
         >>> padded_rows(50257, 64)

@@ -89,7 +89,7 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, kind: str, stage: int) -> 
     finished = go(tmp_path, shards, faulty.fault_in_step, kind, 6, 1, stage=stage)
     assert finished.codes[1] == (-signal.SIGKILL if kind == "kill" else 1)
     assert finished.codes[0] == 1, "the other rank noticed and left"
-    assert "rank 0: another rank has gone" in finished.errors[0]
+    assert "rank 0: another rank ended" in finished.errors[0]
     assert "Traceback" not in finished.errors[0]
     if kind == "raise":
         assert finished.errors[1].count("Traceback") == 1
@@ -133,7 +133,7 @@ def test_launcher_that_has_gone_stops_the_run(tmp_path: Path, shards: Path) -> N
     assert finished.codes == [75, 75]
     status = json.loads((tmp_path / "run" / "status.json").read_text())
     assert (status["state"], status["exit_code"]) == ("stopped", 75)
-    assert read_lines(tmp_path / "run" / "events.jsonl")[-1]["reason"] == "the launcher has gone"
+    assert read_lines(tmp_path / "run" / "events.jsonl")[-1]["reason"] == "the launcher has ended"
 
 
 def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path) -> None:

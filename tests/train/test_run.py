@@ -126,7 +126,7 @@ def test_fewer_steps_than_are_done_change_nothing(one_rank: RankPool, tmp_path: 
     before = contents(tmp_path / "run")
     ((code, said),) = one_rank.run(said_by, config, ["steps=2"])
     assert code == 0
-    assert "already at step 4, steps=2 lies behind it: nothing to do" in said
+    assert "already at step 4, steps=2 is less: nothing to do" in said
     assert "done" not in said
     assert contents(tmp_path / "run") == before
 

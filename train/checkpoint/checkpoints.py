@@ -2,7 +2,7 @@
 
 Every rank writes the slices that it owns into a hidden directory; only when all parts are on the disk and their slices
 tile every parameter does rank 0 write the index, rename the directory and let `latest` name it. A kill at any moment
-leaves the previous checkpoint or the new one. A failed save removes what it wrote, and training goes on.
+leaves the previous checkpoint or the new one. A failed save removes what it wrote, and training continues.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ class Checkpoints:
             self._report("score_failed", step=state.step, error=str(error))
 
     def _attempt(self, engine: Engine, state: TrainState, hidden: Path, final: Path) -> str | None:
-        """The reason why nothing was committed, the same on every rank, or None."""
+        """Try to save; return why nothing was committed, the same on every rank, or None."""
         made = self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None)
         if made is not None:
             return made
         try:
             rows, problem = _write_part(engine, hidden / part_name(self.world.rank)), None
         except Exception as error:
-            # safetensors reports a full disk as its own plain Exception; whatever fails, no rank may go on alone
+            # safetensors reports a full disk as its own plain Exception; whatever fails, no rank may continue alone
             rows, problem = None, f"rank {self.world.rank}: {error}"
         gathered = self.world.gather((rows, problem))
         problem = next((text for _, text in gathered if text), None)
@@ -143,7 +143,7 @@ class Checkpoints:
         return None
 
     def find(self) -> tuple[Path, Index] | None:
-        """The checkpoint to go on from: the one in `latest` if it is valid, else the newest valid one.
+        """Return the checkpoint to resume from: the one in `latest` if it is valid, else the newest valid one.
 
         Every checkpoint passed over is reported with the reason.
         """
@@ -213,7 +213,7 @@ def _best(paths: Iterable[Path]) -> set[str]:
 
 
 def _remove(path: Path) -> None:
-    """Take it out of sight by one rename, then delete it: a kill between leaves no torn checkpoint."""
+    """Hide a path by one rename, then delete it: a kill between both leaves no torn checkpoint."""
     if path.exists() and not path.name.startswith(_HIDDEN):
         path = path.rename(path.with_name(f"{_HIDDEN}old-{path.name}"))
     if path.is_dir():
@@ -228,7 +228,7 @@ def _size(path: Path) -> int:
 
 @dataclass(frozen=True)
 class _Written:
-    """What a rank says of its part."""
+    """Facts of a rank's part."""
 
     rows: list[tuple[str, str, int, int, list[str]]]
     scalars: dict[str, dict[str, float]]
@@ -260,7 +260,7 @@ def _publish(path: Path) -> None:
 
 
 def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) -> Index:
-    """The index of all ranks' parts.
+    """Return the index of all ranks' parts.
 
     Raises:
         CheckpointError: slices do not tile a parameter, or ranks disagree about an optimizer state.

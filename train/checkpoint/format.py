@@ -61,7 +61,7 @@ class Index:
     """The content of checkpoint.json."""
 
     state: dict[str, Any]
-    """counters and identity of the run: see train.checkpoint.checkpoints.TrainState"""
+    """counters and identity of the run: see train.checkpoint.state.TrainState"""
     scalars: dict[str, dict[str, float]]
     """optimizer group → state → number"""
     parameters: dict[str, ParameterRecord]
@@ -100,12 +100,12 @@ class Index:
 
 
 def part_name(rank: int) -> str:
-    """File name of a rank's part."""
+    """Return the file name of a rank's part."""
     return f"part-{rank:05d}.safetensors"
 
 
 def tiling_problem(name: str, record: ParameterRecord) -> str:
-    """Why the slices of a parameter do not tile it exactly: a gap, an overlap or a wrong end; empty if they do."""
+    """Return the gap, overlap or wrong end that keeps slices from tiling a parameter; empty if they tile it."""
     position = 0
     for part, start, count in sorted(record.slices, key=lambda piece: piece[1]):
         if start != position:
@@ -136,7 +136,7 @@ def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: boo
 
 
 class CheckpointReader:
-    """Range reads from a checkpoint's parts; each part is opened once."""
+    """Reader of ranges from a checkpoint's parts; each part is opened once."""
 
     def __init__(self, directory: Path, index: Index) -> None:
         self.directory = directory
@@ -145,7 +145,7 @@ class CheckpointReader:
         self._slices: dict[tuple[int, str], Any] = {}
 
     def read(self, key: str, name: str, start: int, count: int) -> Tensor:
-        """Elements `[start, start + count)` of a flattened parameter's `key`, 1-D.
+        """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D.
 
         Raises:
             CheckpointError: the parameter or the key is not there, or a part contradicts the index.
@@ -164,12 +164,12 @@ class CheckpointReader:
         return found
 
     def whole(self, key: str, name: str) -> Tensor:
-        """A whole parameter in its shape."""
+        """Return a whole parameter in its shape."""
         shape: Sequence[int] = self.index.parameters[name].shape
         return self.read(key, name, 0, prod(shape)).view(list(shape))
 
     def buffer(self, name: str) -> Tensor:
-        """A persistent buffer."""
+        """Return a persistent buffer."""
         return self._part(0).get_tensor(f"buffer/{name}")  # type: ignore[no-any-return]
 
     def _tensor(self, part: int, key: str) -> Any:

@@ -1,7 +1,7 @@
-"""Which elements of which parameter this rank holds, at every ZeRO stage.
+"""The elements of each parameter that this rank holds, at every ZeRO stage.
 
-The only file that knows DeepSpeed's private attributes (0.19.8, an exact pin). A *flat* is the fp32 tensor that the
-torch optimizer updates; a `Fragment` is the part of a flat that belongs to one parameter, together with the optimizer
+Only this file knows DeepSpeed's private attributes (0.19.8, an exact pin). A *flat* is the fp32 tensor that the torch
+optimizer updates; a `Fragment` is the part of a flat that belongs to one parameter, together with the optimizer
 states of the same elements. Padding at the end of a flat belongs to no fragment.
 """
 
@@ -52,7 +52,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class _FlatSlice:
-    """Where a parameter lies in a flat."""
+    """Elements of a parameter inside a flat."""
 
     name: str
     flat: Tensor
@@ -63,18 +63,18 @@ class _FlatSlice:
 
 
 def shapes(engine: Engine) -> dict[str, list[int]]:
-    """Full shape of each parameter, also where this rank holds a slice of it only."""
+    """Return the full shape of each parameter, also where this rank holds only a slice."""
     return {name: list(getattr(p, "ds_shape", p.shape)) for name, p in engine.model.named_parameters()}
 
 
 def buffers(engine: Engine) -> dict[str, Tensor]:
-    """Persistent buffers, whole on every rank."""
+    """Return persistent buffers, whole on every rank."""
     saved = engine.model.state_dict(keep_vars=True)
     return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
 
 
 def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
-    """Fragments on this rank, in the order of the model's parameters.
+    """Return the fragments on this rank, in the order of the model's parameters.
 
     Args:
         engine: the engine.
@@ -88,7 +88,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
 
 def _named(engine: Engine, *, trainable: bool) -> list[tuple[str, Any]]:
-    """Parameters with the attributes that DeepSpeed hangs on them, which torch's type does not know."""
+    """Return parameters, typed so that the attributes which DeepSpeed adds can be read."""
     return [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad is trainable]
 
 
@@ -131,7 +131,7 @@ def _flat_slices(engine: Engine) -> Iterator[_FlatSlice]:
 
 
 def _flats(zero: Any) -> list[Tensor]:
-    """Master tensors that the torch optimizer updates, in its order."""
+    """Return the master tensors that the torch optimizer updates, in its order."""
     for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
         if (flats := getattr(zero, name, None)) is not None:
             return list(flats)
@@ -163,7 +163,7 @@ def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
 
 
 def scalars(engine: Engine) -> dict[str, dict[str, float]]:
-    """Optimizer states that are one number per group, such as the number of updates.
+    """Return optimizer states that are one number per group, such as the number of updates.
 
     Raises:
         CheckpointError: the flats of a group disagree.
@@ -182,7 +182,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
 
 
 def _grouped_flats(engine: Engine) -> Iterator[tuple[Tensor, str]]:
-    """(flat, group name) of every flat, also of those that hold padding only."""
+    """Yield (flat, group name) of every flat, also of flats that hold only padding."""
     zero = engine.deepspeed.optimizer
     groups = engine.optimizer.param_groups
     if zero is engine.optimizer:
@@ -198,7 +198,7 @@ def prepare_states(
 ) -> None:
     """Create the optimizer state of every flat, zeros to be overwritten, as the first step would have.
 
-    Each flat gets number tensors of its own: torch updates them in piece.
+    Each flat gets number tensors of its own: torch updates them in place.
 
     Args:
         engine: the engine.
@@ -219,7 +219,7 @@ def prepare_states(
 
 
 def refresh_weights(engine: Engine) -> None:
-    """Copy the masters into the model's own weights, which DeepSpeed does by itself only after a step."""
+    """Copy the masters into the weights of the model; DeepSpeed does so only after a step."""
     zero = engine.deepspeed.optimizer
     if zero is engine.optimizer:
         return
@@ -234,7 +234,7 @@ def refresh_weights(engine: Engine) -> None:
 
 
 def memory(engine: Engine) -> dict[str, int]:
-    """Bytes that this rank holds, unique storages counted once: weights, gradients, optimizer."""
+    """Return the bytes that this rank holds, each storage counted once: weights, gradients, optimizer."""
     weights = [getattr(p, "ds_tensor", None) for p in engine.model.parameters()]
     weights += [p.data for p in engine.model.parameters() if p.data.numel()]
     held = _storages(weights)

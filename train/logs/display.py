@@ -1,4 +1,4 @@
-"""What a person sees during a run: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run for people: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Display:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """One line that stays."""
+        """Print a line that stays."""
         self.console.print(text)
 
     def step(self, record: Mapping[str, Any]) -> None:
@@ -67,12 +67,12 @@ class Display:
 
 
 def heldout_title(name: str) -> str:
-    """How a held-out set is called: the only one, which has no name of its own, is simply held-out."""
+    """Return the title of a held-out set: held-out, followed by its name if it has one."""
     return "held-out" if name == "heldout" else f"held-out {name}"
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """The figures of a step in one line."""
+    """Return the figures of a step in one line."""
     parts = [f"loss {record['loss']:.4f}", f"lr {record['learning_rate']:.2e}", f"norm {record['gradient_norm']:.2f}"]
     parts.append(f"{record['tokens_per_s']:,.0f} tokens/s")
     if record["skipped"]:

@@ -1,7 +1,6 @@
-"""What a run writes while it goes: metrics.jsonl, events.jsonl, status.json and TensorBoard files.
+"""Records of a run: metrics.jsonl, events.jsonl, status.json and TensorBoard files.
 
-Rank 0 writes, the other ranks stay silent. A run directory that cannot be written for a moment costs a warning, not
-the training.
+Only rank 0 writes. If the run directory cannot be written, one warning is printed and training continues.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
 
 
 class Journal:
-    """The files of a run directory that tell what happened.
+    """The files of a run directory that record its steps and events.
 
     Args:
         directory: the run directory.
@@ -45,7 +44,7 @@ class Journal:
         self._status: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
 
     def begin(self, step: int) -> None:
-        """Start after `step`: later metrics, which a resumed run makes anew, are cut off."""
+        """Start after `step`: cut off later metrics, which a resumed run writes again."""
         if not self._writes:
             return
         path = self.directory / "metrics.jsonl"
@@ -67,7 +66,7 @@ class Journal:
             self._draw(record["step"], record)
 
     def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-        """Add fields to the object of a step, the last that was written; where it has none, `record` becomes it."""
+        """Add fields to the object of a step if that was the last one written, else write `record` with them."""
         if not self._writes:
             return
         if record["step"] != self._last:
@@ -77,12 +76,12 @@ class Journal:
         self._draw(record["step"], fields)
 
     def event(self, event: str, **fields: Any) -> None:
-        """Write something that happened once: start, resume, save, skip, stop and the like."""
+        """Write an event: start, resume, save, skip, stop and others."""
         if self._writes:
             self._append("events.jsonl", {"event": event, "time": time.time(), **_finite(fields)})
 
     def status(self, state: str, **fields: Any) -> None:
-        """Replace status.json: what a supervisor reads, also when the launcher's exit code says nothing."""
+        """Replace status.json, which a supervisor can read where the exit code of the launcher is not enough."""
         if not self._writes:
             return
         self._status |= {"state": state, "time": time.time(), **_finite(fields)}
@@ -93,7 +92,7 @@ class Journal:
             self._warn(error)
 
     def failed(self, error: Exception) -> None:
-        """Say why the run ends; errors without an exit code of their own end it with 1."""
+        """Write why the run failed; an error without an exit code counts as 1."""
         exit_code = getattr(error, "exit_code", 1)
         self.event("failed", error=str(error), exit_code=exit_code)
         self.status("failed", error=str(error), exit_code=exit_code)
@@ -105,7 +104,7 @@ class Journal:
             self._board = None
 
     def _append(self, name: str, record: Mapping[str, Any], *, to_last: bool = False) -> bool:
-        """Append an object, or its fields to the last object of the file; whether that worked."""
+        """Append an object, or its fields to the last object of the file; return whether that worked."""
         text = json.dumps(record) + "\n"
         try:
             with (self.directory / name).open("r+b" if to_last else "ab") as file:
@@ -126,11 +125,13 @@ class Journal:
     def _warn(self, error: OSError) -> None:
         if not self._warned:
             self._warned = True
-            sys.stderr.write(f"{self.directory}: metrics cannot be written ({error}); training goes on without them\n")
+            sys.stderr.write(
+                f"{self.directory}: metrics cannot be written ({error}); training continues without them\n"
+            )
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Objects of a JSON lines file, without lines that a kill or a full disk tore; empty where there is no file."""
+    """Return the objects of a JSON lines file, without torn lines; empty where the file is missing."""
     if not path.exists():
         return []
     found: list[dict[str, Any]] = []
@@ -141,7 +142,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """All numbers of a nested record, with `/` between the keys."""
+    """Return all numbers of a nested record, with `/` between the keys."""
     found: dict[str, float] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
@@ -160,5 +161,5 @@ def _finite(value: Any) -> Any:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process."""
+    """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)

@@ -1,4 +1,4 @@
-"""One record a step: sums over ranks turned into figures, and handed to the journal and the display."""
+"""Records of steps: sums over ranks become figures for the journal and the display."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from train.logs.journal import Journal, resident_bytes
 __all__ = ["Recorder", "announcer", "memory_by_rank"]
 
 _ROWS_NAMED: Final = 64
-"""Rows of a skipped step that its event names, at most, on each rank."""
+"""Limit of rows of a skipped step that its event names, on each rank."""
 _SAID: Final = {
-    "save_failed": "step {step}: no checkpoint: {error}; training goes on",
-    "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training goes on",
+    "save_failed": "step {step}: no checkpoint: {error}; training continues",
+    "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
@@ -31,11 +31,11 @@ _SAID: Final = {
     "masked": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
     "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
 }
-"""Events that a person should know of, and how they read."""
+"""Events that a person should know, and their text."""
 
 
 class Recorder:
-    """Turns a step into a record on all ranks; rank 0's journal and display show it."""
+    """Makes a record of each step on all ranks; journal and display of rank 0 show it."""
 
     def __init__(self, engine: Engine, supply: LoadingHealth, journal: Journal, display: Display) -> None:
         self._engine, self._supply = engine, supply
@@ -61,7 +61,7 @@ class Recorder:
             result: what the engine did with it.
             learning_rate: the step's rate.
             seconds: that the step took.
-            log: whether a record is wanted: summing losses and counters over ranks costs a collective.
+            log: whether to write a record: summing losses and counters over ranks costs a collective.
 
         Raises:
             IntegrityError: too many blocks of a set are masked.
@@ -77,10 +77,10 @@ class Recorder:
         counters = self._supply.counters()
         totals = self._engine.world.total([*map(float, result.sums.values()), *counters.values()])
         record = self._record(state, batch, result, totals, seconds)
-        # a sum has the type of what was added up: blocks stay whole numbers
+        # a sum has the type of its terms: blocks stay whole numbers
         stream = {
-            name: type(own)(all_)
-            for (name, own), all_ in zip(counters.items(), totals[len(result.sums) :], strict=True)
+            name: type(local)(total)
+            for (name, local), total in zip(counters.items(), totals[len(result.sums) :], strict=True)
         }
         self._write(
             {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": batch.waited / seconds}}
@@ -150,7 +150,7 @@ class Recorder:
 
 
 def announcer(journal: Journal, display: Display) -> Callable[..., None]:
-    """A function that writes an event, and shows those that a person should know of."""
+    """Return a function that writes an event, and shows the events that a person should know."""
 
     def announce(event: str, **fields: Any) -> None:
         journal.event(event, **fields)
@@ -164,5 +164,5 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
 
 
 def memory_by_rank(engine: Engine) -> list[dict[str, int]]:
-    """Bytes on each rank: resident, and counted for weights, gradients and optimizer."""
+    """Return the bytes on each rank: resident, and counted for weights, gradients and optimizer."""
     return engine.world.gather({"resident": resident_bytes(), **partitions.memory(engine)})

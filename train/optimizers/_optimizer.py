@@ -21,7 +21,7 @@ __all__ = ["OptimizerBuilder", "OptimizerOptions"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OptimizerOptions:
-    """What every optimizer is told."""
+    """Options that every optimizer has."""
 
     learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
     weight_decay: float = Field(
@@ -30,10 +30,10 @@ class OptimizerOptions:
 
 
 class OptimizerBuilder(ABC):
-    """Builds a torch optimizer."""
+    """Builder of a torch optimizer."""
 
     elementwise: ClassVar[bool]
-    """Whether an update of an element depends on that element's own history alone."""
+    """Whether the update of an element depends only on the history of that element."""
     states: ClassVar[int]
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
 
@@ -42,4 +42,4 @@ class OptimizerBuilder(ABC):
 
     @abstractmethod
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
-        """The optimizer over groups with `params`, `name` and `weight_decay`."""
+        """Return the optimizer over groups with `params`, `name` and `weight_decay`."""

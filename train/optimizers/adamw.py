@@ -33,7 +33,7 @@ class AdamW(OptimizerBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
-        """The optimizer; groups keep their own weight decay."""
+        """Return the optimizer; each group keeps its weight decay."""
         on_gpu = any(parameter.is_cuda for group in groups for parameter in group["params"])
         return torch.optim.AdamW(
             list(groups),

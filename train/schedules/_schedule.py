@@ -19,7 +19,7 @@ __all__ = ["Schedule", "ScheduleOptions"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ScheduleOptions:
-    """What every schedule is told."""
+    """Options that every schedule has."""
 
     warmup: int = Field(
         default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"
@@ -41,15 +41,15 @@ class Schedule(ABC):
         self.steps = steps
 
     def __call__(self, step: int) -> float:
-        """Multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""
+        """Return the multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""
         if step < self.options.warmup:
             return step / self.options.warmup
         return self.after_warmup(min(step, self.steps))
 
     @abstractmethod
     def after_warmup(self, step: int) -> float:
-        """Multiplier for a step in warmup..steps."""
+        """Return the multiplier for a step in warmup..steps."""
 
     def progress(self, step: int) -> float:
-        """Share of the steps between warm-up and horizon that have passed, 0..1."""
+        """Return the share of the steps between warm-up and horizon that have passed, 0..1."""
         return min(1.0, (step - self.options.warmup) / max(1, self.steps - self.options.warmup))

@@ -11,7 +11,7 @@ __all__ = ["Constant"]
 
 
 class Constant(Schedule):
-    """Stays at the peak after the warm-up.
+    """A rate that stays at the peak after the warm-up.
 
     With `warmup` 2: steps 1..4 give 0.5, 1, 1, 1.
     """
@@ -23,5 +23,5 @@ class Constant(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """The peak."""
+        """Return the peak, 1."""
         return 1.0

@@ -14,7 +14,7 @@ __all__ = ["Cosine"]
 
 
 class Cosine(Schedule):
-    """Falls along half a cosine from 1 at the end of the warm-up to `final` at the horizon.
+    """A rate that falls along half a cosine from 1 at the end of the warm-up to `final` at the horizon.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 2, 4, 6 give 1, 0.5, 0.
     """
@@ -29,6 +29,6 @@ class Cosine(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """Half a cosine from 1 to `final`."""
+        """Return a point of half a cosine from 1 to `final`."""
         final = self.options.final
         return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * self.progress(step)))

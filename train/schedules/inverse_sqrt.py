@@ -13,7 +13,7 @@ __all__ = ["InverseSqrt"]
 
 
 class InverseSqrt(Schedule):
-    """min(step / w, sqrt(w / step)) with w = max(1, `warmup`); it goes on falling after the horizon.
+    """min(step / w, sqrt(w / step)) with w = max(1, `warmup`); it continues to fall after the horizon.
 
     With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.
     """
@@ -25,9 +25,9 @@ class InverseSqrt(Schedule):
     options: Options
 
     def __call__(self, step: int) -> float:
-        """Multiplier for a step, counted from 1; the horizon plays no part."""
+        """Return the multiplier for a step, counted from 1; the horizon has no effect."""
         return step / self.options.warmup if step < self.options.warmup else self.after_warmup(step)
 
     def after_warmup(self, step: int) -> float:
-        """Inverse square root, 1 at the end of the warm-up."""
+        """Return the inverse square root, 1 at the end of the warm-up."""
         return math.sqrt(max(1, self.options.warmup) / step)

@@ -12,7 +12,7 @@ __all__ = ["Linear"]
 
 
 class Linear(Schedule):
-    """Falls on a straight line from 1 at the end of the warm-up to `final` at the horizon.
+    """A rate that falls on a straight line from 1 at the end of the warm-up to `final` at the horizon.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 1..6 give 0.5, 1, 0.75, 0.5, 0.25, 0.
     """
@@ -27,5 +27,5 @@ class Linear(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """Straight line from 1 to `final`."""
+        """Return a point of the line from 1 to `final`."""
         return 1.0 - (1.0 - self.options.final) * self.progress(step)

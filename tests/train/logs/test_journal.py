@@ -84,7 +84,7 @@ def test_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsys:
     journal.status("running")
     error = capsys.readouterr().err
     assert error.count("metrics cannot be written") == 1
-    assert "training goes on" in error
+    assert "training continues" in error
 
 
 def test_status_is_replaced_whole(tmp_path: Path) -> None:
