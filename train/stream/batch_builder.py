@@ -38,8 +38,13 @@ class Collator(Protocol):
     def columns(self) -> tuple[str, ...]:
         """List columns to be read."""
 
-    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None) -> dict[str, Tensor]:
-        """Tensors of a micro-batch; `row_weight` None: all rows weigh 1."""
+    def __call__(
+        self,
+        columns: Mapping[str, Column],
+        row_weight: NDArray[np.float32] | None,
+        sources: NDArray[np.int64] | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the tensors of a micro-batch; `row_weight` None: all rows weigh 1."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Builder:
             batches = max(1, min(most, rounds.left(row) // count))
             segments = rounds.segments(row, batches * count)
             epochs = [(row + n * count) / rounds.source.order.lane_rows for n in range(1, batches + 1)]
-            step = self._step(segments, (batches, lanes, count))
+            step = self._step(rounds.source.columns, segments, (batches, lanes, count))
         else:
             batches = most
             step = self._mixed(phase, position, batches, count)
@@ -128,8 +133,8 @@ class Builder:
             self._phase = phase
         return phase
 
-    def _step(self, segments: Sequence[Segment], shape: tuple[int, int, int]) -> Step:
-        return step_of_segments(segments, shape, self.assembly.collate.columns, self._ring, self.assembly.dtypes)
+    def _step(self, columns: Sequence[str], segments: Sequence[Segment], shape: tuple[int, int, int]) -> Step:
+        return step_of_segments(segments, shape, columns, self._ring, self.assembly.dtypes)
 
     def _mixed(self, phase: Phase, position: int, batches: int, count: int) -> Step:
         """Rows of several sets: for each set those that its lanes take, from the rounds they stand in."""
@@ -146,7 +151,8 @@ class Builder:
                 first = int(rows[:, 0].min())  # a lane that draws nothing now may be behind those that do
                 cells += _found(self.rounds[source], first, rows[lane, at], lane, target[lane, at])
         assembly = self.assembly
-        return step_of_cells(cells, target.size, assembly.collate.columns, self._ring, assembly.dtypes)
+        columns = dict.fromkeys(name for number in self._numbers for name in self.rounds[number].source.columns)
+        return step_of_cells(cells, target.size, list(columns), self._ring, assembly.dtypes)
 
     def _batches(
         self, step: Step, rows: int, positions: Iterable[int], epochs: Iterable[float]
@@ -158,7 +164,7 @@ class Builder:
             batches = []
             for at in range(start, start + rows, micro_batch):
                 columns, weight, origin = step.micro_batch(at, at + micro_batch)
-                tensors = collate(columns, weight)
+                tensors = collate(columns, weight, origin[:, 0])
                 if pin:
                     tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
                 batches.append(Batch(tensors, tensors["row_weight"], origin, position * lanes, epoch))

@@ -6,7 +6,7 @@ Everything is vectorised over the micro-batch; rows are padded to its longest ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,9 +17,9 @@ from torch import Tensor
 from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
+from train.stream.labels import label_weights, next_tokens, stored_labels
 from train.stream.padding import (
     document_bounds,
-    flatten,
     one_a_row,
     pad_rows,
     part_numbers,
@@ -33,14 +33,14 @@ __all__ = ["Architecture", "Batch", "Collate"]
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
-          "prefix_length", "attention", "target_start")  # fmt: skip
+          "prefix_length", "attention", "target_start", "label_weight", "label_count")  # fmt: skip
 _DECISIVE = {
     "attention": ("which places a place may read", "encoder"),
     "prediction_order": ("which places are predicted, and when", None),
     "target_start": ("at which position the decoder begins", "encoder_decoder"),
 }
 """Columns that a model may not overlook, for it would learn another objective: their meaning, and who reads them."""
-_PAIRS = (("attention", "prefix_length"), ("label_positions", "label_ids"), ("label_ids", "label_positions"))
+_PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"))
 _FULL_AT_ONCE = 32
 _TYPES_OF_MODE = np.array([0, 2, 3, 4])
 _PREFIX_MODE = 3
@@ -78,6 +78,7 @@ class Collate:
         padding_side: of the frame.
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label stands across a boundary.
+        predict_from: place from which the label at place i is predicted: `same` for i, `previous` for i - 1.
         token_dtype: type of `input_ids`; labels are int64 always.
 
     Raises:
@@ -93,6 +94,7 @@ class Collate:
         decoder_start: int | None = None,
         padding_side: str = "right",
         cross_documents: bool = True,
+        predict_from: str = "same",
         token_dtype: str = "int64",
     ) -> None:
         have = set(columns)
@@ -104,6 +106,11 @@ class Collate:
         self._restart = "document_starts" in have and not cross_documents
         if not self._restart:
             self.columns = tuple(name for name in self.columns if name != "document_starts")
+        self._previous = predict_from == "previous"
+        self._next_tokens = "label_positions" not in have and (architecture == "decoder" or "attention" in have)
+        """Whether every token but the first is a label, predicted at the place before it."""
+        self._parts: tuple[Collate, ...] = ()
+        self._objectives = np.zeros(0, np.int64)
         self._spare: dict[tuple[int, ...], Iterator[tuple[Tensor, Tensor, Tensor]]] = {}
         self._bare = architecture == "encoder" and self.columns == ("input_ids",)
         if "input_ids" not in have or "pad" not in special_ids:
@@ -126,26 +133,56 @@ class Collate:
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
-        """The rules that example sets of one stream share.
+        """Return the rules for example sets of one stream, by the number of the source of each row.
+
+        Sets may differ in columns and objectives. Rows have what their own set has; what it lacks is empty.
 
         Raises:
-            ConfigurationError: they are for different batches: another architecture, frame, tokenizer or columns.
+            ConfigurationError: they are for different models: another architecture or tokenizer.
         """
-        first = Collate.from_manifest(manifests[0])
-        for manifest in manifests[1:]:
-            other = Collate.from_manifest(manifest)
-            for name, value in vars(first).items():
-                if name != "_spare" and vars(other)[name] != value:
-                    raise ConfigurationError(
-                        f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
-                        f"batches differ in {name.lstrip('_')}: {value} and {vars(other)[name]}"
-                    )
+        parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
+        first = parts[0]
+        for manifest, part in zip(manifests, parts, strict=True):
+            if part.architecture != first.architecture or part._stored_targets != first._stored_targets:
+                raise ConfigurationError(
+                    f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
+                    f"batches differ in architecture or in where labels are: {first._kind} and {part._kind}"
+                )
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
                 raise ConfigurationError(
                     f"shard sets '{manifests[0].name}' and '{manifest.name}' were made with two tokenizers"
                 )
+        if any(part._rule != first._rule for part in parts):
+            merged = copy(first)
+            merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))
+            merged._restart, merged._bare = any(part._restart for part in parts), False
+            merged._parts, merged._spare = parts, {}
+            first = merged
+        keys = [
+            repr((one.objective.name, one.objective.label, one.objective.options)) for one in manifests if one.objective
+        ]
+        if len(set(keys)) > 1:
+            first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
+            first._bare = False
         first.token_dtype = token_dtype
         return first
+
+    def columns_of(self, source: int) -> tuple[str, ...]:
+        """Return the list columns that are read of the rows of a source."""
+        return self._parts[source].columns if self._parts else self.columns
+
+    @property
+    def _rule(self) -> tuple[object, ...]:
+        """What must agree for rows of two sets to be treated alike."""
+        return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens)
+
+    @property
+    def _stored_targets(self) -> bool:
+        return self.architecture == "encoder_decoder" and "target_ids" in self.columns
+
+    @property
+    def _kind(self) -> str:
+        return f"{self.architecture} with target_ids" if self._stored_targets else self.architecture
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -163,13 +200,27 @@ class Collate:
             decoder_start=objective.frame.decoder_start,
             padding_side=objective.frame.padding_side,
             cross_documents=objective.options.get("cross_documents", True),
+            predict_from=objective.frame.predict_from,
         )
 
-    def __call__(self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None) -> dict[str, Tensor]:
-        """Tensors by name; int64 but for `row_weight` and `cu_seqlens`. Shapes: [B, T], lengths [B], labels [N].
+    def __call__(
+        self,
+        columns: Mapping[str, Column],
+        row_weight: NDArray[np.float32] | None,
+        sources: Int64 | None = None,
+    ) -> dict[str, Tensor]:
+        """Return tensors by name; int64 but for `row_weight`, `label_weight` and `cu_seqlens`.
 
-        Labels are flat into B * T. Where documents are kept apart there are also `document_ids` [B, T], and for
-        kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened batch and `max_seqlen`.
+        Shapes: [B, T], lengths [B]; labels [N], flat into B * T. Where documents are kept apart there are also
+        `document_ids` [B, T], and for kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened
+        batch and `max_seqlen`. Where a set declares weights there are `label_weight` float32 [N] and `label_count` [B],
+        what each row adds to the divisor. Where the sets have several objectives, `objective` [B] numbers those of the
+        rows in order of appearance; a filler row has 0.
+
+        Args:
+            columns: list columns; those that no row has may be absent.
+            row_weight: [B]; None: all are 1.
+            sources: number of each row's set [B], below 0 for filler; needed where sets differ.
         """
         column = columns["input_ids"]
         ids, lengths = pad_rows(column, self._pad, self.token_dtype)
@@ -183,7 +234,9 @@ class Collate:
         if self._bare:
             return tensors
         starts = None
-        if self._restart:
+        if len(self._objectives) and sources is not None:
+            tensors["objective"] = torch.from_numpy(self._objectives[np.maximum(sources, 0)])
+        if self._restart and "document_starts" in columns:
             starts = start_marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
             tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
@@ -196,11 +249,13 @@ class Collate:
             tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
         if "attention" in columns:
             mode = one_a_row(columns["attention"])
-            types = _types_of_modes(
-                mode, tensors["prefix_length"].numpy(), tensors.get("type_ids"), lengths, ids.shape[1]
-            )
+            prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
+            types = _types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
-        tensors.update(self._labels(columns, ids, lengths, starts))
+        of = None if not self._parts or sources is None else np.maximum(sources, 0)
+        tensors.update(self._labels(columns, ids, lengths, starts, of))
+        if "label_weight" in self.columns or "label_count" in self.columns:
+            tensors.update(label_weights(columns, tensors))
         return tensors
 
     def _of_full_rows(self, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
@@ -213,21 +268,37 @@ class Collate:
         return found
 
     def _labels(
-        self, columns: Mapping[str, Column], ids: Int64, lengths: Int64, starts: NDArray[np.int64] | None
+        self,
+        columns: Mapping[str, Column],
+        ids: Int64,
+        lengths: Int64,
+        starts: Int64 | None,
+        of: Int64 | None,
     ) -> dict[str, Tensor]:
+        """Return the labels of rows; `of` is the number of each row's set where the rules of sets differ."""
         if self.architecture == "encoder_decoder":
+            begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
             if "target_ids" in columns:
                 start = one_a_row(columns["target_start"]) if "target_start" in columns else None
-                return self._targets(columns["target_ids"], ids, start)
-            return self._masked_targets(columns, ids.shape, lengths)
-        if "label_positions" in columns:
-            return _stored_labels(columns, ids.shape[1])
-        if self.architecture == "encoder":
-            return {}
+                return self._targets(columns["target_ids"], ids, start, begin)
+            return self._masked_targets(columns, ids.shape, lengths, begin)
         prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
-        return _next_tokens(ids, lengths, prefix, starts)
+        if of is None:
+            if "label_positions" in columns:
+                return stored_labels(columns, ids.shape[1], self._previous)
+            return next_tokens(ids, lengths, prefix, starts) if self._next_tokens else {}
+        following = np.array([part._next_tokens for part in self._parts])[of]
+        if self.architecture == "encoder":
+            prefix = None  # a mode of attention there, and no bound of the labels
+        found = [next_tokens(ids, np.where(following, lengths, 0), prefix, starts)]
+        if "label_positions" in columns:
+            previous = np.array([part._previous for part in self._parts])[of]
+            found.append(stored_labels(columns, ids.shape[1], previous))
+        index, labels = (torch.cat([one[name] for one in found]) for name in ("label_index", "label_ids"))
+        order = torch.argsort(index, stable=True)
+        return {"label_index": index[order], "label_ids": labels[order]}
 
-    def _targets(self, column: Column, source: Int64, start: Int64 | None) -> dict[str, Tensor]:
+    def _targets(self, column: Column, source: Int64, start: Int64 | None, begin: int | Int64) -> dict[str, Tensor]:
         """Decoder rows: the target shifted right behind `decoder_start`; every target place is a label.
 
         A target that stands at place `start` of its source (MASS) keeps its places, and the source token before it
@@ -235,7 +306,7 @@ class Collate:
         """
         targets, lengths = pad_rows(column, self._pad)
         inputs = np.empty_like(targets)
-        inputs[:, 0], inputs[:, 1:] = self._decoder_start, targets[:, :-1]
+        inputs[:, 0], inputs[:, 1:] = begin, targets[:, :-1]
         place = np.arange(targets.shape[1])
         valid = place < lengths[:, None]
         positions = None
@@ -249,13 +320,13 @@ class Collate:
         return tensors if positions is None else tensors | {"decoder_position_ids": torch.from_numpy(positions)}
 
     def _masked_targets(
-        self, columns: Mapping[str, Column], shape: tuple[int, ...], lengths: Int64
+        self, columns: Mapping[str, Column], shape: tuple[int, ...], lengths: Int64, begin: int | Int64
     ) -> dict[str, Tensor]:
         """Decoder rows for masked positions: the label before where there is one, else [MASK]."""
         inputs = np.full(shape, self._mask, np.int64)
         inputs[np.arange(shape[1]) >= lengths[:, None]] = self._pad
-        inputs[lengths > 0, 0] = self._decoder_start
-        labels = _stored_labels(columns, shape[1])
+        inputs[:, 0] = np.where(lengths > 0, begin, inputs[:, 0])
+        labels = stored_labels(columns, shape[1])
         index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
         inside = index % shape[1] + 1 < np.repeat(lengths, shape[1])[index]
         inputs.reshape(-1)[index[inside] + 1] = ids[inside]
@@ -277,12 +348,6 @@ class Collate:
             raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
 
 
-@lru_cache(maxsize=64)
-def _predicting(rows: int, width: int) -> Int64:
-    """Flat places of all tokens but each row's last, which predict the next token in full rows: to be copied."""
-    return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
-
-
 def _positions(rows: int, width: int) -> Tensor:
     """Position ids 0 .. width-1 for every row, one row in memory."""
     return torch.arange(width).expand(rows, width)
@@ -296,34 +361,6 @@ def _full_rows(rows: int, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]
     positions = torch.arange(width).repeat(_FULL_AT_ONCE, 1)[:, None].expand(-1, rows, -1)
     lengths = torch.full((_FULL_AT_ONCE, rows), width)
     return zip(positions.unbind(), lengths.unbind(), torch.ones(_FULL_AT_ONCE, rows).unbind(), strict=True)
-
-
-def _stored_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
-    positions, rows = flatten(columns["label_positions"])
-    ids, _ = flatten(columns["label_ids"])
-    return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
-
-
-def _next_tokens(
-    ids: Int64, lengths: Int64, prefix: Int64 | None, starts: NDArray[np.int64] | None
-) -> dict[str, Tensor]:
-    """Token i is a label, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
-    rows, width = ids.shape
-    if prefix is None and starts is None and int(lengths.min()) == width:
-        return {
-            "label_index": torch.from_numpy(_predicting(rows, width).copy()),
-            "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
-        }
-    place = np.arange(width)
-    first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
-    valid = (place >= first[:, None]) & (place < lengths[:, None])
-    if starts is not None:
-        valid &= starts == 0
-    index = np.flatnonzero(valid)
-    return {
-        "label_index": torch.from_numpy(index - 1),
-        "label_ids": torch.from_numpy(ids.reshape(-1)[index].astype(np.int64, copy=False)),
-    }
 
 
 def _types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:

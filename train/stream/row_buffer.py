@@ -113,7 +113,10 @@ class RowBuffer:
             self._lists[name] = self._finished(name)
 
     def lists(self, name: str) -> _Lists:
-        """A finished column."""
+        """Return a finished column; one that the set lacks is empty in all rows."""
+        if name not in self._lists:
+            none = np.zeros(self.lanes * self.length, np.int64)
+            self._lists[name] = _Lists(None, np.empty(0, np.uint8), none, none)
         return self._lists[name]
 
     def _target(self, name: str, width: int, dtype: np.dtype[Any], rows: int) -> NDArray[Any] | None:

@@ -110,7 +110,7 @@ class Stream:
                 order=order,
                 blocks=blocks,
                 lanes=self._own,
-                columns=collate.columns,
+                columns=collate.columns_of(number) if isinstance(collate, Collate) else collate.columns,
                 transform=(one.corruption or transform) if one.shards.manifest.kind == "samples" else None,
                 stats=self._stats,
                 memory_bytes=budget,
@@ -131,7 +131,9 @@ class Stream:
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         longest = max(1, *(shards.manifest.max_length for shards in sets))
-        self._assembly = Assembly(collate, micro_batch, longest, {"input_ids": token_dtype}, by_length, pin)
+        self._assembly = Assembly(
+            collate, micro_batch, longest, {"input_ids": token_dtype, "label_weight": "float32"}, by_length, pin
+        )
         self._prefetch = prefetch_blocks
         self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
         self._position = 0

@@ -290,7 +290,6 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
         (("encoder", ["input_ids"], {}), {}, "pad"),
         (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
-        (("encoder", ["input_ids", "label_positions", "label_ids", "attention"], SPECIAL), {}, "needs prefix_length"),
         (("encoder", ["input_ids", "label_positions"], SPECIAL), {}, "needs label_ids"),
         (("decoder", ["input_ids", "attention", "prefix_length"], SPECIAL), {}, "attention .* no decoder reads it"),
         (("encoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),

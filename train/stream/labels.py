@@ -1,0 +1,77 @@
+"""Labels of a micro-batch: where a model predicts them, what they are and how they weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.arrays import Int64
+from pipeline.errors import IntegrityError
+from pipeline.rows import Ragged
+from train.stream.padding import flatten
+from train.stream.row_buffer import Column
+
+__all__ = ["label_weights", "next_tokens", "stored_labels"]
+
+
+@lru_cache(maxsize=64)
+def _predicting(rows: int, width: int) -> Int64:
+    """Flat places of all tokens but each row's last, which predict the next token in full rows: to be copied."""
+    return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
+
+
+def stored_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
+    """Return the labels of the columns; those of rows with `previous` are predicted one place earlier.
+
+    Raises:
+        IntegrityError: such a label is at place 0.
+    """
+    positions, rows = flatten(columns["label_positions"])
+    ids, _ = flatten(columns["label_ids"])
+    if previous is not False:
+        positions = positions - (previous if previous is True else previous[rows])
+        if len(positions) and positions.min() < 0:
+            raise IntegrityError("a label at place 0 cannot be predicted from the place before it (predict_from)")
+    return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
+
+
+def label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights of labels [N] and what rows add to the divisor [B]; without a column, 1 and the row's labels."""
+    width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
+    rows = tensors["label_index"].numpy() // width
+    weights, counts = (
+        np.ones(len(tensors["input_ids"]), np.float32),
+        np.bincount(rows, minlength=len(tensors["lengths"])),
+    )
+    for name, values in (("label_weight", weights), ("label_count", counts)):
+        if name in columns:
+            column = columns[name]
+            if isinstance(column, Ragged):
+                values[column.lengths > 0] = column.values
+            else:
+                values[:] = column[:, 0]
+    return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
+
+
+def next_tokens(ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None) -> dict[str, Tensor]:
+    """Token i is a label, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
+    rows, width = ids.shape
+    if prefix is None and starts is None and int(lengths.min()) == width:
+        return {
+            "label_index": torch.from_numpy(_predicting(rows, width).copy()),
+            "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
+        }
+    place = np.arange(width)
+    first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
+    valid = (place >= first[:, None]) & (place < lengths[:, None])
+    if starts is not None:
+        valid &= starts == 0
+    index = np.flatnonzero(valid)
+    return {
+        "label_index": torch.from_numpy(index - 1),
+        "label_ids": torch.from_numpy(ids.reshape(-1)[index].astype(np.int64, copy=False)),
+    }
