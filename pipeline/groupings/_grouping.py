@@ -1,8 +1,4 @@
-"""Groupings: how token documents become sample rows. One per file, run by the stage `group` only.
-
-Everything decided here (cuts, reasons of length) is independent of variants and of what corruption draws. Tokens in =
-tokens in rows + tokens rejected by reason; separators are counted apart.
-"""
+"""The base of groupings: their specs, and what they share to turn token documents into sample rows."""
 
 from __future__ import annotations
 

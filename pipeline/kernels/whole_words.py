@@ -15,11 +15,11 @@ from pipeline.kernels.sampling import draw, offsets_of, permute, running, skip_w
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS
 
-__all__ = ["Words", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
+__all__ = ["RowWords", "deciders", "find_words", "openings", "take_words", "taken_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class RowWords:
     """The words of many rows.
 
     Args:
@@ -41,7 +41,7 @@ class Words:
         return before[self.offsets[1:]] - before[self.offsets[:-1]]
 
 
-def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
+def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> RowWords:
     """Return words of rows that all have tokens.
 
     A word starts at a token that the tokenizer says opens one, at the start of a row and after a special token.
@@ -57,7 +57,7 @@ def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
     if not special.meets(ids.values):
         starts = np.flatnonzero(opens)
         offsets = np.searchsorted(starts, ids.offsets)
-        return Words(starts, np.diff(starts, append=len(opens)), offsets, np.repeat(offsets[1:], np.diff(offsets)))
+        return RowWords(starts, np.diff(starts, append=len(opens)), offsets, np.repeat(offsets[1:], np.diff(offsets)))
     marks = special.mask(ids.values)
     breaks = np.zeros(len(opens) + 1, dtype=np.bool_)
     breaks[ids.offsets] = True
@@ -66,10 +66,10 @@ def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> Words:
     is_word = ~marks[bounds]
     starts, lengths = bounds[is_word], np.diff(bounds, append=len(opens))[is_word]
     first_of_run, runs = np.flatnonzero(breaks[starts]), np.cumsum(breaks[starts])
-    return Words(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs])
+    return RowWords(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs])
 
 
-def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
+def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
     """Take whole words in random order under a budget; return which words are taken, shape [words].
 
     A span grows to the right over words of its run that are not taken, while the next word fits the remaining budget.
@@ -109,7 +109,7 @@ def take_words(keys: UInt64, words: Words, budgets: Int64, thresholds: UInt64 | 
     return taken
 
 
-def _take_prefix(words: Words, queue: Int64, taken: Bool, remaining: Int64, places: Int64) -> None:
+def _take_prefix(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, places: Int64) -> None:
     """Take words alone while the next one fits; brings `taken`, `remaining` and `places` up to date."""
     sizes = words.lengths[queue]
     counts = np.diff(words.offsets)
@@ -120,7 +120,7 @@ def _take_prefix(words: Words, queue: Int64, taken: Bool, remaining: Int64, plac
     places += np.bincount(row, minlength=len(counts))
 
 
-def _next_fitting(words: Words, queue: Int64, taken: Bool, remaining: Int64, places: Int64, ends: Int64) -> Int64:
+def _next_fitting(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, places: Int64, ends: Int64) -> Int64:
     """Return the place in the queue, from `places` on, of the next word that fits; `ends` if there is no such word."""
     counts = ends - places
     index = np.repeat(places, counts) + within(counts)
@@ -139,7 +139,7 @@ def _drawn(keys: UInt64, tries: Int64, thresholds: UInt64) -> Int64:
     return inverse_cdf(draw(skip_words(keys, tries), LENGTHS, np.ones_like(tries)), thresholds)
 
 
-def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, remaining: Int64) -> Int64:
+def _grow(words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining: Int64) -> Int64:
     """Take up to `longest` words from `first` on; returns how many tokens they have."""
     step = np.arange(int(longest.max(initial=1)))
     word = first[:, None] + step
@@ -153,7 +153,7 @@ def _grow(words: Words, taken: Bool, first: Int64, longest: Int64, remaining: In
     return total
 
 
-def taken_tokens(words: Words, taken: Bool, ids: Ragged) -> Ragged:
+def taken_tokens(words: RowWords, taken: Bool, ids: Ragged) -> Ragged:
     """Return flat places of the tokens of the taken words, ascending (int64)."""
     places = span_places(words.starts[taken], words.lengths[taken])
     return Ragged(places, np.searchsorted(places, ids.offsets))

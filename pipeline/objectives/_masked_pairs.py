@@ -1,4 +1,4 @@
-"""The masked pair: two framed segments, `[CLS] a [SEP] b [SEP]`, with a masked block over both of them."""
+"""The masked pair: two framed segments, `[CLS] a [SEP] b [SEP]`, masked together."""
 
 from __future__ import annotations
 

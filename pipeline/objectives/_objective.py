@@ -1,9 +1,4 @@
-"""Objectives: what a model must learn to undo. One per file, each a pure function on batches of sample rows.
-
-An objective maps samples (grouped, uncorrupted token rows) to examples (features that its file declares). It keeps no
-state: what it draws follows from (seed, label, variant, sample uid). Reasons why a row cannot be corrupted are codes
-of `Skip`.
-"""
+"""The base of objectives: what they declare, how a batch of samples becomes examples, and why rows are skipped."""
 
 from __future__ import annotations
 
@@ -66,7 +61,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """The place of a batch's random choices: seed, sample uids and variants."""
+    """Seed, sample uids and variants, from which all random choices of a batch follow."""
 
     seed: int
     uids: NDArray[np.uint64]
@@ -79,8 +74,8 @@ class Draws:
     def stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
         """Return a 32-bit word a row that is uniform, and evenly spread over the variants of a row.
 
-        The variants of a row shift a word of its own by the van der Corput sequence 0, 1/2, 1/4, 3/4, ... of 2**32: of
-        2**b variants from a multiple of 2**b on, each of 2**b equal bins holds one.
+        Variants shift the row's own word by the van der Corput sequence 0, 1/2, 1/4, 3/4, ... times 2**32. Of 2**b
+        variants, counted from a multiple of 2**b, each of 2**b equal bins holds one.
         """
         keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
         shift = reversed_bits(self.variants).astype(np.uint64) << np.uint64(16)

@@ -49,9 +49,9 @@ def _ul2() -> list[PartEntry]:
 class Mixture(Objective):
     """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
 
-    The part of a sample is drawn at grouping, from its uid alone, and the sample is cut with that part's length; it
-    is in the column `part`. A part draws with its own label. Parts share architecture, heads, frame and grouping;
-    features are the union, those that a part lacks are empty. The default is UL2's seven parts, of equal weight.
+    Grouping draws the part of a sample from its uid alone, cuts the sample with that part's length and stores the part
+    in the column `part`. A part draws with its own label. Parts share architecture, heads, frame and grouping. Features
+    are the union; those that a part lacks are empty. The default is UL2's seven parts, of equal weight.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
         part 0  <R> The puppies <extra_0> outside </s>  ->  <extra_0> are frolicking </s>

@@ -29,7 +29,7 @@ class NextSentencePrediction(MaskedPair):
     A row is a window of t tokens in s sentences, with a partner of u < t tokens from another document. A is the first
     a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each, what follows A in the window (label 0) or the
     partner (label 1), and both are cut to min(t - |A|, u) tokens: the lengths say nothing about the label. Then the
-    pair is masked as in masked LM. Features: the masked block, `segment_starts` [2], `sentence_label`.
+    pair is masked as in masked LM. Features: those of masked LM, `segment_starts` [2], `sentence_label`.
 
     Example (before the masks):
         window   It is raining . | I need an umbrella .        partner  Apples grow on trees .

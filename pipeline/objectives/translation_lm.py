@@ -24,7 +24,7 @@ class TranslationLM(MaskedPair):
     """Translation LM of XLM (arXiv 1901.07291 §3.3): masked LM over both sides of a pair together.
 
     Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. Features:
-    the masked block, `segment_starts` [2], `languages` [2] (codes of the segments).
+    those of masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
 
     Example (mask_rate 0.4: 4 of 9; roles [MASK]):
         pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .

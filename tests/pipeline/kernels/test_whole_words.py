@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline.kernels.distributions import geometric_thresholds
 from pipeline.kernels.ragged import IdSet, span_places
 from pipeline.kernels.span_lengths import lengths_until, merged
-from pipeline.kernels.whole_words import Words, deciders, find_words, openings, take_words, taken_tokens
+from pipeline.kernels.whole_words import RowWords, deciders, find_words, openings, take_words, taken_tokens
 from pipeline.rows import Ragged
 from pipeline.seeding import mix
 from tests.pipeline.corruption_cases import SEP, vocabulary
@@ -38,7 +38,7 @@ def test_words_by_hand() -> None:
 def test_the_example_of_the_docstring() -> None:
     """Words of 1, 4, 1 and 1 tokens and a budget of 3: whatever the order, the long one is passed over."""
     starts, lengths = np.array([0, 1, 5, 6]), np.array([1, 4, 1, 1])
-    words = Words(starts, lengths, np.array([0, 4]), np.array([4, 4, 4, 4]))
+    words = RowWords(starts, lengths, np.array([0, 4]), np.array([4, 4, 4, 4]))
     for seed in range(50):
         taken = take_words(keys_of(1, seed), words, np.array([3]))
         assert np.flatnonzero(taken).tolist() == [0, 2, 3]
