@@ -34,7 +34,7 @@ from pipeline.execution.unit_record import Output
 from pipeline.recipe import Recipe
 from pipeline.registry import choose
 from pipeline.sentences.regex import Regex
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 
 _RUNS = 5
 _FILTERS = [choose("pipeline.filters", name).build() for name in ("gopher_quality", "c4_quality", "gopher_repetition")]

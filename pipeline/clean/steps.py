@@ -14,7 +14,7 @@ from pipeline.filters import Filter
 from pipeline.languages import LanguageIdentifier, LanguageOptions
 from pipeline.registry import Chosen
 from pipeline.text.normal_form import control_characters, normalise
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 
 __all__ = ["Steps", "host_of"]
 

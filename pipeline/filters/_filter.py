@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 
 __all__ = ["KEEP", "Filter", "Verdict"]
 

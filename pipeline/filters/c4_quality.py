@@ -14,7 +14,7 @@ from pipeline.config import STRICT
 from pipeline.filters import KEEP, Verdict
 from pipeline.sentences.regex import Regex
 from pipeline.text.normal_form import normalise
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 
 __all__ = ["C4Quality"]
 

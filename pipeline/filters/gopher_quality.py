@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.filters import KEEP, Verdict
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 
 __all__ = ["GopherQuality"]
 

@@ -14,7 +14,7 @@ from pipeline.filters.c4_quality import C4Quality
 from pipeline.filters.gopher_quality import GopherQuality
 from pipeline.filters.gopher_repetition import GopherRepetition
 from pipeline.sentences.regex import Regex
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 from tests.pipeline.filters.documents import documents
 
 SENTENCES = Regex(Regex.Options())

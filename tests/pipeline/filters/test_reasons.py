@@ -9,7 +9,7 @@ from pipeline.filters import KEEP
 from pipeline.filters.c4_quality import C4Quality
 from pipeline.filters.gopher_repetition import GopherRepetition
 from pipeline.registry import choose, find, names
-from pipeline.text.statistics import TextStatistics
+from pipeline.text.text_statistics import TextStatistics
 from tests.pipeline.captures import SENTENCES
 
 PROSE = SENTENCES
