@@ -193,6 +193,7 @@ _FREE: Final = (
     "data.weights",
     "data.phases",
     "data.corrupt",
+    "data.ignore",
     "data.heldout",
     "data.micro_batch",
     "data.io_threads",

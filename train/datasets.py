@@ -17,6 +17,7 @@ from train.stream.config import DataConfig
 from train.stream.online_corruption import Corruption, corruption_of
 from train.stream.phases import DataPhase, Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
+from train.unread_columns import refuse_unread
 
 __all__ = ["Datasets", "check_length", "open_datasets", "open_stream"]
 
@@ -164,6 +165,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
             f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
             "label: set it to label, or train on objectives without weights"
         )
+    refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
     check_length(manifest.max_length, config, shards.path)
     return set(objective.heads)
 

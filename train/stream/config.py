@@ -73,6 +73,8 @@ class DataConfig:
     corrupt: OnlineEntries = Field(default_factory=list)
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
+    ignore: list[str] = Field(default_factory=list)
+    """columns of the sets, and heads of their objectives, that this run leaves unread on purpose: [sentence_label]"""
     heldout: Annotated[Path | dict[str, Path] | None, _AS_GIVEN] = None
     """held-out set, or several by name; default: `../heldout/manifest.json` beside the first training set, where it
     exists; beside a URL none is looked for"""

@@ -1,0 +1,53 @@
+"""What an objective stores must be read, or be named as ignored."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.errors import ConfigurationError
+from train.unread_columns import refuse_unread
+
+MASKED = ("input_ids", "label_positions", "label_ids")
+
+
+def manifest(*columns: str, heads: tuple[str, ...] = ("masked_lm",), architecture: str = "encoder") -> Any:
+    frame = SimpleNamespace(decoder_start=0, padding_side="right", predict_from="same")
+    objective = SimpleNamespace(architecture=architecture, heads=heads, frame=frame, options={})
+    specs = [SimpleNamespace(name=name, kind="list") for name in columns]
+    tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
+    return SimpleNamespace(objective=objective, specs=specs, tokenizer=tokenizer, name="set")
+
+
+def model(*targets: str, architecture: str = "encoder", types: int = 0) -> Any:
+    return SimpleNamespace(targets={name: name for name in targets}, architecture=architecture, type_vocab_size=types)
+
+
+@pytest.mark.parametrize(
+    ("columns", "heads", "unread"),
+    [
+        (("segment_starts", "sentence_label"), ("masked_lm", "sentence"), ["segment_starts", "sentence_label"]),
+        (("span_starts", "span_lengths"), ("masked_lm", "span_boundary"), ["span_starts", "span_lengths"]),
+        (("crop_start", "crop_length"), ("masked_lm", "corrective", "similarity"),
+         ["crop_start", "crop_length", "corrective"]),
+        ((), ("masked_lm", "token"), ["token"]),
+        (("languages",), ("masked_lm",), ["languages"]),
+    ],
+)  # fmt: skip
+def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ...], unread: list[str]) -> None:
+    found = manifest(*MASKED, *columns, heads=heads)
+    with pytest.raises(ConfigurationError) as caught:
+        refuse_unread(found, model("masked_lm"), ["other"], "data.shards: x")
+    assert str(caught.value).endswith(f"data.ignore=[{', '.join(['other', *unread])}]")
+    refuse_unread(found, model("masked_lm"), unread, "data.shards: x")
+
+
+def test_what_is_read_or_kept_for_inversion_passes() -> None:
+    refuse_unread(manifest(*MASKED, "segment_starts"), model("masked_lm", types=2), [], "x")
+    pairs = manifest(*MASKED, "sentence_label", heads=("masked_lm", "sentence"))
+    refuse_unread(pairs, model("masked_lm", "sentence"), [], "x")
+    noise = ("input_ids", "target_ids", "span_starts", "span_lengths", "step_rotation", "task")
+    denoising = manifest(*noise, heads=("lm",), architecture="encoder_decoder")
+    refuse_unread(denoising, model("lm", architecture="encoder_decoder"), [], "x")

@@ -1,0 +1,68 @@
+"""Columns of a set that no part of a run reads: training would silently learn another objective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from model.config import ModelConfig
+from pipeline.errors import ConfigurationError
+from pipeline.shards import Manifest
+from train.stream.collate import Collate
+
+__all__ = ["refuse_unread"]
+
+_HEAD_OF: Final = {
+    "sentence_label": "sentence",
+    "span_starts": "span_boundary",
+    "span_lengths": "span_boundary",
+    "crop_start": "similarity",
+    "crop_length": "similarity",
+    "input_ids_b": "similarity",
+}
+"""Columns from which a head learns, in rows of encoders."""
+_INVERSION: Final = (
+    "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",
+    "span_lengths", "task",
+)  # fmt: skip
+"""Columns kept for `uncorrupt` and for people; a composition puts the name of a step before them."""
+
+
+def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
+    """Refuse a set with columns, or an objective with heads, that this model leaves unread and `ignore` does not list.
+
+    Args:
+        manifest: of an example set.
+        model: what is trained.
+        ignore: `data.ignore`.
+        key: the configuration's name of the set, with its path.
+
+    Raises:
+        ConfigurationError: the message names the columns and what would read them.
+    """
+    unread = {name: reader for name, reader in _unread(manifest, model) if name not in ignore}
+    if unread:
+        readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
+        raise ConfigurationError(
+            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave it unread on purpose: "
+            f"data.ignore=[{', '.join([*ignore, *unread])}]"
+        )
+
+
+def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
+    """Yield names that the model leaves unread, each with what would read it."""
+    objective = manifest.objective
+    heads = set(objective.heads if objective else ()) - set(model.targets.values())
+    columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
+    read = set(Collate.from_manifest(manifest).columns)
+    wanted = _HEAD_OF if model.architecture == "encoder" else {}
+    for name in columns:
+        if name == "segment_starts" and not model.type_vocab_size:
+            yield name, "segment embeddings (model.type_vocab_size)"
+        elif name in wanted:
+            if wanted[name] in heads:
+                yield name, f"the head {wanted[name]}"
+        elif name not in read and not name.endswith(_INVERSION) and name != "document_starts":
+            yield name, "no head or family that there is"
+    for head in sorted(heads - {wanted[name] for name in columns if name in wanted}):
+        yield head, "the head of that name, which the objective serves"
