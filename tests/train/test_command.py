@@ -247,18 +247,6 @@ def test_interrupt_during_the_imports_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
-def test_two_runs_on_one_folder(tmp_path: Path, shards: Path) -> None:
-    from pipeline.config import load_config
-    from pipeline.errors import ConfigurationError
-    from train.config import TrainConfig
-    from train.run_directory import claim
-
-    config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"))
-    with claim(config), pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
-        claim(config)
-    claim(config).close()
-
-
 def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
     import socket
 

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
 from pipeline.errors import ConfigurationError, IntegrityError
 from tests.distributed import RankPool
-from train import stopping
 from train.distributed import World, describe_environment, fill_environment
-from train.stopping import StopRequest
 
 
 def test_one_process_by_default() -> None:
@@ -68,31 +63,3 @@ def test_error_of_one_rank_ends_all_with_its_code(two_ranks: RankPool) -> None:
         ("PeerError", 65, "rank 1: a block is broken"),
         ("IntegrityError", 65, "a block is broken"),
     ]
-
-
-def test_signals_are_taken_once_and_handlers_put_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with StopRequest() as stop:
-        assert not stop.wanted()
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)  # the same wish, passed on by a launcher
-        assert stop.wanted()
-        assert stop.reason == "SIGTERM"
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_second_wish_after_a_while_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[int] = []
-    clock = iter([100.0, 100.0 + stopping._FORWARDED_S + 1])
-    monkeypatch.setattr(stopping.os, "_exit", left.append)
-    monkeypatch.setattr(stopping.time, "monotonic", lambda: next(clock))
-    stop = StopRequest()
-    stop._receive(signal.SIGINT, None)
-    stop._receive(signal.SIGINT, None)
-    assert left == [130]
-
-
-def test_process_started_by_hand_has_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CROSS_RANK", raising=False)
-    monkeypatch.setattr(stopping.psutil, "Process", None)
-    assert not StopRequest().wanted()

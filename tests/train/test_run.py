@@ -241,31 +241,6 @@ def test_refused_on_every_rank(
         assert message in error
 
 
-def test_never_resume_wants_an_empty_folder(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
-    (tmp_path / "run").mkdir()
-    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
-    ((code, message),) = one_rank.run(start, config, ["resume=never"])
-    assert code == 64
-    assert "is not empty" in message
-
-
-def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    """`must` makes nothing; what another failure leaves before the first step is no obstacle for `never`."""
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
-    ((code, message),) = one_rank.run(start, config, ["resume=must"])
-    assert (code, "holds no valid checkpoint" in message) == (64, True)
-    assert not (tmp_path / "run").exists()
-    assert one_rank.run(start, config, ["steps=9"])[0][0] == 64, "beyond the schedule"
-    assert {path.name for path in (tmp_path / "run").iterdir()} >= {".lock", "checkpoints", "status.json"}
-    (tmp_path / "run" / "notes").write_text("mine")
-    ((code, message),) = one_rank.run(start, config, ["resume=never"])
-    assert (code, "notes" in message) == (64, True)
-    (tmp_path / "run" / "notes").unlink()
-    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
-    assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
-
-
 def test_data_that_changed_is_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
     one_rank.run(start, config, [])

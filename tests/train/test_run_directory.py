@@ -2,34 +2,77 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
 from pipeline.config import load_config
+from pipeline.errors import ClozelineError, ConfigurationError
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from train.config import TrainConfig
 from train.distributed import World
 from train.logs.journal import read_lines
 from train.run import run
-from train.run_directory import read_config
+from train.run_directory import claim, read_config
 
 
-def start(world: World, config: Path, overrides: list[str]) -> int:
-    return run(load_config(TrainConfig, config, overrides), joined=world)
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
 
 
-def test_a_run_of_an_earlier_version_is_read_and_resumed(one_rank: RankPool, tmp_path: Path) -> None:
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
+    config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"))
+    with claim(config), pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
+        claim(config)
+    claim(config).close()
+
+
+def test_never_resume_wants_an_empty_folder(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    (tmp_path / "run").mkdir()
+    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    ((code, message),) = one_rank.run(start, config, ["resume=never"])
+    assert code == 64
+    assert "is not empty" in message
+
+
+def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    """`must` makes nothing; what another failure leaves before the first step is no obstacle for `never`."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
+    ((code, message),) = one_rank.run(start, config, ["resume=must"])
+    assert (code, "holds no valid checkpoint" in message) == (64, True)
+    assert not (tmp_path / "run").exists()
+    assert one_rank.run(start, config, ["steps=9"])[0][0] == 64, "beyond the schedule"
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {".lock", "checkpoints", "status.json"}
+    (tmp_path / "run" / "notes").write_text("mine")
+    ((code, message),) = one_rank.run(start, config, ["resume=never"])
+    assert (code, "notes" in message) == (64, True)
+    (tmp_path / "run" / "notes").unlink()
+    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
+    assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
+
+
+def test_a_run_of_an_earlier_version_is_read_and_resumed(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     """Its config.yaml and its checkpoints hold former names; the losses go on as if they had always been present."""
-    shards = write_masked_sets(tmp_path / "corrupt")
     straight = write_config(tmp_path / "a.yaml", shards, tmp_path / "straight")
-    assert one_rank.run(start, straight, []) == [0]
+    assert one_rank.run(start, straight, []) == [(0, "")]
     output = tmp_path / "former"
     config = write_config(tmp_path / "b.yaml", shards, output)
-    assert one_rank.run(start, config, ["steps=3"]) == [0]
+    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     present = read_config(output)
     _write_former_names(output)
     assert read_config(output) == present
-    assert one_rank.run(start, config, []) == [0]
+    assert one_rank.run(start, config, []) == [(0, "")]
     assert _losses(output) == _losses(tmp_path / "straight")
 
 

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from train.config import LogConfig
-from train.logs.display import Display
 from train.logs.journal import Journal, numbers, read_lines
 
 QUIET = LogConfig(tensorboard=False)
@@ -104,22 +102,3 @@ def test_status_is_replaced_whole(tmp_path: Path) -> None:
 def test_numbers_of_a_nested_record() -> None:
     record = {"step": 1, "losses": {"lm": 2.5}, "heldout": {"a": {"loss": 1.0}}, "name": "x", "flag": True}
     assert numbers(record) == {"step": 1, "losses/lm": 2.5, "heldout/a/loss": 1.0}
-
-
-def record(step: int) -> dict[str, object]:
-    figures = {"loss": 1.5, "learning_rate": 1e-3, "gradient_norm": 2.0, "tokens_per_s": 1234.5, "skipped": 0}
-    return {"step": step, **figures}
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_display_draws_on_terminals_only(terminal: bool) -> None:
-    console = Console(force_terminal=terminal, record=True, width=120, quiet=False, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    with Display(40, 0, console) as display:
-        for step in range(1, 41):
-            display.step(record(step))
-        display.heldout(40, {"heldout": {"loss": 1.0, "unigram_entropy": 3.0, "labels": 7}})
-    text = console.export_text()
-    console.file.close()
-    assert "held-out at step 40: loss 1.0000, unigram entropy 3.0000 nats over 7 labels" in text
-    if not terminal:
-        assert text.count("loss 1.5000  lr 1.00e-03  norm 2.00  1,234 tokens/s") == 21

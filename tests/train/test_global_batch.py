@@ -1,0 +1,81 @@
+"""The next global batch, and what ranks learn from each other before a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from pipeline.errors import StorageError
+from train.global_batch import next_global_batch, real_tokens
+from train.stopping import Interrupted, StopRequest
+
+
+class Alone:
+    """A world of one rank without a process group."""
+
+    size, rank = 1, 0
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        return list(values)
+
+    def raise_everywhere(self, error: Exception | None) -> None:
+        assert error is not None
+        raise error
+
+
+def micro_batch(weights: Sequence[float]) -> SimpleNamespace:
+    lengths = torch.arange(1, len(weights) + 1)
+    tensors = {"row_weight": torch.tensor(weights), "lengths": lengths, "decoder_lengths": 10 * lengths}
+    return SimpleNamespace(tensors=tensors)
+
+
+def source(read: Any) -> Any:
+    return SimpleNamespace(next_step=read)
+
+
+ALONE: Any = Alone()
+
+
+def test_both_rows_of_a_pair_count_and_filler_does_not() -> None:
+    assert real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
+
+
+def test_labels_and_tokens_are_summed() -> None:
+    head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+    batches = [micro_batch([1.0, 1.0]), micro_batch([1.0])]
+    found = next_global_batch(source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest())
+    assert (found.counts, found.tokens, found.stop) == ({"lm": 3.0, "token": 3.0}, 33 + 11, False)
+    assert found.micro_batches == batches
+
+
+def test_nothing_is_read_after_a_request_to_stop() -> None:
+    stop = StopRequest()
+    stop.reason = "SIGTERM"
+    found = next_global_batch(source(lambda: pytest.fail("read")), {}, ALONE, stop)
+    assert found.stop
+    assert not found.micro_batches
+
+
+def test_a_request_ends_the_wait_for_data() -> None:
+    stop = StopRequest()
+
+    def read() -> list[Any]:
+        assert stop.interrupts
+        stop.reason = "SIGTERM"
+        raise Interrupted
+
+    found = next_global_batch(source(read), {}, ALONE, stop)
+    assert found.stop
+    assert not stop.interrupts
+
+
+def test_an_error_of_reading_is_raised_by_all() -> None:
+    def read() -> list[Any]:
+        raise StorageError("a shard is missing")
+
+    with pytest.raises(StorageError, match="a shard is missing"):
+        next_global_batch(source(read), {}, ALONE, StopRequest())

@@ -1,0 +1,90 @@
+"""The order of steps, saves and evaluations, with parts that only note what is asked of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.train.synthetic import tiny
+from tests.train.test_global_batch import ALONE, micro_batch, source
+from train import loop
+from train.checkpoint.state import TrainState
+from train.errors import DivergedError
+from train.loop import Run, train
+from train.stopping import StopRequest
+
+START = TrainState(step=0, samples=0)
+
+
+def run_of(monkeypatch: pytest.MonkeyPatch, *, saves: str = "", skipped: bool = False, **changes: Any) -> Any:
+    """A run whose parts write into `.log`; `saves` tells of each save whether it works (+) or fails (-)."""
+    log: list[str] = []
+    working = iter(saves)
+
+    def step(_batches: Any, _counts: Any, number: int, _rate: float) -> Any:
+        log.append(f"step {number}")
+        return SimpleNamespace(skipped=skipped)
+
+    def save(_engine: Any, state: TrainState) -> bool:
+        log.append(f"save {state.step}")
+        return next(working, "+") == "+"
+
+    def evaluate(*_: Any) -> Any:
+        log.append("evaluate")
+        return SimpleNamespace(loss=2.5)
+
+    monkeypatch.setattr(loop, "evaluate", evaluate)
+    parts = {
+        "engine": SimpleNamespace(heads={}, step=step),
+        "stream": source(lambda: [micro_batch([1.0, 1.0])] * 4),
+        "heldout": [SimpleNamespace(name="heldout")],
+        "checkpoints": SimpleNamespace(save=save, score=lambda state: log.append(f"score {state.heldout_loss}")),
+        "recorder": SimpleNamespace(step=lambda *_, **__: None, heldout=lambda *_: None),
+        "watchdog": SimpleNamespace(beat=lambda: None),
+    }
+    run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)  # type: ignore[arg-type]
+    return SimpleNamespace(run=run, log=log)
+
+
+def test_a_step_is_saved_before_it_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_of(monkeypatch, steps=3, checkpoint__every=2, evaluate__every=2)
+    state = train(found.run, START)
+    one_evaluation = ["evaluate", "score 2.5"]
+    assert found.log == ["step 1", "step 2", "save 2", *one_evaluation, "step 3", "save 3", *one_evaluation]
+    assert (state.step, state.samples, state.heldout_loss) == (3, 24, 2.5)
+
+
+def test_the_end_is_saved_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save in the middle may fail; the next one is due at its own step."""
+    found = run_of(monkeypatch, saves="--+", steps=4, checkpoint__every=3)
+    train(found.run, START)
+    assert [entry for entry in found.log if entry.startswith("save")] == ["save 3", "save 4", "save 4"]
+
+
+def test_a_resumed_run_makes_up_for_its_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_of(monkeypatch, steps=2)
+    train(found.run, TrainState(step=2, samples=16))
+    assert found.log == ["evaluate", "score 2.5"]
+    assert found.run.done(TrainState(step=2, samples=16, heldout_loss=2.5))
+
+
+def test_a_request_to_stop_saves_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_of(monkeypatch, steps=9)
+    reads = iter(range(9))
+
+    def read() -> Any:
+        if next(reads) == 2:
+            found.run.stop.reason = "SIGTERM"
+        return [micro_batch([1.0, 1.0])] * 4
+
+    found.run.stream.next_step = read
+    assert train(found.run, START).step == 2
+    assert found.log == ["step 1", "step 2", "save 2"]
+
+
+def test_skipped_steps_in_a_row_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_of(monkeypatch, skipped=True, max_consecutive_skips=3)
+    with pytest.raises(DivergedError, match="step 3: 3 gradients in a row were not finite"):
+        train(found.run, START)
