@@ -20,6 +20,12 @@ def _known(reader: str) -> set[str]:
     return {option.name for option in fields(find(_READERS, reader).Options)}
 
 
+def _asks_nothing(key: str, value: Any) -> bool:
+    """Return whether an option has a default value: resolved recipes may list every option for every input."""
+    options = (field for reader in names(_READERS) for field in fields(find(_READERS, reader).Options))
+    return value is None or any(field.name == key and field.default == value for field in options)
+
+
 def options_of(reader: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the given options that a reader has. A null takes the reader's default."""
     known = _known(reader)
@@ -35,11 +41,12 @@ def check_options(given: Mapping[str, Any], readers: Iterable[str] | None, keys:
         keys: keys of the input itself, which a misspelled one may mean.
 
     Raises:
-        ConfigurationError: none of the readers has an option of this name, or a value is wrong for a reader.
+        ConfigurationError: none of the readers has an option of this name, unless its value is a default; or a value
+            is wrong for a reader.
     """
     found = sorted(names(_READERS) if readers is None else readers)
     known = {key for reader in found for key in _known(reader)}
-    for key in given.keys() - known:
+    for key in sorted(key for key in given.keys() - known if not _asks_nothing(key, given[key])):
         near = difflib.get_close_matches(key, sorted({*known, *keys}), n=1)
         whose = "no reader has it" if readers is None else f"not an option of the reader {', '.join(found)}"
         raise ConfigurationError(f"unknown key '{key}' ({whose}){f'; did you mean {near[0]!r}?' if near else ''}")

@@ -137,7 +137,7 @@ class ColumnFacts(_Strict):
         return self
 
 
-class Compression(_Strict):
+class CompressionFacts(_Strict):
     """Compression of each buffer."""
 
     codec: Literal["none", "zstd"]
@@ -201,7 +201,7 @@ class Manifest(_Strict):
     block_rows: int = Field(ge=1, lt=2**31)
     max_block_bytes: int = Field(ge=0, le=BLOCK_LIMIT)
     container: Literal["arrow", "tar"]
-    compression: Compression
+    compression: CompressionFacts
     totals: Totals
     index: IndexFacts
     shards: Annotated[Sequence[ShardFacts], PlainValidator(to_shards), PlainSerializer(plain_shards)]

@@ -139,7 +139,7 @@ def test_input_without_a_document_ends_with_its_reasons(corpus, tmp_path, capsys
     assert run(corpus[0], tmp_path / name, tmp_path / "out") == 69
     shown = capsys.readouterr()
     assert f"1 {reason}" in shown.out
-    assert "no document is left" in shown.err
+    assert "every document was rejected" in shown.err
     assert "Traceback" not in shown.err
 
 

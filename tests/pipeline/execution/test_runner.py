@@ -1,17 +1,10 @@
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pipeline.errors import IntegrityError, PartialFailureError
-from pipeline.execution.executors import run_units
 from pipeline.execution.progress import Progress
 from pipeline.execution.runner import StageRun, stage_key
 from pipeline.recipe import ExecutorConfig, Recipe
@@ -95,39 +88,3 @@ def test_killed_worker_costs_nothing_and_twice_costs_its_unit(tmp_path):
     with pytest.raises(PartialFailureError, match="worker process died"):
         execute(tmp_path / "always", tasks=2, workers=2, fault="die always")
     assert len(list((tmp_path / "always/dedup/tmp").glob("*.txt"))) == 5
-
-
-class Endless:
-    """A step whose unit never ends."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, unit: int) -> None:
-        (self.folder / f"{os.getpid()}.pid").touch()
-        signal.pause()
-
-    def done(self, unit: int) -> bool:
-        return False
-
-    def started(self, unit: int) -> bool:
-        return False
-
-    def give_up(self, unit: int, reason: str) -> None: ...
-
-
-def test_killed_driver_leaves_no_worker(tmp_path):
-    driver = subprocess.Popen([sys.executable, "-m", "tests.pipeline.execution.test_runner", str(tmp_path)])
-    deadline = time.monotonic() + 60
-    while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    driver.kill()
-    driver.wait()
-    pids = [int(path.stem) for path in workers]
-    assert len(pids) == 2
-    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
-    assert not alive
-
-
-if __name__ == "__main__":
-    run_units(Endless(Path(sys.argv[1])), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)

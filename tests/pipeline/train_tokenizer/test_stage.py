@@ -129,12 +129,3 @@ def test_configuration_is_checked_when_it_is_read():
     ):
         with pytest.raises(ConfigurationError, match=message):
             validate(TrainTokenizerConfig, wrong, "recipe")
-
-
-def test_held_out_documents_stay_held_out_at_larger_fractions():
-    uids = [document.uid for document in passes.documents(300)]
-    at = {share: {uid for uid in uids if is_heldout(uid, share, 1)} for share in (0.0, 0.05, 0.2, 1.0)}
-    assert at[0.0] == set()
-    assert at[0.05] < at[0.2] < at[1.0] == set(uids)
-    assert 30 < len(at[0.2]) < 90
-    assert {uid for uid in uids if is_heldout(uid, 0.2, 2)} != at[0.2]

@@ -1,0 +1,95 @@
+"""The plan: units, names and digests that do not depend on where the inputs lie."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from pipeline.errors import ConfigurationError, IntegrityError, StorageError
+from pipeline.execution.plan import freeze_plan, load_plan
+from tests.pipeline.clean.cleaning import recipe_for
+
+
+def rows(folder, *names):
+    for number, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'{{"text": "{number}"}}\n' * 1000)
+    return folder
+
+
+def test_units_tile_each_file_in_order_of_names(tmp_path):
+    rows(tmp_path / "in", "b.jsonl", "a/c.jsonl")
+    plan = load_plan(recipe_for(str(tmp_path / "in" / "**" / "*.jsonl"), tmp_path, plan={"unit_bytes": 5000}))
+    assert [unit.unit for unit in plan.units] == list(range(len(plan.units)))
+    assert list(dict.fromkeys(unit.source for unit in plan.units)) == ["default/a/c.jsonl", "default/b.jsonl"]
+    for source in ("default/a/c.jsonl", "default/b.jsonl"):
+        mine = [unit for unit in plan.units if unit.source == source]
+        assert len(mine) == 3
+        assert (mine[0].start, mine[-1].end) == (0, 14000)
+        assert all(before.end == after.start for before, after in pairwise(mine))
+
+
+def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
+    def digest(source, **keys):
+        return load_plan(recipe_for(source, tmp_path / "out", **keys)).digest
+
+    first, moved = (str(rows(tmp_path / name, "a.jsonl")) for name in ("one", "two"))
+    same = digest(first)
+    assert digest(moved) == digest([{"path": f"{first}/*.jsonl"}]) == same
+    assert digest({"path": first, "text_key": "text", "columns": None}) == same
+    others = [
+        digest({"path": first, "source": "b"}),
+        digest({"path": first, "text_key": "body"}),
+        digest({"path": first, "language": "en"}),
+        digest(first, plan={"unit_bytes": 4096}),
+        digest(first, plan={"shard_bytes": 4096}),
+    ]
+    assert len({same, *others}) == 6
+
+
+def test_facts_of_an_input_hold_the_options_that_the_first_plans_held(tmp_path):
+    source = {"path": str(rows(tmp_path / "in", "a.jsonl")), "url_key": "link"}
+    assert load_plan(recipe_for(source, tmp_path / "out")).inputs[0]["options"] == {
+        "reader": None, "language": None, "target_language": None, "columns": None, "target_path": None,
+        "text_key": "text", "url_key": "link",
+    }  # fmt: skip
+
+
+def test_names_of_any_bytes_are_unique_and_printable(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("a%b.txt", "a\nb.txt", "aé.txt", b"a\xff.txt".decode("utf-8", "surrogateescape")):
+        (tmp_path / "in" / name).write_text("x")
+    plan = load_plan(recipe_for(str(tmp_path / "in"), tmp_path / "out"))
+    assert {unit.source for unit in plan.units} == {
+        "default/a%25b.txt", "default/a%0Ab.txt", "default/aé.txt", "default/a%FF.txt",
+    }  # fmt: skip
+
+
+def test_the_first_start_freezes_the_inputs(tmp_path):
+    source = rows(tmp_path / "in", "a.jsonl")
+    recipe = recipe_for(str(source), tmp_path / "out")
+    assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest
+    rows(tmp_path / "in", "a.jsonl", "b.jsonl")
+    with pytest.raises(ConfigurationError, match=r"1 differ, first 'default/b\.jsonl'"):
+        load_plan(recipe)
+
+
+def test_mistakes_are_named(tmp_path):
+    rows(tmp_path / "in", "a.jsonl")
+    with pytest.raises(ConfigurationError, match="no file matches"):
+        load_plan(recipe_for(str(tmp_path / "in" / "*.warc"), tmp_path / "out"))
+    with pytest.raises(ConfigurationError, match="is named twice"):
+        load_plan(recipe_for([str(tmp_path / "in"), str(tmp_path / "in" / "a.jsonl")], tmp_path / "out"))
+    with pytest.raises(ConfigurationError, match="no input: add"):
+        freeze_plan(recipe_for([], tmp_path / "out"))
+    with pytest.raises(StorageError, match=r"run `python -m pipeline\.clean` first"):
+        load_plan(recipe_for([], tmp_path / "out"))
+    path = tmp_path / "out" / "clean" / "plan.json"
+    path.parent.mkdir(parents=True)
+    for content, message in ((json.dumps({"format": 2}), "format 2, this version reads 1"), ("{}", "not a plan")):
+        path.write_text(content)
+        with pytest.raises(IntegrityError, match=message):
+            load_plan(recipe_for([], tmp_path / "out"))

@@ -1,0 +1,51 @@
+"""Recipes: forms of `input`, keys of stages, and the way back to plain data."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.config import to_plain, validate
+from pipeline.errors import ConfigurationError
+from pipeline.recipe import Recipe, stage_names
+
+
+def recipe(**keys):
+    return validate(Recipe, {"corpus": "c", **keys}, "test")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["a.jsonl", ["a.jsonl"], {"path": "a.jsonl"}, [{"path": "a.jsonl"}], {"path": "a.jsonl", "source": "default"}],
+)
+def test_an_input_is_a_path_an_entry_or_a_list(source):
+    assert recipe(input=source).input == recipe(input="a.jsonl").input
+
+
+def test_options_of_readers_are_beside_the_keys_of_an_input():
+    entries = recipe(
+        input=[{"path": "a", "text_key": "body"}, {"path": "b", "reader": "tsv", "columns": ["text"]}]
+    ).input
+    assert [entry.options for entry in entries] == [{"text_key": "body"}, {"columns": ["text"]}]
+    with pytest.raises(ConfigurationError, match=r"input\.0.*'txt_key'.*did you mean 'text_key'"):
+        recipe(input={"path": "a", "txt_key": "body"})
+
+
+def test_a_recipe_is_its_plain_data_again():
+    given = recipe(input=[{"path": "a", "text_key": "body"}], clean={"filters": []}, dedup={"near": None}, plan={})
+    plain = to_plain(given)
+    assert validate(Recipe, plain, "again") == given
+    assert plain["input"][0]["text_key"] == "body"
+    assert (plain["encode"], plain["clean"]["filters"]) == (None, [])
+
+
+def test_every_stage_has_its_key():
+    assert {"clean", "corrupt"} < set(stage_names()) < set(to_plain(recipe()))
+    with pytest.raises(ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"):
+        recipe(clean={"filtres": []})
+    with pytest.raises(ConfigurationError, match="unknown key 'cleen'; did you mean 'clean'"):
+        recipe(cleen={})
+
+
+def test_a_run_needs_an_output():
+    with pytest.raises(ConfigurationError, match="no output folder: add output=DIR"):
+        recipe().folder("clean")
