@@ -1,7 +1,7 @@
 """The package that `pip install` adds: it holds the folders `pipeline`, `model`, `train`, `tools` and `configs`.
 
 `import clozeline` makes these four packages importable, ours before any others of the same names. In the repository
-the folders stand beside this one; a wheel puts them inside (docs/decisions/0007).
+the folders are beside this one; a wheel puts them inside (docs/decisions/0007).
 """
 
 from __future__ import annotations

@@ -88,5 +88,5 @@ def find_links(html: str, url: str) -> list[str]:
     if parser.nofollow:
         return []
     base = normalise_url(parser.base, url) or url
-    found = (normalise_url(href, base) for href in parser.hrefs)
-    return list(dict.fromkeys(link for link in found if link is not None))
+    links = (normalise_url(href, base) for href in parser.hrefs)
+    return list(dict.fromkeys(link for link in links if link is not None))
