@@ -241,19 +241,6 @@ def test_refused_on_every_rank(
         assert message in error
 
 
-def test_data_that_changed_is_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
-    one_rank.run(start, config, [])
-    other = write_masked_sets(tmp_path / "tar", container="tar")
-    ((code, message),) = one_rank.run(start, config, [f"data.shards={other}", "steps=3"])
-    assert code == 64
-    assert "data (digest)" in message
-    assert message.endswith("allow it: checkpoint.allow_changed=[data]")
-    assert (
-        one_rank.run(start, config, [f"data.shards={other}", "steps=3", "checkpoint.allow_changed=[data]"])[0][0] == 0
-    )
-
-
 def test_containers_stream_alike(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     tar = write_masked_sets(tmp_path / "tar", container="tar", codec="zstd")
     for name, path in (("arrow", shards), ("tar", tar)):
