@@ -1,4 +1,4 @@
-"""How the data keeps up, over all ranks: counters of the streams, blocks that were masked, steps that waited."""
+"""Health of the data over all ranks: counters of the streams, skipped blocks, and steps that waited."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LoadingHealth:
     Args:
         streams: the one that is trained on, then those of held-out sets.
         world: the ranks.
-        most: share of a set's blocks that may be masked.
+        most: share of a set's blocks that may be skipped.
         announce: writes an event, and shows those that a person should know of.
     """
 
@@ -83,12 +83,12 @@ class LoadingHealth:
             self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
 
     def name_skipped(self, step: int) -> None:
-        """Name the blocks that were masked on any rank since the last time; all ranks call this together.
+        """Name the blocks that were skipped on any rank since the last time; all ranks call this together.
 
         Raises:
-            IntegrityError: on all ranks: by now more than the allowed share of a set's blocks is masked.
+            IntegrityError: on all ranks: by now more than the allowed share of a set's blocks is skipped.
         """
-        # copied at once: a thread may be masking one
+        # copied at once: a thread may be adding one
         mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.masked)}
         found = set().union(*self._world.gather(mine))
         for number, block in sorted(found - self._masked):

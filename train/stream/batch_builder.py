@@ -1,4 +1,4 @@
-"""Building batches from a position on: which rows of which sets, gathered, collated and cut to micro-batches."""
+"""Batches from a position on: rows of sets, gathered, collated and cut to micro-batches."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Builder:
 
     Args:
         reading: which lanes read what.
-        rounds: rows of each source.
+        prefetchers: rows of each source.
         assembly: how rows become batches.
         position: first lane row.
         count: lane rows of a batch; None: as each phase says.
@@ -81,15 +81,15 @@ class Builder:
     def __init__(
         self,
         reading: ReadingOrder,
-        rounds: Sequence[Prefetcher],
+        prefetchers: Sequence[Prefetcher],
         assembly: Assembly,
         position: int,
         count: int | None = None,
     ) -> None:
-        self.reading, self.rounds, self.assembly = reading, rounds, assembly
+        self.reading, self.prefetchers, self.assembly = reading, prefetchers, assembly
         self.position, self._count = position, count
-        self._lanes = rounds[0].source.lanes
-        self._ring = BufferPool(6)
+        self._lanes = prefetchers[0].source.lanes
+        self._pool = BufferPool(6)
         self._phase: Phase | None = None
         self._numbers: list[int] = []
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
@@ -107,11 +107,11 @@ class Builder:
             most = min(most, (phase.stop - position) // count)
         if phase.uniform:
             (source,) = self._numbers
-            rounds, row = self.rounds[source], position - phase.start + int(phase.base[0, 0])
-            batches = max(1, min(most, rounds.left(row) // count))
-            segments = rounds.segments(row, batches * count)
-            epochs = [(row + n * count) / rounds.source.order.lane_rows for n in range(1, batches + 1)]
-            step = self._step(rounds.source.columns, segments, (batches, lanes, count))
+            prefetcher, row = self.prefetchers[source], position - phase.start + int(phase.base[0, 0])
+            batches = max(1, min(most, prefetcher.left(row) // count))
+            segments = prefetcher.segments(row, batches * count)
+            epochs = [(row + n * count) / prefetcher.source.order.lane_rows for n in range(1, batches + 1)]
+            step = self._step(prefetcher.source.columns, segments, (batches, lanes, count))
         else:
             batches = most
             step = self._mixed(phase, position, batches, count)
@@ -127,14 +127,14 @@ class Builder:
         """Let go of sets that a new phase does not read."""
         if phase is not self._phase:
             self._numbers = [n for key in phase.sources if (n := self.reading.number(key)) is not None]
-            for number, rounds in enumerate(self.rounds):
+            for number, prefetcher in enumerate(self.prefetchers):
                 if number not in self._numbers:
-                    rounds.clear()
+                    prefetcher.clear()
             self._phase = phase
         return phase
 
     def _step(self, columns: Sequence[str], segments: Sequence[Segment], shape: tuple[int, int, int]) -> Step:
-        return step_of_segments(segments, shape, columns, self._ring, self.assembly.dtypes)
+        return step_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
 
     def _mixed(self, phase: Phase, position: int, batches: int, count: int) -> Step:
         """Rows of several sets: for each set those that its lanes take, from the rounds they stand in."""
@@ -149,10 +149,10 @@ class Builder:
             if len(lane):
                 rows = phase.rows(k, lanes, positions)
                 first = int(rows[:, 0].min())  # a lane that draws nothing now may be behind those that do
-                cells += _found(self.rounds[source], first, rows[lane, at], lane, target[lane, at])
+                cells += _found(self.prefetchers[source], first, rows[lane, at], lane, target[lane, at])
         assembly = self.assembly
-        columns = dict.fromkeys(name for number in self._numbers for name in self.rounds[number].source.columns)
-        return step_of_cells(cells, target.size, list(columns), self._ring, assembly.dtypes)
+        columns = dict.fromkeys(name for number in self._numbers for name in self.prefetchers[number].source.columns)
+        return step_of_cells(cells, target.size, list(columns), self._pool, assembly.dtypes)
 
     def _batches(
         self, step: Step, rows: int, positions: Iterable[int], epochs: Iterable[float]
@@ -175,21 +175,21 @@ class Builder:
         """Epochs at a position of the set that was read most often among those of the phase."""
         at, lane = np.array([position]), np.zeros(1, np.int64)
         sources = enumerate(self._numbers)
-        return max(phase.rows(k, lane, at).item() / self.rounds[n].source.order.lane_rows for k, n in sources)
+        return max(phase.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
 
 
 def _found(
-    rounds: Prefetcher, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
+    prefetcher: Prefetcher, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
 ) -> list[Cells]:
     """Where lane rows of a set stand in its rounds; those before the row `first` are let go."""
     found: list[Cells] = []
     before = 0
-    for segment in rounds.segments(first, int(row.max()) - first + 1):
+    for segment in prefetcher.segments(first, int(row.max()) - first + 1):
         length = segment.stop - segment.start
         inside = np.flatnonzero((row - first >= before) & (row - first < before + length))
         if len(inside):
-            slots = lane[inside] * segment.arena.length + row[inside] - first - before + segment.start
-            found.append(Cells(segment.arena, slots, target[inside]))
+            slots = lane[inside] * segment.row_buffer.length + row[inside] - first - before + segment.start
+            found.append(Cells(segment.row_buffer, slots, target[inside]))
         before += length
     return found
 
@@ -216,7 +216,7 @@ class Batches:
         self._reading, self._sources, self._assembly = reading, sources, assembly
         self._workers, self._prefetch = workers, prefetch
         self._count: int | None = None
-        self._rounds: list[Prefetcher] = []
+        self._prefetchers: list[Prefetcher] = []
         self._build: Callable[[], Iterator[list[Batch]]] | None = None
         self._ahead: BackgroundBuilder[Iterator[list[Batch]]] | None = None
         self._portion: Iterator[list[Batch]] = iter(())
@@ -251,16 +251,16 @@ class Batches:
             self._waited += ahead.wait_seconds
         kept = keep_rounds and (ahead is None or ahead.join())
         if not kept:
-            for rounds in self._rounds:
-                rounds.close()
-            self._rounds = []
+            for prefetcher in self._prefetchers:
+                prefetcher.close()
+            self._prefetchers = []
             if wait and ahead is not None:
                 ahead.join()
 
     def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:
-        if not self._rounds:
-            self._rounds = [Prefetcher(source, self._workers, self._prefetch) for source in self._sources]
-        builder = Builder(self._reading, self._rounds, self._assembly, position, self._count)
+        if not self._prefetchers:
+            self._prefetchers = [Prefetcher(source, self._workers, self._prefetch) for source in self._sources]
+        builder = Builder(self._reading, self._prefetchers, self._assembly, position, self._count)
         if self._workers is None:
             self._build = builder
             return builder

@@ -31,7 +31,7 @@ class BufferPool:
     Args:
         most: arrays of one shape and type to keep.
 
-    Example: after `a = ring.take((2,), int64); del a` the next `take` of that shape gives the same memory.
+    Example: after `a = pool.take((2,), int64); del a` the next `take` of that shape gives the same memory.
     """
 
     def __init__(self, most: int) -> None:

@@ -263,8 +263,9 @@ class Collate:
         spare = self._spare.get(shape)
         found = None if spare is None else next(spare, None)
         if found is None:
-            self._spare = {shape: (spare := _full_rows(*shape))}
-            found = next(spare)
+            spare = _full_rows(*shape)
+            found = next(spare)  # before another thread sees the rest and uses it up
+            self._spare = {shape: spare}
         return found
 
     def _labels(

@@ -1,4 +1,4 @@
-"""Prefetcher of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
+"""Rows of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
 
 Threads suffice, because reading, hashing, decompressing and copying release the interpreter lock; there are no worker
 processes, no shared memory and no locks between ranks.
@@ -26,10 +26,10 @@ _ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, outside 
 
 @dataclass
 class _Pending:
-    """A round on its way: its arena, and the loads that threads do."""
+    """A round on its way: its row_buffer, and the loads that threads do."""
 
     turn: Round
-    arena: RowBuffer
+    row_buffer: RowBuffer
     loads: list[Future[None]]
     finished: bool = False
 
@@ -50,7 +50,7 @@ class Prefetcher:
         self._ahead = ahead if workers is not None else 0
         self._end = end
         self._pending: dict[int, _Pending] = {}
-        self._ring = self._new_ring()
+        self._pool = self._new_pool()
         self._closed = False
 
     def segments(self, position: int, count: int) -> list[Segment]:
@@ -75,7 +75,7 @@ class Prefetcher:
     def clear(self) -> None:
         """Forget all loaded rows with their memory, and what has not begun to load."""
         pending, self._pending = list(self._pending.values()), {}
-        self._ring = self._new_ring()
+        self._pool = self._new_pool()
         for item in pending:
             for load in item.loads:
                 load.cancel()
@@ -85,7 +85,7 @@ class Prefetcher:
         self._closed = True
         self.clear()
 
-    def _new_ring(self) -> BufferPool:
+    def _new_pool(self) -> BufferPool:
         """For what is loaded ahead, a round that is read, and one that batches still look into."""
         return BufferPool(self._ahead + 2)
 
@@ -113,20 +113,24 @@ class Prefetcher:
             except BaseException:
                 self.clear()  # so that asking again reads again
                 raise
-            item.arena.finish()
+            item.row_buffer.finish()
             item.finished = True
-        return item.arena
+        return item.row_buffer
 
     def _begun(self, turn: Round) -> _Pending:
         """The round, with its loads under way (or done, where there are no threads)."""
         self._refuse_closed()
         if turn.start not in self._pending:
-            item = _Pending(turn, self._arena(turn.length), [])
+            item = _Pending(turn, self._new_buffer(turn.length), [])
             loads = list(self.source.order.loads(turn, *self.source.lanes))
             for some in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
                 orders = self.source.order.row_orders(turn.epoch, [load.block for load in some])
                 for load, order in zip(some, orders, strict=True):
-                    task = (load, order[load.rows].copy(), item.arena)  # a view would keep the orders of all of them
+                    task = (
+                        load,
+                        order[load.rows].copy(),
+                        item.row_buffer,
+                    )  # a view would keep the orders of all of them
                     if self._workers is None:
                         self._run(*task)
                     else:
@@ -140,21 +144,21 @@ class Prefetcher:
             self.clear()
             raise CancelledError
 
-    def _run(self, load: Load, order: NDArray[np.int64], arena: RowBuffer) -> None:
+    def _run(self, load: Load, order: NDArray[np.int64], row_buffer: RowBuffer) -> None:
         stats = self.source.stats
         with stats.lock:
             stats.in_flight += 1
         try:
-            self.source.fill(load, order, arena)
+            self.source.fill(load, order, row_buffer)
         finally:
             with stats.lock:
                 stats.in_flight -= 1
 
-    def _arena(self, length: int) -> RowBuffer:
+    def _new_buffer(self, length: int) -> RowBuffer:
         first, last = self.source.lanes
-        return RowBuffer(last - first, length, self.source.columns, self._ring)
+        return RowBuffer(last - first, length, self.source.columns, self._pool)
 
     def _filler(self, length: int) -> RowBuffer:
-        arena = self._arena(length)
-        arena.finish()
-        return arena
+        row_buffer = self._new_buffer(length)
+        row_buffer.finish()
+        return row_buffer

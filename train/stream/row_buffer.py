@@ -52,14 +52,14 @@ class RowBuffer:
         lanes: lanes of the rank.
         length: positions of the round.
         columns: list columns to keep.
-        ring: where matrices come from.
+        pool: where matrices come from.
     """
 
-    def __init__(self, lanes: int, length: int, columns: Sequence[str], ring: BufferPool) -> None:
+    def __init__(self, lanes: int, length: int, columns: Sequence[str], pool: BufferPool) -> None:
         self.lanes, self.length = lanes, length
         self.weight = np.zeros(lanes * length, np.float32)
         self.origin = np.full((lanes * length, 3), -1, np.int64)
-        self._ring = ring
+        self._pool = pool
         self._lock = threading.Lock()
         self._matrix: dict[str, NDArray[Any]] = {}
         self._placed = dict.fromkeys(columns, 0)
@@ -124,7 +124,7 @@ class RowBuffer:
         with self._lock:
             matrix = self._matrix.get(name)
             if matrix is None:
-                matrix = self._matrix[name] = self._ring.take((self.lanes * self.length, width), dtype)
+                matrix = self._matrix[name] = self._pool.take((self.lanes * self.length, width), dtype)
             if matrix.shape[1] != width or matrix.dtype != dtype:
                 return None
             self._placed[name] += rows
@@ -153,7 +153,7 @@ class RowBuffer:
 class Segment:
     """Positions `start .. stop` of a round, counted from its beginning."""
 
-    arena: RowBuffer
+    row_buffer: RowBuffer
     start: int
     stop: int
 

@@ -86,9 +86,9 @@ _Column: TypeAlias = _Lists | _Matrix | _InPlace
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Slots of one arena, and the rows of the step that they become."""
+    """Slots of one row_buffer, and the rows of the step that they become."""
 
-    arena: RowBuffer
+    row_buffer: RowBuffer
     slots: Int64
     rows: Int64
 
@@ -126,7 +126,7 @@ class Step:
 
 
 def step_of_segments(
-    segments: Sequence[Segment], shape: Shape, columns: Sequence[str], ring: BufferPool, dtypes: Mapping[str, DTypeLike]
+    segments: Sequence[Segment], shape: Shape, columns: Sequence[str], pool: BufferPool, dtypes: Mapping[str, DTypeLike]
 ) -> Step:
     """Rows of all lanes at the same lane rows of one set.
 
@@ -134,10 +134,10 @@ def step_of_segments(
         segments: the stretches of rounds that make them up, in order; one only where there are several batches.
         shape: batches, lanes and lane rows of a batch.
         columns: list columns to take along.
-        ring: memory for equally long columns.
+        pool: memory for equally long columns.
         dtypes: types of equally long columns; those not named become int64.
     """
-    matrices = {name: _matrices(name, [segment.arena for segment in segments]) for name in columns}
+    matrices = {name: _matrices(name, [segment.row_buffer for segment in segments]) for name in columns}
     cells = _cells(segments, shape) if None in matrices.values() else []
 
     def column(name: str) -> _Column:
@@ -147,43 +147,43 @@ def step_of_segments(
         dtype = np.dtype(dtypes.get(name, np.int64))
         if len(segments) == 1:
             return _InPlace(_by_batch(segments[0], found[0], shape), dtype, shape[1] * shape[2])
-        out = ring.take((*shape, found[0].shape[1]), dtype)
+        out = pool.take((*shape, found[0].shape[1]), dtype)
         _group(segments, found, out)
         return _Matrix(out.reshape(-1, out.shape[-1]))
 
     weight, origin = np.empty(shape, np.float32), np.empty((*shape, 3), np.int64)
-    _group(segments, [segment.arena.weight for segment in segments], weight)
-    _group(segments, [segment.arena.origin for segment in segments], origin)
+    _group(segments, [segment.row_buffer.weight for segment in segments], weight)
+    _group(segments, [segment.row_buffer.origin for segment in segments], origin)
     return Step(
         {name: column(name) for name in columns}, None if weight.all() else weight.reshape(-1), origin.reshape(-1, 3)
     )
 
 
 def step_of_cells(
-    cells: Sequence[Cells], rows: int, columns: Sequence[str], ring: BufferPool, dtypes: Mapping[str, DTypeLike]
+    cells: Sequence[Cells], rows: int, columns: Sequence[str], pool: BufferPool, dtypes: Mapping[str, DTypeLike]
 ) -> Step:
-    """Rows gathered from any slots of any arenas; the arguments as for `step_of_segments`."""
+    """Rows gathered from any slots of any row_buffers; the arguments as for `step_of_segments`."""
 
     def column(name: str) -> _Column:
-        found = _matrices(name, [part.arena for part in cells])
+        found = _matrices(name, [part.row_buffer for part in cells])
         if found is None:
             return _lists(name, cells, rows)
-        out = ring.take((rows, found[0].shape[1]), dtypes.get(name, np.int64))
+        out = pool.take((rows, found[0].shape[1]), dtypes.get(name, np.int64))
         for part, matrix in zip(cells, found, strict=True):
             out[part.rows] = matrix[part.slots]
         return _Matrix(out)
 
     weight, origin = np.zeros(rows, np.float32), np.full((rows, 3), -1, np.int64)
     for part in cells:
-        weight[part.rows] = part.arena.weight[part.slots]
-        origin[part.rows] = part.arena.origin[part.slots]
+        weight[part.rows] = part.row_buffer.weight[part.slots]
+        origin[part.rows] = part.row_buffer.origin[part.slots]
     return Step({name: column(name) for name in columns}, None if weight.all() else weight, origin)
 
 
-def _matrices(name: str, arenas: Sequence[RowBuffer]) -> list[NDArray[Any]] | None:
-    """The matrices of a column that is equally long over all arenas."""
-    found = [matrix for arena in arenas if (matrix := arena.lists(name).matrix) is not None]
-    return found if len(found) == len(arenas) and len({matrix.shape[1] for matrix in found}) == 1 else None
+def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[NDArray[Any]] | None:
+    """The matrices of a column that is equally long over all row_buffers."""
+    found = [matrix for row_buffer in row_buffers if (matrix := row_buffer.lists(name).matrix) is not None]
+    return found if len(found) == len(row_buffers) and len({matrix.shape[1] for matrix in found}) == 1 else None
 
 
 def _group(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
@@ -193,15 +193,15 @@ def _group(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDA
         return
     parts = []
     for segment, array in zip(segments, arrays, strict=True):
-        by_lane = array.reshape(out.shape[1], segment.arena.length, *array.shape[1:])
+        by_lane = array.reshape(out.shape[1], segment.row_buffer.length, *array.shape[1:])
         parts.append(by_lane[:, segment.start : segment.stop])
     np.concatenate(parts, axis=1, out=out[0])
 
 
 def _by_batch(segment: Segment, array: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
-    """A view of an arena's array as [batches, lanes, rows, ...]."""
+    """A view of an row_buffer's array as [batches, lanes, rows, ...]."""
     batches, lanes, count = shape[:3]
-    by_lane = array.reshape(lanes, segment.arena.length, *array.shape[1:])[:, segment.start : segment.stop]
+    by_lane = array.reshape(lanes, segment.row_buffer.length, *array.shape[1:])[:, segment.start : segment.stop]
     return by_lane.reshape(lanes, batches, count, *array.shape[1:]).swapaxes(0, 1)
 
 
@@ -212,15 +212,15 @@ def _cells(segments: Sequence[Segment], shape: Shape) -> list[Cells]:
     found, before = [], 0
     for segment in segments:
         place = np.arange(before, before + segment.stop - segment.start)
-        slots = lane * segment.arena.length + place - before + segment.start
+        slots = lane * segment.row_buffer.length + place - before + segment.start
         rows = place // count * (lanes * count) + lane * count + place % count
-        found.append(Cells(segment.arena, slots.reshape(-1), rows.reshape(-1)))
+        found.append(Cells(segment.row_buffer, slots.reshape(-1), rows.reshape(-1)))
         before += segment.stop - segment.start
     return found
 
 
 def _lists(name: str, cells: Sequence[Cells], rows: int) -> _Lists:
-    """A column of lists; from several arenas only their own values are brought together, not whole rounds."""
+    """A column of lists; from several row_buffers only their own values are brought together, not whole rounds."""
     starts, lengths = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     if len(cells) == 1:
         values, first, size = _places(name, cells[0])
@@ -237,8 +237,8 @@ def _lists(name: str, cells: Sequence[Cells], rows: int) -> _Lists:
 
 
 def _places(name: str, cells: Cells) -> tuple[NDArray[Any], Int64, Int64]:
-    """Values of an arena, with start and length of each of the cells."""
-    lists = cells.arena.lists(name)
+    """Values of an row_buffer, with start and length of each of the cells."""
+    lists = cells.row_buffer.lists(name)
     if lists.matrix is None:
         return lists.values, lists.starts[cells.slots], lists.lengths[cells.slots]
     width = lists.matrix.shape[1]

@@ -54,8 +54,8 @@ class Source:
         transform: online corruption of samples.
         stats: of the stream.
         memory_bytes: for what is loaded at once.
-        on_damaged: `raise`, or `mask`: rows of a block that cannot be read come as filler, nothing else moves.
-        max_damaged_fraction: share of the set's blocks that may be masked before the stream gives up.
+        on_damaged: `raise`, or `skip`: rows of a block that cannot be read come as filler, nothing else moves.
+        max_damaged_fraction: share of the set's blocks that may be skipped before the stream gives up.
     """
 
     shards: ShardSet
@@ -87,13 +87,13 @@ class Source:
         origin[:, 1], origin[:, 2] = self.blocks.stored(block, order)
         return origin
 
-    def fill(self, load: Load, order: NDArray[np.int64], arena: RowBuffer) -> None:
+    def fill(self, load: Load, order: NDArray[np.int64], row_buffer: RowBuffer) -> None:
         """Read a logical block and place the rank's rows of it.
 
         Args:
             load: which block, for which slots.
             order: rows of the block in the order of the slots.
-            arena: where they go.
+            row_buffer: where they go.
         """
         pieces = self.blocks.pieces(load.block)
         buffer = self._buffer()
@@ -101,17 +101,17 @@ class Source:
         slots, origin = load.slots, self.origin(load.block, order)
         if any(part is None for part in parts):
             kept, order = _without(pieces, parts, order)
-            origin, slots = origin[kept], np.arange(len(arena.weight))[slots][kept]
+            origin, slots = origin[kept], np.arange(len(row_buffer.weight))[slots][kept]
         found = [part for part in parts if part is not None]
         if found and len(order):
             rows = found[0] if len(found) == 1 else Rows.concatenate(found)
-            if self._place(load, arena, rows, slots, order, origin):
+            if self._place(load, row_buffer, rows, slots, order, origin):
                 self.buffers.append(buffer)
 
     def _place(
         self,
         load: Load,
-        arena: RowBuffer,
+        row_buffer: RowBuffer,
         rows: Rows,
         slots: NDArray[np.int64] | slice,
         order: NDArray[np.int64],
@@ -126,10 +126,10 @@ class Source:
             weight = (skips[order] == 0).astype(np.float32)
             with self.stats.lock:
                 self.stats.skipped_rows += int(len(weight) - weight.sum())
-        return arena.place(slots, rows.columns, order, weight, origin) and self.transform is None
+        return row_buffer.place(slots, rows.columns, order, weight, origin) and self.transform is None
 
     def _read(self, piece: Piece, buffer: bytearray | None) -> Rows | None:
-        """Rows of a piece, which may be views of `buffer`; None for a masked block."""
+        """Rows of a piece, which may be views of `buffer`; None for a skipped block."""
         if piece.block in self.shards.quarantined or piece.block in self.masked:
             return None
         columns = self.columns if self.transform is None else None

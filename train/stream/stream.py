@@ -55,8 +55,8 @@ class Stream:
         prefetch_blocks: blocks a lane loads ahead.
         token_dtype: type of delivered `input_ids`; a narrow one is for a consumer that widens them on its device.
         by_length: put a rank's rows of a global batch in order of length before they are cut into micro-batches.
-        on_damaged: `raise`, or `mask`: rows of a corrupt block come as filler rows.
-        max_damaged_fraction: share of a set's blocks that may be masked.
+        on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
+        max_damaged_fraction: share of a set's blocks that may be skipped.
         pin: put tensors into page-locked memory.
         memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for each part of
             a round; that is slow, but nothing moves.
@@ -243,17 +243,17 @@ class Stream:
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        rounds = Prefetcher(self.sources[0], self._workers, self._prefetch, end)
+        prefetcher = Prefetcher(self.sources[0], self._workers, self._prefetch, end)
         first = self.reading.inputs[0]
         phase = DataPhase((first.shards,), corruptions=(first.corruption,))
         reading = ReadingOrder([phase], self.seed, self.lanes, size)
-        builder = Builder(reading, [rounds], self._assembly, 0)
+        builder = Builder(reading, [prefetcher], self._assembly, 0)
         try:
             while builder.position < end:
                 self._check_open()
                 yield from builder()
         finally:
-            rounds.clear()
+            prefetcher.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
         """Origin [global batch, 3] (source, stored block, row) of the batch at a position, without reading a block.
@@ -266,7 +266,7 @@ class Stream:
         return self.reading.origins(position, count)
 
     def stats(self) -> dict[str, float]:
-        """Seconds that steps waited for data, blocks and bytes read, loads in flight, masked blocks, skipped rows.
+        """Seconds that steps waited for data, blocks and bytes read, loads in flight, skipped blocks, skipped rows.
 
         Sets that are read from a store add its requests, retries and cache hits.
         """

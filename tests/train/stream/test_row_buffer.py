@@ -35,7 +35,7 @@ def placed(widths: list[int], spare: BufferPool) -> RowBuffer:
 
 def together(segments: list[Segment], batches: int = 1) -> Step:
     """Rows of all lanes, as one or more batches."""
-    first, rows = segments[0].arena, sum(segment.stop - segment.start for segment in segments)
+    first, rows = segments[0].row_buffer, sum(segment.stop - segment.start for segment in segments)
     return step_of_segments(segments, (batches, first.lanes, rows // batches), ["x"], BufferPool(2), {})
 
 
