@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
+from pipeline.rows import Ragged
 from pipeline.shards import Manifest, ShardSet
 from pipeline.shards.manifest import ObjectiveFacts
 from tests.shard_sets import objective, toy_set
@@ -157,3 +158,29 @@ def test_what_was_read_stays_as_it_was() -> None:
     assert continued([a, b], [b], 16) == [PhasePlan((0,), (), 16), b]
     assert continued([a, b], [PhasePlan((2,))], 48) == [a, PhasePlan((2,))]
     assert continued([a, b], [PhasePlan((2,))], 0) == [PhasePlan((2,))]
+
+
+class Sevens(Fake):
+    """An objective that writes 7 everywhere."""
+
+    def __call__(self, rows: Any, variants: Any) -> Any:
+        ids = rows.columns["input_ids"]
+        sevens = Ragged(np.full_like(ids.values, 7), ids.offsets)
+        return rows.with_columns({"input_ids": sevens}), np.zeros(len(rows), np.uint8)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[ShardSet], threads: int) -> None:
+    """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
+    objectives: Any = (Fake("x"), Sevens("sevens"))
+    ends = (24, None)
+    phases = [DataPhase((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
+    seen: list[tuple[int, int]] = []
+    with open_stream(phases, io_threads=threads) as stream:
+        while len(seen) < 37 - 1:
+            before = stream.samples
+            for batch in stream.next_step():
+                seen += [(block, row) for source, block, row in batch.origin.tolist() if source >= 0]
+                real = batch.tensors["input_ids"][batch.row_weight > 0]
+                assert bool((real == 7).all()) == (before >= 24)
+    assert len(set(seen[:37])) == len(seen[:37])
