@@ -22,7 +22,8 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
             name = field.alias or field_name
             kind = kinds[name]
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
-            nested = list(describe(kind, f"{prefix}{name}."))
+            entry = "NAME." if get_origin(kind) is dict else ""
+            nested = list(describe(kind, f"{prefix}{name}.{entry}"))
             yield (
                 f"{prefix}{name}",
                 _type_name(kind),

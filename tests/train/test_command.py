@@ -114,7 +114,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = called(capsys, ["--help"])
     assert code == 0
-    for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas"):
+    for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas",
+                "model.heads.NAME.normalise"):  # fmt: skip
         assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
     assert "  schedule.warmup (name: inverse_sqrt): int = 0" in text
 
