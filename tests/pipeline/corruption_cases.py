@@ -1,20 +1,14 @@
-"""Vocabularies, sample rows and options for tests of objectives and groupings."""
+"""Vocabularies and sample rows for tests of objectives and groupings."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import to_plain
-from pipeline.objectives import Objective, build_objective
-from pipeline.registry import find
-from pipeline.rows import Example, Ragged, Row, Rows
-from pipeline.seeding import kernel_keys
+from pipeline.rows import Ragged, Rows
 from pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3
@@ -34,9 +28,13 @@ def vocabulary(size: int = 400, sentinels: int = SENTINELS) -> Vocabulary:
     return Vocabulary(size, specials, tuple(range(first, first + sentinels)), modes, special, word_start, "f" * 64)
 
 
+WORDS = vocabulary(1000)
+"""The vocabulary of most tests of objectives."""
+
+
 def samples(
     lengths: Sequence[int],
-    words: Vocabulary,
+    words: Vocabulary = WORDS,
     *,
     seed: int = 0,
     sentences: int | None = None,
@@ -106,7 +104,7 @@ def fixed_columns(uids: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
     }
 
 
-def one_sample(ids: Sequence[int], sentence_starts: Sequence[int], words: Vocabulary, copies: int = 1) -> Rows:
+def one_sample(ids: Sequence[int], sentence_starts: Sequence[int], words: Vocabulary = WORDS, copies: int = 1) -> Rows:
     """The same row `copies` times."""
     columns = {
         "ids": Ragged.from_lists([ids] * copies, words.id_dtype),
@@ -114,66 +112,3 @@ def one_sample(ids: Sequence[int], sentence_starts: Sequence[int], words: Vocabu
         "document_starts": Ragged.from_lists([[0]] * copies, np.uint16),
     }
     return Rows(fixed_columns(np.full(copies, 12345, np.uint64)), columns)
-
-
-def wide(name: str, words: Vocabulary, label: str | None = None, **options: Any) -> Objective:
-    """An objective whose rows may have 600 content tokens."""
-    fields = {field.name for field in dataclasses.fields(find("pipeline.objectives", name).Options)}
-    lengths = {key: 700 for key in ("max_length", "input_length") if key in fields}
-    return build_objective({"name": name, **lengths, **options}, words, label)
-
-
-def variants_of(
-    objective: Objective, ids: Sequence[int], sentence_starts: Sequence[int] = (0,), count: int = 4000
-) -> list[Example]:
-    """The examples of one sample under variants 0 .. count - 1."""
-    rows = one_sample(ids, sentence_starts, objective.vocabulary, count)
-    examples, skips = objective.corrupt(rows, np.arange(count, dtype=np.uint16), seed=1)
-    assert not skips.any()
-    return list(examples)
-
-
-def reachable(examples: Sequence[Example], **wanted: Sequence[int]) -> bool:
-    """Whether some variant has these features."""
-    return any(all(example[name].tolist() == list(value) for name, value in wanted.items()) for example in examples)
-
-
-def corrupt(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> Rows:
-    """Examples of rows that all can be corrupted."""
-    examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
-    assert not skips.any(), skips
-    return examples
-
-
-def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> Iterator[tuple[Any, Row, Example]]:
-    """Corrupt rows; yield the key of a row's draws, its sample and its example. Rows of specials only are skipped."""
-    variants = np.full(len(rows), variant, np.uint16)
-    examples, skips = objective.corrupt(rows, variants, seed)
-    keys = kernel_keys(seed, objective.label, rows.fixed["uid"], variants)
-    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
-        if skip:
-            assert objective.vocabulary.special[sample["ids"]].all()
-        else:
-            yield key, sample, example
-
-
-def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: float = 1.0) -> bool:
-    """Whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6 runs.
-
-    The normal approximation of Wilson and Hilferty; `scale` divides the statistic (draws without replacement).
-    """
-    observed, expected = np.asarray(observed, np.float64), np.asarray(expected, np.float64)
-    statistic = float(((observed - expected) ** 2 / expected).sum()) / scale
-    spread = 2 / (9 * degrees)
-    return abs(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)) < 4.75
-
-
-def within_sigmas(hits: int, trials: int, probability: float, sigmas: float = 5) -> bool:
-    """Whether a count of hits is binomial with this probability."""
-    return abs(hits / trials - probability) <= sigmas * math.sqrt(probability * (1 - probability) / trials)
-
-
-def plain_options(objective: Objective) -> dict[str, Any]:
-    """Resolved options."""
-    plain: dict[str, Any] = to_plain(objective.options)
-    return plain

@@ -23,7 +23,7 @@ from pipeline.seeding import (
     word_of,
     words,
 )
-from tests.pipeline.corruption_cases import chi_square_is_plausible
+from tests.pipeline.laws import chi_square_is_plausible
 
 words64 = st.integers(0, 2**64 - 1)
 

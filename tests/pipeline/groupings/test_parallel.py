@@ -13,7 +13,8 @@ from pipeline.errors import ConfigurationError
 from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.rows import Rows
 from pipeline.seeding import POSITIONS, kernel_keys, sample_uid, words
-from tests.pipeline.corruption_cases import vocabulary, within_sigmas
+from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.laws import within_sigmas
 from tests.pipeline.token_rows import documents
 
 WORDS = vocabulary(2000)

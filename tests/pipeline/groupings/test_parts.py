@@ -13,7 +13,8 @@ from pipeline.groupings._parts import PartDraws
 from pipeline.kernels.rates import MILLION
 from pipeline.rows import Rows
 from pipeline.seeding import MIXTURE, kernel_base, kernel_keys, sample_uid, word_of, words
-from tests.pipeline.corruption_cases import vocabulary, within_sigmas
+from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.laws import within_sigmas
 from tests.pipeline.token_rows import random_documents
 
 WORDS = vocabulary(1000)

@@ -10,7 +10,8 @@ import pytest
 from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.rows import Rows
 from pipeline.seeding import LABELS, LENGTHS, kernel_keys, sample_uid, words
-from tests.pipeline.corruption_cases import chi_square_is_plausible, vocabulary, within_sigmas
+from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.token_rows import documents, random_documents
 
 WORDS = vocabulary(1000)

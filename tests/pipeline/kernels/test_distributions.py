@@ -16,7 +16,7 @@ from pipeline.kernels.distributions import (
     reciprocal_thresholds,
 )
 from pipeline.seeding import mix
-from tests.pipeline.corruption_cases import chi_square_is_plausible
+from tests.pipeline.laws import chi_square_is_plausible
 
 WORDS = mix(np.arange(100_000, dtype=np.uint64))
 

@@ -26,7 +26,7 @@ from pipeline.kernels.sampling import (
 )
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, ROLES, SLOTS, words
-from tests.pipeline.corruption_cases import chi_square_is_plausible, within_sigmas
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 
 KEYS = words(np.array([7], np.uint64), 0, 4000)[0]
 

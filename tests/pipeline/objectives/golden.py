@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline import registry
-from tests.pipeline.corruption_cases import samples, vocabulary, wide
+from tests.pipeline.corruption_cases import samples, vocabulary
+from tests.pipeline.objectives.runner import wide
 
 __all__ = ["GOLDEN", "digest", "golden", "write_golden"]
 

@@ -6,17 +6,17 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
-from tests.pipeline.corruption_cases import corrupt, samples, variants_of, vocabulary, wide
+from tests.pipeline.corruption_cases import WORDS, samples
+from tests.pipeline.objectives.runner import corrupt, variants_of, wide
 
-WORDS = vocabulary(1000)
 KITTEN = [300, 301, 302, 303]
 
 
 def test_packed_rows_stand_as_they_are() -> None:
-    rows = samples([700, 5, 2], WORDS, specials=0.1)
-    examples = corrupt(wide("causal_lm", WORDS), rows)
+    rows = samples([700, 5, 2], specials=0.1)
+    examples = corrupt(wide("causal_lm"), rows)
     assert (examples.columns["input_ids"].values == rows.columns["ids"].values).all()
-    assert wide("causal_lm", WORDS).grouping.label == "packed-700-eos"
+    assert wide("causal_lm").grouping.label == "packed-700-eos"
 
 
 @pytest.mark.parametrize(("options", "wanted", "raw"), [
@@ -30,7 +30,7 @@ def test_documents_are_framed(options: dict[str, bool], wanted: list[int], raw: 
 
 
 def test_encoder_decoder_gives_nothing_to_the_encoder() -> None:
-    objective = wide("causal_lm", WORDS, architecture="encoder_decoder", grouping="document")
+    objective = wide("causal_lm", architecture="encoder_decoder", grouping="document")
     example = variants_of(objective, KITTEN, count=1)[0]
     assert example["input_ids"].tolist() == [5]
     assert example["target_ids"].tolist() == [*KITTEN, 5]
@@ -38,17 +38,17 @@ def test_encoder_decoder_gives_nothing_to_the_encoder() -> None:
 
 
 def test_document_starts_are_those_of_the_row() -> None:
-    rows = samples([50, 9], WORDS)
-    examples = corrupt(wide("causal_lm", WORDS, cross_documents=False), rows)
+    rows = samples([50, 9])
+    examples = corrupt(wide("causal_lm", cross_documents=False), rows)
     assert (examples.columns["document_starts"].values == rows.columns["document_starts"].values).all()
 
 
 @pytest.mark.parametrize("grouping", ["packed", "document"])
 def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str) -> None:
-    causal = wide("causal_lm", WORDS, architecture="encoder", grouping=grouping, separator="sep")
-    masked = wide("masked_lm", WORDS, grouping=grouping)
+    causal = wide("causal_lm", architecture="encoder", grouping=grouping, separator="sep")
+    masked = wide("masked_lm", grouping=grouping)
     assert causal.grouping == masked.grouping
-    rows = samples([50, 9, 1], WORDS)
+    rows = samples([50, 9, 1])
     examples = corrupt(causal, rows)
     assert [example["input_ids"].tolist() for example in examples] == [
         masked.framed(row["ids"]).tolist() for row in rows
@@ -59,8 +59,8 @@ def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str
 
 
 def test_the_document_starts_of_an_encoder_count_its_head() -> None:
-    rows = samples([50, 9], WORDS)
-    found = corrupt(wide("causal_lm", WORDS, architecture="encoder", cross_documents=False), rows)
+    rows = samples([50, 9])
+    found = corrupt(wide("causal_lm", architecture="encoder", cross_documents=False), rows)
     starts = rows.columns["document_starts"]
     assert [found.columns["document_starts"][row].tolist() for row in range(2)] == [
         [0, *(starts[row][1:] + 1).tolist()] for row in range(2)

@@ -8,9 +8,9 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Draws, Objective, build_objective
 from pipeline.objectives._denoising import DenoisingPair, TokenRows
-from tests.pipeline.corruption_cases import MASK, corrupt, reachable, samples, variants_of, vocabulary, wide
+from tests.pipeline.corruption_cases import MASK, WORDS, samples
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 
-WORDS = vocabulary(1000)
 STEPS = ["sentence_reordering", "document_rotation", "token_deletion", "denoising_autoencoding", "text_infilling"]
 THREE = [{"name": "sentence_reordering"}, {"name": "document_rotation"}, {"name": "text_infilling"}]
 
@@ -24,13 +24,13 @@ def steps_of(objective: Objective) -> list[DenoisingPair]:
     [THREE, THREE[:2], THREE[1:], THREE[2:], [THREE[1], THREE[0], THREE[2]], [{"name": name} for name in STEPS]],
 )
 def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
-    objective = wide("composition", WORDS, steps=steps)
-    rows = samples([1, 2, 5, 17, 64, 300, 568] * 10, WORDS)
+    objective = wide("composition", steps=steps)
+    rows = samples([1, 2, 5, 17, 64, 300, 568] * 10)
     examples = corrupt(objective, rows)
     draws = Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     for step in steps_of(objective):
-        ids, noise = wide(step.name, WORDS).noise(text, draws)  # type: ignore[attr-defined]
+        ids, noise = wide(step.name).noise(text, draws)  # type: ignore[attr-defined]
         for name, column in noise.items():
             assert (column.values == examples.columns[f"{step.name}_{name}"].values).all()
         text = TokenRows(ids, step.starts_after(text, noise))
@@ -40,8 +40,8 @@ def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
 
 
 def test_dropping_a_step_leaves_the_draws_of_the_others() -> None:
-    rows = samples([64] * 40, WORDS, sentences=6)
-    both, alone = (corrupt(wide("composition", WORDS, steps=steps), rows) for steps in (THREE[::2], THREE[2:]))
+    rows = samples([64] * 40, sentences=6)
+    both, alone = (corrupt(wide("composition", steps=steps), rows) for steps in (THREE[::2], THREE[2:]))
     for name in ("text_infilling_span_starts", "text_infilling_span_lengths"):
         assert (both.columns[name].values == alone.columns[name].values).all()
 
@@ -49,8 +49,8 @@ def test_dropping_a_step_leaves_the_draws_of_the_others() -> None:
 @pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
 def test_sentence_starts_follow_their_tokens(name: str) -> None:
     """Every token of the corrupted row that began a sentence, and still stands alone, begins one."""
-    step = wide(name, WORDS)
-    rows = samples([1, 2, 9, 40, 120] * 30, WORDS)
+    step = wide(name)
+    rows = samples([1, 2, 9, 40, 120] * 30)
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     numbered = TokenRows(type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets), text.sentence_starts)
     ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))  # type: ignore[attr-defined]
@@ -92,14 +92,14 @@ def test_bart_is_the_default() -> None:
 
 
 def test_a_step_that_cannot_apply_lets_the_row_pass() -> None:
-    examples = variants_of(wide("composition", WORDS), [300, 301, 302, 303], [0], count=20)
+    examples = variants_of(wide("composition"), [300, 301, 302, 303], [0], count=20)
     assert all(example["sentence_reordering_sentence_order"].tolist() == [0] for example in examples)
     assert all(MASK in example["input_ids"] for example in examples)
 
 
 def test_rows_that_passed_are_counted() -> None:
-    objective = wide("composition", WORDS, steps=THREE)
-    rows = samples([1, 1, 5, 40, 0], WORDS, sentences=1)
+    objective = wide("composition", steps=THREE)
+    rows = samples([1, 1, 5, 40, 0], sentences=1)
     examples, _ = objective.corrupt(rows, np.zeros(5, np.uint16), 1)
     assert objective.tally(examples) == {"passed_through": {"sentence_reordering": 4, "document_rotation": 2}}
 

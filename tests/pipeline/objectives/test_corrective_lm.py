@@ -11,29 +11,19 @@ import pytest
 from pipeline.objectives import build_objective
 from pipeline.rows import Example
 from pipeline.seeding import CROPS, kernel_keys
-from tests.pipeline.corruption_cases import (
-    MASK,
-    chi_square_is_plausible,
-    corrupt,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
+from tests.pipeline.corruption_cases import MASK, WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn
-
-WORDS = vocabulary(1000)
 
 
 @pytest.mark.parametrize("crop_rate", ["0", "0.1", "0.5", "1"])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(crop_rate: str, specials: float) -> None:
-    objective = wide("corrective_lm", WORDS, crop_rate=float(crop_rate))
-    masked = wide("masked_lm", WORDS, label="corrective_lm", mask_share=1, random_share=0)
+    objective = wide("corrective_lm", crop_rate=float(crop_rate))
+    masked = wide("masked_lm", label="corrective_lm", mask_share=1, random_share=0)
     lengths = [1 + (37 * row) % 90 for row in range(300)] + [510] * 5
-    rows = samples(lengths, WORDS, specials=specials)
+    rows = samples(lengths, specials=specials)
     variants = np.full(len(rows), 4, np.uint16)
     examples, skips = objective.corrupt(rows, variants, 6)
     others, _ = masked.corrupt(rows, variants, 6)
@@ -50,7 +40,7 @@ def test_equals_a_plain_loop(crop_rate: str, specials: float) -> None:
 
 
 def test_starts_of_crops_are_uniform_and_free_of_the_labels() -> None:
-    examples = variants_of(wide("corrective_lm", WORDS, crop_rate=0.3), list(range(200, 230)))
+    examples = variants_of(wide("corrective_lm", crop_rate=0.3), list(range(200, 230)))
     starts = np.array([example["crop_start"][0] for example in examples])
     assert {int(example["crop_length"][0]) for example in examples} == {21}
     assert chi_square_is_plausible(np.bincount(starts, minlength=10), np.full(10, 400.0), 9)
@@ -59,12 +49,12 @@ def test_starts_of_crops_are_uniform_and_free_of_the_labels() -> None:
 
 
 def test_a_row_of_one_token_keeps_it() -> None:
-    (example,) = corrupt(wide("corrective_lm", WORDS), one_sample([300], [0], WORDS))
+    (example,) = corrupt(wide("corrective_lm"), one_sample([300], [0]))
     assert (example["crop_start"].tolist(), example["crop_length"].tolist()) == ([0], [1])
 
 
 def test_every_label_is_masked() -> None:
-    for example in corrupt(wide("corrective_lm", WORDS), samples([64] * 20, WORDS, specials=0.1)):
+    for example in corrupt(wide("corrective_lm"), samples([64] * 20, specials=0.1)):
         assert (example["input_ids"][example["label_positions"]] == MASK).all()
 
 
@@ -88,4 +78,4 @@ def test_a_crop_outside_the_content_is_refused(start: int, length: int) -> None:
                "crop_length": [length]}  # fmt: skip
     example = Example({}, {name: np.array(values, np.uint16) for name, values in columns.items()})
     with pytest.raises(ValueError, match=f"a crop of {length} tokens from {start} of 3"):
-        wide("corrective_lm", WORDS).uncorrupt(example)
+        wide("corrective_lm").uncorrupt(example)

@@ -6,23 +6,14 @@ import numpy as np
 
 from pipeline.objectives import Skip, build_objective
 from pipeline.seeding import ORDERS, words
-from tests.pipeline.corruption_cases import (
-    chi_square_is_plausible,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
-
-WORDS = vocabulary(1000)
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import keyed, reachable, variants_of, wide
 
 
 def test_equals_a_plain_loop() -> None:
-    rows = samples([2, 3, 17, 64, 300, 568] * 20, WORDS)
-    for key, sample, example in keyed(wide("document_rotation", WORDS), rows):
+    rows = samples([2, 3, 17, 64, 300, 568] * 20)
+    for key, sample, example in keyed(wide("document_rotation"), rows):
         ids = sample["ids"].tolist()
         word = int(words(np.array([key]), ORDERS, 1)[0, 0]) >> 32
         rotation = 1 + ((word * (len(ids) - 1)) >> 32)
@@ -31,7 +22,7 @@ def test_equals_a_plain_loop() -> None:
 
 
 def test_rotation_is_uniform_on_1_to_n_minus_1() -> None:
-    examples = variants_of(wide("document_rotation", WORDS), list(range(300, 321)), count=10_000)
+    examples = variants_of(wide("document_rotation"), list(range(300, 321)), count=10_000)
     observed = np.bincount([int(example["rotation"][0]) for example in examples], minlength=21)
     assert observed[0] == 0
     assert len(observed) == 21
@@ -39,7 +30,7 @@ def test_rotation_is_uniform_on_1_to_n_minus_1() -> None:
 
 
 def test_one_token_is_too_short() -> None:
-    _, skips = wide("document_rotation", WORDS).corrupt(one_sample([300], [0], WORDS), np.zeros(1, np.uint16), 1)
+    _, skips = wide("document_rotation").corrupt(one_sample([300], [0]), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "too_short"
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline import registry
 from pipeline.objectives import Objective, build_objective
-from tests.pipeline.corruption_cases import MASK, SEP, samples, vocabulary, wide
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
+from tests.pipeline.objectives.runner import wide
 
-WORDS = vocabulary(1000)
 LENGTHS = [1, 2, 3, 5, 17, 64, 300] * 12
 NAMES = registry.names("pipeline.objectives")
 LABELLED = [name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}]
@@ -35,7 +35,7 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options: dict[str, objec
     objective = wide(words=WORDS, **options)  # type: ignore[arg-type]
     if specials and not reads_specials(objective):
         return
-    rows = samples(LENGTHS, WORDS, specials=specials, seed=6)
+    rows = samples(LENGTHS, specials=specials, seed=6)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
     assert (skips == 0).sum() > 40
     replaceable = set(WORDS.replaceable.tolist())
@@ -60,8 +60,8 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options: dict[str, objec
 @pytest.mark.parametrize("name", NAMES)
 def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name: str) -> None:
     """Of rows of text: the frame, [MASK], sentinels and mode tokens are all that is written."""
-    objective = wide(name, WORDS)
-    rows = samples(LENGTHS, WORDS, seed=7)
+    objective = wide(name)
+    rows = samples(LENGTHS, seed=7)
     examples, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
     known = FRAME | set(WORDS.sentinels) | set(WORDS.modes.values())
     for feature in objective.features:
@@ -73,4 +73,4 @@ def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name: str) -
 
 
 def test_rows_with_specials_hold_some() -> None:
-    assert (samples(LENGTHS, WORDS, specials=0.1, seed=6).columns["ids"].values == SEP).sum() > 100
+    assert (samples(LENGTHS, specials=0.1, seed=6).columns["ids"].values == SEP).sum() > 100

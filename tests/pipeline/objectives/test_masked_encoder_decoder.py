@@ -7,26 +7,14 @@ import pytest
 
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
-from tests.pipeline.corruption_cases import (
-    MASK,
-    SEP,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
-
-WORDS = vocabulary(1000)
 
 
 def test_equals_a_plain_loop() -> None:
-    rows = samples([1, 2, 3, 17, 64, 300, 568] * 40, WORDS)
-    for key, sample, example in keyed(wide("masked_encoder_decoder", WORDS), rows):
+    rows = samples([1, 2, 3, 17, 64, 300, 568] * 40)
+    for key, sample, example in keyed(wide("masked_encoder_decoder"), rows):
         framed = [1, *sample["ids"].tolist(), 2]
         row, positions = slow_masks(framed, key, 150_000, WORDS)
         found = (example["input_ids"], example["label_positions"], example["label_ids"])
@@ -34,7 +22,7 @@ def test_equals_a_plain_loop() -> None:
 
 
 def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:
-    rows = samples([40, 300], WORDS, specials=0.1)
+    rows = samples([40, 300], specials=0.1)
     ours = corrupt(wide("masked_encoder_decoder", WORDS, "same"), rows)
     encoder = corrupt(wide("masked_lm", WORDS, "same"), rows)
     assert all(np.array_equal(ours.columns[name].values, encoder.columns[name].values) for name in ours.columns)
@@ -42,7 +30,7 @@ def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:
 
 def test_worked_example() -> None:
     text = list(range(200, 208))
-    examples = variants_of(wide("masked_encoder_decoder", WORDS, mask_rate=0.25), text)
+    examples = variants_of(wide("masked_encoder_decoder", mask_rate=0.25), text)
     row = [1, *text[:3], MASK, text[4], MASK, *text[6:], 2]
     assert reachable(examples, input_ids=row, label_positions=[4, 6], label_ids=[text[3], text[5]])
 
@@ -54,15 +42,15 @@ def test_decoder_opens_with_the_token_asked_for(start: str) -> None:
 
 
 def test_rate_1_hides_everything() -> None:
-    blind = wide("masked_encoder_decoder", WORDS, mask_rate=1.0, mask_share=1.0, random_share=0)
+    blind = wide("masked_encoder_decoder", mask_rate=1.0, mask_share=1.0, random_share=0)
     (example,) = variants_of(blind, [300, 301, 302], count=1)
     assert example["input_ids"].tolist() == [1, MASK, MASK, MASK, 2]
     assert example["label_ids"].tolist() == [300, 301, 302]
 
 
 def test_a_row_of_separators_has_nothing_to_mask() -> None:
-    objective = wide("masked_encoder_decoder", WORDS)
-    _, skips = objective.corrupt(one_sample([SEP, SEP], [0], WORDS), np.zeros(1, np.uint16), 1)
+    objective = wide("masked_encoder_decoder")
+    _, skips = objective.corrupt(one_sample([SEP, SEP], [0]), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "no_maskable"
 
 

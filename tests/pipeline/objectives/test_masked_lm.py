@@ -13,31 +13,18 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example
 from pipeline.seeding import LABELS, RATES, kernel_keys, words
-from tests.pipeline.corruption_cases import (
-    FIRST_CONTENT,
-    MASK,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, one_sample, samples, vocabulary
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
 
-WORDS = vocabulary(1000)
 UNIFORM = {"uniform": [0.0, 1.0]}
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(specials: float) -> None:
-    rows = samples([1 + (37 * row) % 90 for row in range(500)] + [510] * 20, WORDS, specials=specials)
-    for key, sample, example in keyed(wide("masked_lm", WORDS), rows, variant=4, seed=6):
+    rows = samples([1 + (37 * row) % 90 for row in range(500)] + [510] * 20, specials=specials)
+    for key, sample, example in keyed(wide("masked_lm"), rows, variant=4, seed=6):
         framed = [1, *sample["ids"].tolist(), 2]
         row, positions = slow_masks(framed, key, 150_000, WORDS)
         found = (example["input_ids"], example["label_positions"], example["label_ids"])
@@ -46,8 +33,8 @@ def test_equals_a_plain_loop(specials: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 1.0])
 def test_counts_labels_and_untouched_tokens(rate: float) -> None:
-    objective = wide("masked_lm", WORDS, mask_rate=rate)
-    rows = samples([1, 2, 3, 10, 30, 190, 510], WORDS, specials=0.05, seed=3)
+    objective = wide("masked_lm", mask_rate=rate)
+    rows = samples([1, 2, 3, 10, 30, 190, 510], specials=0.05, seed=3)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         maskable = int((sample["ids"] != SEP).sum())
         k = max(1, floor(Fraction(str(rate)) * maskable + Fraction(1, 2)))
@@ -64,13 +51,13 @@ def test_counts_labels_and_untouched_tokens(rate: float) -> None:
 
 
 def test_most_labels() -> None:
-    objective = wide("masked_lm", WORDS, max_labels=20)
-    rows = samples([10, 510], WORDS)
+    objective = wide("masked_lm", max_labels=20)
+    rows = samples([10, 510])
     assert corrupt(objective, rows).columns["label_ids"].lengths.tolist() == [2, 20]
 
 
 def test_shares_of_the_three_roles() -> None:
-    examples = corrupt(wide("masked_lm", WORDS), samples([510] * 1500, WORDS))
+    examples = corrupt(wide("masked_lm"), samples([510] * 1500))
     labels = examples.columns["label_ids"]
     rows = np.repeat(np.arange(1500), labels.lengths)
     written = examples.columns["input_ids"].values.reshape(1500, 512)[rows, examples.columns["label_positions"].values]
@@ -82,14 +69,14 @@ def test_shares_of_the_three_roles() -> None:
 
 
 def test_positions_are_uniform() -> None:
-    examples = corrupt(wide("masked_lm", WORDS), samples([60] * 4000, WORDS))
+    examples = corrupt(wide("masked_lm"), samples([60] * 4000))
     observed = np.bincount(examples.columns["label_positions"].values, minlength=62)[1:61]
     assert observed.sum() == 4000 * 9
     assert chi_square_is_plausible(observed, np.full(60, 600.0), 59, scale=1 - 9 / 60)
 
 
 def test_two_variants_are_independent() -> None:
-    objective, rows = wide("masked_lm", WORDS), samples([60] * 4000, WORDS)
+    objective, rows = wide("masked_lm"), samples([60] * 4000)
     first, second = (corrupt(objective, rows, variant).columns["label_positions"] for variant in (0, 1))
     taken = np.zeros((4000, 62), np.bool_)
     taken[np.repeat(np.arange(4000), 9), first.values] = True
@@ -105,13 +92,13 @@ def test_worked_example() -> None:
 
 
 def test_a_row_of_separators_has_nothing_to_mask() -> None:
-    _, skips = wide("masked_lm", WORDS).corrupt(one_sample([SEP, SEP], [0], WORDS), np.zeros(1, np.uint16), 1)
+    _, skips = wide("masked_lm").corrupt(one_sample([SEP, SEP], [0]), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "no_maskable"
 
 
 def test_document_starts_in_the_framed_row() -> None:
-    objective = wide("masked_lm", WORDS, cross_documents=False)
-    rows = samples([40, 9], WORDS, seed=2)
+    objective = wide("masked_lm", cross_documents=False)
+    rows = samples([40, 9], seed=2)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + 1).tolist()]
 
@@ -154,8 +141,8 @@ def slow_number(uid: int, variant: int, m: int, lowest: Fraction, highest: Fract
 
 @pytest.mark.parametrize(("lowest", "highest"), [("0", "1"), ("0.2", "0.6"), ("0.15", "0.150001")])
 def test_uniform_rates_equal_a_plain_loop(lowest: str, highest: str) -> None:
-    objective = wide("masked_lm", WORDS, mask_rate={"uniform": [float(lowest), float(highest)]})
-    rows = samples([1, 2, 3, 10, 64, 510] * 30, WORDS, specials=0.1, seed=5)
+    objective = wide("masked_lm", mask_rate={"uniform": [float(lowest), float(highest)]})
+    rows = samples([1, 2, 3, 10, 64, 510] * 30, specials=0.1, seed=5)
     for variant in (0, 1, 5, 65_535):
         examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), 1)
         for sample, example, skip in zip(rows, examples, skips, strict=True):
@@ -169,7 +156,7 @@ def test_uniform_rates_equal_a_plain_loop(lowest: str, highest: str) -> None:
 
 
 def test_numbers_of_labels_are_uniform() -> None:
-    objective, rows = wide("masked_lm", WORDS, mask_rate=UNIFORM), samples([10] * 20_000, WORDS)
+    objective, rows = wide("masked_lm", mask_rate=UNIFORM), samples([10] * 20_000)
     for variant in (0, 3):
         observed = np.bincount(corrupt(objective, rows, variant).columns["label_ids"].lengths, minlength=11)
         assert observed[0] == 0
@@ -179,7 +166,7 @@ def test_numbers_of_labels_are_uniform() -> None:
 @pytest.mark.parametrize("length", [64, 160])
 def test_variants_have_each_part_of_the_rates_once(length: int) -> None:
     """16 variants of a row, from a multiple of 16 on: each sixteenth of 1..m holds one of them."""
-    objective, rows = wide("masked_lm", WORDS, mask_rate=UNIFORM), samples([length] * 50, WORDS)
+    objective, rows = wide("masked_lm", mask_rate=UNIFORM), samples([length] * 50)
     for first in (0, 48):
         numbers = [corrupt(objective, rows, first + v).columns["label_ids"].lengths for v in range(16)]
         parts = np.sort((np.stack(numbers) - 1) * 16 // length, axis=0)
@@ -209,7 +196,7 @@ def test_the_bound_of_uniform_rates_is_the_entropy() -> None:
         return total
 
     mean = {k: float(np.mean([loss(hidden) for hidden in combinations(range(5), k)])) for k in range(1, 6)}
-    examples = variants_of(wide("masked_lm", WORDS, mask_rate=UNIFORM), list(range(200, 205)), count=64)
+    examples = variants_of(wide("masked_lm", mask_rate=UNIFORM), list(range(200, 205)), count=64)
     weight = {len(example["label_ids"]): float(example["label_weight"][0]) for example in examples}
     bound = sum(weight[k] * mean[k] for k in range(1, 6)) / 5
     assert bound == pytest.approx(entropy, abs=1e-6)
@@ -222,9 +209,9 @@ def test_the_bound_of_uniform_rates_is_the_entropy() -> None:
 
 
 def test_labels_predicted_from_the_previous_place() -> None:
-    objective = wide("masked_lm", WORDS, predict_from="previous")
+    objective = wide("masked_lm", predict_from="previous")
     assert objective.frame.predict_from == "previous"
-    assert wide("masked_lm", WORDS).frame.predict_from == "same"
+    assert wide("masked_lm").frame.predict_from == "same"
     columns = {"input_ids": np.array([3, 300, 2]), "label_positions": np.array([0]), "label_ids": np.array([1])}
     with pytest.raises(ValueError, match="'masked_lm': a label at place 0 has no previous place"):
         objective.uncorrupt(Example({}, columns))
@@ -235,8 +222,8 @@ ATTENTIONS = ("bidirectional", "left_to_right", "right_to_left", "prefix")
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_labels_do_not_depend_on_attention(attention: str) -> None:
-    plain, restricted = wide("masked_lm", WORDS), wide("masked_lm", WORDS, attention=attention)
-    rows = samples([2, 3, 40, 510], WORDS, specials=0.05, seed=8)
+    plain, restricted = wide("masked_lm"), wide("masked_lm", attention=attention)
+    rows = samples([2, 3, 40, 510], specials=0.05, seed=8)
     first, second = corrupt(plain, rows), corrupt(restricted, rows)
     for name, column in first.columns.items():
         assert (column.values == second.columns[name].values).all()
@@ -246,7 +233,7 @@ def test_labels_do_not_depend_on_attention(attention: str) -> None:
 
 
 def test_prefixes_end_anywhere_with_content_on_both_sides() -> None:
-    objective = wide("masked_lm", WORDS, attention="prefix")
+    objective = wide("masked_lm", attention="prefix")
     examples = variants_of(objective, list(range(200, 211)))
     cuts = np.array([int(example["prefix_length"][0]) for example in examples])
     assert chi_square_is_plausible(np.bincount(cuts, minlength=12)[2:], np.full(10, 400.0), 9)
@@ -254,13 +241,13 @@ def test_prefixes_end_anywhere_with_content_on_both_sides() -> None:
     assert cuts.max() == 11  # all but the last token and [SEP]
     key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
     assert cuts[0] == 2 + (((int(words(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
-    _, skips = objective.corrupt(one_sample([200], [0], WORDS), np.zeros(1, np.uint16), 1)
+    _, skips = objective.corrupt(one_sample([200], [0]), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]) == Skip.TOO_SHORT
 
 
 @pytest.mark.parametrize("attention", ["left_to_right", "right_to_left"])
 def test_other_modes_have_no_prefix(attention: str) -> None:
-    examples = corrupt(wide("masked_lm", WORDS, attention=attention), samples([1, 9], WORDS))
+    examples = corrupt(wide("masked_lm", attention=attention), samples([1, 9]))
     assert [example["prefix_length"].tolist() for example in examples] == [[0], [0]]
 
 
@@ -277,4 +264,4 @@ def test_other_modes_have_no_prefix(attention: str) -> None:
 def test_labels_that_contradict_the_row_are_refused(positions: list[int], labels: list[int], message: str) -> None:
     columns = {"input_ids": np.array([1, 3, 3, 302, 2]), "label_positions": np.array(positions, np.uint16)}
     with pytest.raises(ValueError, match=f"'masked_lm'.*{message}"):
-        wide("masked_lm", WORDS).uncorrupt(Example({}, {**columns, "label_ids": np.array(labels)}))
+        wide("masked_lm").uncorrupt(Example({}, {**columns, "label_ids": np.array(labels)}))

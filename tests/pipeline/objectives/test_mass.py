@@ -12,22 +12,11 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.rows import Row
 from pipeline.seeding import SLOTS, kernel_keys, words
-from tests.pipeline.corruption_cases import (
-    MASK,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 from tests.pipeline.word_cases import slow_roles
 
-WORDS = vocabulary(1000)
 ENCODER = {"architecture": "encoder"}
 LENGTHS = [1, 2, 3, 5, 17, 64, 300, 568] * 40
 
@@ -53,9 +42,9 @@ def slow(ids: list[int], key: np.uint64, percent: int, edge: int) -> tuple[list[
 @pytest.mark.parametrize("percent", [1, 50, 100])
 def test_equals_a_plain_loop(percent: int, edge: float) -> None:
     options: dict[str, Any] = {"mask_rate": percent / 100, "edge_share": edge}
-    rows = samples(LENGTHS, WORDS)
+    rows = samples(LENGTHS)
     keys = kernel_keys(1, "mass", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    pairs, blocks = (corrupt(wide("mass", WORDS, **options, **more), rows) for more in ({}, ENCODER))
+    pairs, blocks = (corrupt(wide("mass", **options, **more), rows) for more in ({}, ENCODER))
     for key, sample, pair, block in zip(keys, rows, pairs, blocks, strict=True):
         row, fragment, start = slow(sample["ids"].tolist(), key, percent, int(edge * 10**6))
         assert pair["input_ids"].tolist() == block["input_ids"].tolist() == row
@@ -66,10 +55,10 @@ def test_equals_a_plain_loop(percent: int, edge: float) -> None:
 
 def test_places_are_uniform_and_edges_as_likely_as_asked() -> None:
     text = list(range(200, 220))
-    found = Counter(int(example["target_start"][0]) for example in variants_of(wide("mass", WORDS), text, count=11_000))
+    found = Counter(int(example["target_start"][0]) for example in variants_of(wide("mass"), text, count=11_000))
     assert set(found) == set(range(1, 12))
     assert chi_square_is_plausible(list(found.values()), np.full(11, 1000.0), 10)
-    edged = variants_of(wide("mass", WORDS, edge_share=0.2), text, count=10_000)
+    edged = variants_of(wide("mass", edge_share=0.2), text, count=10_000)
     found = Counter(int(example["target_start"][0]) for example in edged)
     assert within_sigmas(found[1], 10_000, 0.2 + 0.6 / 11)
     assert within_sigmas(found[11], 10_000, 0.2 + 0.6 / 11)
@@ -77,7 +66,7 @@ def test_places_are_uniform_and_edges_as_likely_as_asked() -> None:
 
 
 def test_shares_of_the_three_roles() -> None:
-    examples = corrupt(wide("mass", WORDS), samples([500] * 400, WORDS))
+    examples = corrupt(wide("mass"), samples([500] * 400))
     starts = examples.columns["target_start"].values.astype(int)
     written = np.concatenate([
         row[start : start + 250]
@@ -92,35 +81,35 @@ def test_shares_of_the_three_roles() -> None:
 
 def test_worked_example() -> None:
     the, kitten, is_, chasing, the_, ball = range(200, 206)
-    examples = variants_of(wide("mass", WORDS), [the, kitten, is_, chasing, the_, ball])
+    examples = variants_of(wide("mass"), [the, kitten, is_, chasing, the_, ball])
     masked = [1, the, kitten, MASK, MASK, MASK, ball, 2]
     assert reachable(examples, input_ids=masked, target_ids=[is_, chasing, the_], target_start=[3])
 
 
 def test_one_token_is_masked_lm_and_all_tokens_a_decoder() -> None:
-    (one,) = variants_of(wide("mass", WORDS, mask_share=1.0, random_share=0), [300], count=1)
+    (one,) = variants_of(wide("mass", mask_share=1.0, random_share=0), [300], count=1)
     assert [part.tolist() for part in one.columns.values()] == [[1, MASK, 2], [300], [1]]
     text = list(range(200, 210))
-    (all_,) = variants_of(wide("mass", WORDS, mask_rate=1.0, mask_share=1.0, random_share=0), text, count=1)
+    (all_,) = variants_of(wide("mass", mask_rate=1.0, mask_share=1.0, random_share=0), text, count=1)
     assert [part.tolist() for part in all_.columns.values()] == [[1, *[MASK] * 10, 2], text, [1]]
 
 
 def test_each_architecture_has_its_head() -> None:
-    assert wide("mass", WORDS).heads == ("lm",)
-    assert wide("mass", WORDS, **ENCODER).heads == ("masked_lm",)
-    assert wide("mass", WORDS).frame.decoder_start == WORDS.specials["cls"]
+    assert wide("mass").heads == ("lm",)
+    assert wide("mass", **ENCODER).heads == ("masked_lm",)
+    assert wide("mass").frame.decoder_start == WORDS.specials["cls"]
 
 
 def test_special_tokens_inside_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'mass' .* special id 2 at 1"):
-        corrupt(wide("mass", WORDS), one_sample([300, SEP, 301], [0], WORDS))
+        corrupt(wide("mass"), one_sample([300, SEP, 301], [0]))
 
 
 @pytest.mark.parametrize("start", [0, 3, 4])
 def test_a_fragment_outside_the_frame(start: int) -> None:
     row = {"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]}
     with pytest.raises(ValueError, match="does not lie inside"):
-        wide("mass", WORDS).uncorrupt(Row({}, {name: np.array(values) for name, values in row.items()}))
+        wide("mass").uncorrupt(Row({}, {name: np.array(values) for name, values in row.items()}))
 
 
 @pytest.mark.parametrize(

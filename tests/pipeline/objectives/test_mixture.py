@@ -11,9 +11,9 @@ from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Objective, Skip, build_objective
 from pipeline.rows import Rows
-from tests.pipeline.corruption_cases import corrupt, samples, vocabulary
+from tests.pipeline.corruption_cases import WORDS, samples, vocabulary
+from tests.pipeline.objectives.runner import corrupt
 
-WORDS = vocabulary(1000)
 SPANS = {"name": "span_corruption", "input_length": 100}
 
 
@@ -29,7 +29,7 @@ def test_rows_are_what_their_parts_make_of_them() -> None:
     parts = [{**SPANS, "label": "a"}, {**SPANS, "label": "b", "mode": "X", "noise_density": 0.5},
              {"name": "prefix_lm", "architecture": "encoder_decoder", "label": "c"}]  # fmt: skip
     objective = mixture(*parts)
-    rows = samples([0, 1, 2, 5, 64, 30] * 40, WORDS)
+    rows = samples([0, 1, 2, 5, 64, 30] * 40)
     rows = with_parts(rows, np.random.RandomState(3).randint(0, 3, len(rows)))
     variants = (np.arange(len(rows)) % 3).astype(np.uint16)
     examples, skips = objective.corrupt(rows, variants, 4)
@@ -61,7 +61,7 @@ def test_the_seven_parts_of_ul2() -> None:
     for label, (raw, inputs, targets, marks) in BARE.items():
         options = {**to_plain(parts[label].options), "mode": "none"}
         bare = build_objective({"name": "span_corruption", **options}, WORDS)
-        example = corrupt(bare, samples([raw], WORDS)).row(0)
+        example = corrupt(bare, samples([raw])).row(0)
         assert bare.content_length == raw
         assert (len(example["input_ids"]), len(example["target_ids"])) == (inputs, targets)
         assert int(np.isin(example["input_ids"], WORDS.sentinels).sum()) == marks
@@ -70,7 +70,7 @@ def test_the_seven_parts_of_ul2() -> None:
 def test_rows_cut_for_their_part_fill_the_input_behind_the_mode_token() -> None:
     objective = mixture()
     parts = objective.parts  # type: ignore[attr-defined]
-    rows = samples([part.content_length for part in parts for _ in range(5)], WORDS)
+    rows = samples([part.content_length for part in parts for _ in range(5)])
     rows = with_parts(rows, np.repeat(np.arange(7), 5))
     for example in corrupt(objective, rows):
         label = parts[int(example.fixed["part"])].label
@@ -82,7 +82,7 @@ def test_rows_cut_for_their_part_fill_the_input_behind_the_mode_token() -> None:
 
 def test_suffixes_of_the_s_part_have_a_mean_of_a_quarter() -> None:
     objective = mixture()
-    rows = with_parts(samples([400] * 3000, WORDS), np.full(3000, 6))
+    rows = with_parts(samples([400] * 3000), np.full(3000, 6))
     sizes = corrupt(objective, rows).columns["target_ids"].lengths - 1
     assert sizes.min() >= 1
     assert sizes.max() <= 199
@@ -99,14 +99,14 @@ def test_the_four_modes_of_unilm() -> None:
     assert objective.architecture == "encoder"
     assert objective.heads == ("masked_lm",)
     assert {"attention", "prefix_length"} <= {feature.name for feature in objective.features}
-    rows = with_parts(samples([60] * 40, WORDS), np.arange(40) % 4)
+    rows = with_parts(samples([60] * 40), np.arange(40) % 4)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
 
 
 def test_features_that_a_part_lacks_are_empty() -> None:
     objective = mixture({"name": "text_infilling", "max_length": 50}, {"name": "token_deletion", "max_length": 50})
-    rows = with_parts(samples([20] * 6, WORDS), [0, 1] * 3)
+    rows = with_parts(samples([20] * 6), [0, 1] * 3)
     columns = corrupt(objective, rows).columns
     assert (columns["span_starts"].lengths > 0).tolist() == [True, False] * 3
     assert (columns["kept_positions"].lengths > 0).tolist() == [False, True] * 3
@@ -116,21 +116,21 @@ def test_features_that_a_part_lacks_are_empty() -> None:
 def test_a_part_refuses_its_own_rows() -> None:
     objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "noise_density": 0.5})
     lengths = [part.content_length for part in objective.parts]  # type: ignore[attr-defined]
-    rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]], WORDS), [0, 0, 0, 1])
+    rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]]), [0, 0, 0, 1])
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     assert [Skip(skip).reason for skip in skips] == ["too_short", "none", "too_long", "none"]
 
 
 def test_tally_counts_parts() -> None:
     objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b"})
-    rows = with_parts(samples([20] * 5, WORDS), [0, 1, 1, 0, 1])
+    rows = with_parts(samples([20] * 5), [0, 1, 1, 0, 1])
     assert objective.tally(corrupt(objective, rows)) == {"parts": {"a": 2, "b": 3}}
 
 
 def test_samples_of_another_mixture_are_an_error() -> None:
     objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b"})
     with pytest.raises(ValueError, match="part 2, but there are 2"):
-        objective.corrupt(with_parts(samples([20], WORDS), [2]), np.zeros(1, np.uint16), 1)
+        objective.corrupt(with_parts(samples([20]), [2]), np.zeros(1, np.uint16), 1)
 
 
 def test_one_part_is_the_objective_alone() -> None:

@@ -11,26 +11,18 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example, Rows
 from pipeline.seeding import LABELS, kernel_keys, words
-from tests.pipeline.corruption_cases import (
-    FIRST_CONTENT,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    samples,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, WORDS, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, wide
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 
-WORDS = vocabulary(1000)
 RAIN, UMBRELLA, APPLES = [200, 201, 202, 203], [204, 205, 206, 207, 208], [300, 301, 302, 303, 304]
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(specials: float) -> None:
-    objective = wide("next_sentence_prediction", WORDS)
-    rows = samples([2 + (37 * row) % 90 for row in range(1000)], WORDS, specials=specials, sentences=5)
+    objective = wide("next_sentence_prediction")
+    rows = samples([2 + (37 * row) % 90 for row in range(1000)], specials=specials, sentences=5)
     variants = np.full(len(rows), 4, np.uint16)
     examples, skips = objective.corrupt(rows, variants, 6)
     keys = kernel_keys(6, "next_sentence_prediction", rows.fixed["uid"], variants)
@@ -56,8 +48,8 @@ def test_equals_a_plain_loop(specials: float) -> None:
 
 def test_labels_are_balanced_and_their_lengths_alike() -> None:
     """10,000 windows: half of the labels 1; and for one cut of one window both labels give the same lengths."""
-    objective = wide("next_sentence_prediction", WORDS)
-    rows = samples([40] * 10_000, WORDS, sentences=6)
+    objective = wide("next_sentence_prediction")
+    rows = samples([40] * 10_000, sentences=6)
     assert within_sigmas(int(corrupt(objective, rows).columns["sentence_label"].values.sum()), 10_000, 0.5)
     lengths: dict[tuple[int, int], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     few = rows.take(np.arange(200))
@@ -71,8 +63,8 @@ def test_labels_are_balanced_and_their_lengths_alike() -> None:
 
 
 def test_both_segments_have_text_and_end_where_sentences_do() -> None:
-    rows = samples([2, 3, 5, 17, 64] * 60, WORDS, sentences=4)
-    for sample, example in zip(rows, corrupt(wide("next_sentence_prediction", WORDS), rows), strict=True):
+    rows = samples([2, 3, 5, 17, 64] * 60, sentences=4)
+    for sample, example in zip(rows, corrupt(wide("next_sentence_prediction"), rows), strict=True):
         second = int(example["segment_starts"][1])
         assert second - 2 in sample["sentence_starts"].tolist()
         assert 2 < second < len(example["input_ids"]) - 1
@@ -80,7 +72,7 @@ def test_both_segments_have_text_and_end_where_sentences_do() -> None:
 
 
 def test_cuts_and_labels_are_uniform_and_independent() -> None:
-    objective = wide("next_sentence_prediction", WORDS)
+    objective = wide("next_sentence_prediction")
     rows = window([[200 + place] for place in range(8)], WORDS, 8000, partner=[300] * 7)
     examples = objective.corrupt(rows, np.arange(8000, dtype=np.uint16), 1)[0].columns
     cuts = examples["segment_starts"].values[1::2] - 2
@@ -101,7 +93,7 @@ def test_worked_example() -> None:
 
 def test_a_short_partner_cuts_both_labels() -> None:
     rows = window([RAIN, UMBRELLA], WORDS, 50, partner=APPLES[:2])
-    objective = wide("next_sentence_prediction", WORDS)
+    objective = wide("next_sentence_prediction")
     examples = objective.corrupt(rows, np.arange(50, dtype=np.uint16), 1)[0]
     assert {tuple(unmasked(one)) for one in examples} == {
         tuple(frame(RAIN, UMBRELLA[:2])), tuple(frame(RAIN, APPLES[:2]))
@@ -110,7 +102,7 @@ def test_a_short_partner_cuts_both_labels() -> None:
 
 
 def test_reasons() -> None:
-    objective = wide("next_sentence_prediction", WORDS)
+    objective = wide("next_sentence_prediction")
     rows = Rows.concatenate(
         [
             window([RAIN, UMBRELLA], WORDS),
@@ -127,14 +119,14 @@ def test_a_wrong_place_of_the_second_segment_is_an_error(second: int) -> None:
     (example,) = examples_of(1)
     columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
     with pytest.raises(ValueError, match="no pair of segments"):
-        wide("next_sentence_prediction", WORDS).uncorrupt(Example(example.fixed, columns))
+        wide("next_sentence_prediction").uncorrupt(Example(example.fixed, columns))
 
 
 def test_a_cut_inside_a_sentence_is_an_error() -> None:
     (example,) = examples_of(1)
     sample = window([RAIN[:2], RAIN[2:] + UMBRELLA], WORDS, partner=APPLES).row(0)
     with pytest.raises(ValueError, match="first segment has 4 tokens"):
-        wide("next_sentence_prediction", WORDS).original(sample, example)
+        wide("next_sentence_prediction").original(sample, example)
 
 
 def test_grouping() -> None:

@@ -11,9 +11,7 @@ from pipeline import registry
 from pipeline.config import former_names, renamed_keys
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
-from tests.pipeline.corruption_cases import vocabulary
-
-WORDS = vocabulary(1000)
+from tests.pipeline.corruption_cases import WORDS
 
 
 def recorded(name: str, options: dict[str, Any]) -> Any:

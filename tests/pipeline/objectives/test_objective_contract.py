@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pipeline import registry
 from pipeline.objectives import Objective, Skip
 from pipeline.rows import Ragged, Rows
-from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, plain_options, samples, vocabulary, wide
+from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, samples, vocabulary
 from tests.pipeline.objectives.golden import GOLDEN, digest, golden, write_golden
+from tests.pipeline.objectives.runner import plain_options, wide
 from tests.temporary_module import temporary_module
 from tools.gallery.page import gallery
 

@@ -13,22 +13,11 @@ from pipeline.objectives import Frame, build_objective
 from pipeline.objectives.permuted_lm import prediction_ranks
 from pipeline.rows import Example
 from pipeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
-from tests.pipeline.corruption_cases import (
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn, smallest
 
-WORDS = vocabulary(1000)
 KITTEN = list(range(200, 207))
 THRESHOLDS = [
     floor(sum(Fraction(1, length) for length in range(1, upto)) * 2**32 / Fraction(137, 60)) for upto in range(1, 6)
@@ -53,9 +42,9 @@ def slow_spans(key: np.uint64, total: int, k: int) -> list[int]:
 @pytest.mark.parametrize("unit", ["span", "token"])
 @pytest.mark.parametrize("rate", ["0.166667", "0.7", "1"])
 def test_equals_a_plain_loop(specials: float, unit: str, rate: str) -> None:
-    objective = wide("permuted_lm", WORDS, unit=unit, prediction_rate=float(rate))
+    objective = wide("permuted_lm", unit=unit, prediction_rate=float(rate))
     lengths = [1 + (37 * row) % 90 for row in range(150)] + [510] * 3
-    rows = samples(lengths, WORDS, specials=specials)
+    rows = samples(lengths, specials=specials)
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         text = [place + 1 for place, token in enumerate(sample["ids"]) if token != SEP]
         k = max(1, floor(Fraction(rate) * len(text) + Fraction(1, 2)))
@@ -80,9 +69,7 @@ def slow_masks(example: Example) -> tuple[list[list[bool]], list[list[bool]]]:
 
 
 def test_masks_follow_from_the_order_alone() -> None:
-    examples = corrupt(
-        wide("permuted_lm", WORDS, prediction_rate=0.4), samples([1, 2, 5, 17, 40] * 4, WORDS, specials=0.1, seed=2)
-    )
+    examples = corrupt(wide("permuted_lm", prediction_rate=0.4), samples([1, 2, 5, 17, 40] * 4, specials=0.1, seed=2))
     for example in examples:
         ranks = prediction_ranks(example["prediction_order"], len(example["input_ids"]))
         content, query = slow_masks(example)
@@ -94,9 +81,9 @@ def test_masks_follow_from_the_order_alone() -> None:
 @pytest.mark.parametrize("unit", ["span", "token"])
 def test_identity_order_of_everything_is_causal_lm(unit: str) -> None:
     """Each token reads the frame and what stands before it: the labels and contexts of causal LM."""
-    objective = wide("permuted_lm", WORDS, prediction_rate=1, order="identity", unit=unit)
-    causal = wide("causal_lm", WORDS)
-    rows = samples([2, 7, 30], WORDS, seed=4)
+    objective = wide("permuted_lm", prediction_rate=1, order="identity", unit=unit)
+    causal = wide("causal_lm")
+    rows = samples([2, 7, 30], seed=4)
     for example, plain in zip(corrupt(objective, rows), corrupt(causal, rows), strict=True):
         text = plain["input_ids"].tolist()
         order = example["prediction_order"].tolist()
@@ -108,7 +95,7 @@ def test_identity_order_of_everything_is_causal_lm(unit: str) -> None:
 
 
 def test_positions_of_tokens_are_uniform_and_orders_too() -> None:
-    examples = variants_of(wide("permuted_lm", WORDS, unit="token", prediction_rate=0.1), list(range(200, 230)))
+    examples = variants_of(wide("permuted_lm", unit="token", prediction_rate=0.1), list(range(200, 230)))
     orders = np.array([example["prediction_order"] for example in examples], np.int64)
     assert orders.shape == (4000, 3)
     assert chi_square_is_plausible(np.bincount(orders.ravel(), minlength=31)[1:], np.full(30, 400.0), 29, 1 - 3 / 30)
@@ -119,7 +106,7 @@ def test_positions_of_tokens_are_uniform_and_orders_too() -> None:
 
 def test_spans_of_a_small_case_are_equally_likely_in_their_gaps() -> None:
     """7 tokens, 3 predicted: each set is as likely as its lengths are drawn, divided by the gaps they may take."""
-    examples = variants_of(wide("permuted_lm", WORDS, prediction_rate=0.428571), KITTEN)
+    examples = variants_of(wide("permuted_lm", prediction_rate=0.428571), KITTEN)
     found = Counter(tuple(sorted(example["prediction_order"].tolist())) for example in examples)
     total = Fraction(137, 60)
     share = {length: Fraction(1, length) / total for length in range(1, 6)}
@@ -140,7 +127,7 @@ def test_spans_of_a_small_case_are_equally_likely_in_their_gaps() -> None:
 
 
 def test_two_variants_are_independent() -> None:
-    objective, rows = wide("permuted_lm", WORDS, unit="token", prediction_rate=0.15), samples([60] * 4000, WORDS)
+    objective, rows = wide("permuted_lm", unit="token", prediction_rate=0.15), samples([60] * 4000)
     first, second = (corrupt(objective, rows, variant).columns["prediction_order"] for variant in (0, 1))
     taken = np.zeros((4000, 62), np.bool_)
     taken[np.repeat(np.arange(4000), 9), first.values] = True
@@ -149,9 +136,9 @@ def test_two_variants_are_independent() -> None:
 
 def test_frame_of_xlnet() -> None:
     """The same draws, one place earlier: x [SEP] [CLS], padded on the left."""
-    bert, xlnet = (wide("permuted_lm", WORDS, frame=frame) for frame in ("bert", "xlnet"))
+    bert, xlnet = (wide("permuted_lm", frame=frame) for frame in ("bert", "xlnet"))
     assert (bert.frame, xlnet.frame) == (Frame("right"), Frame("left"))
-    rows = samples([1, 9, 64, 3], WORDS, specials=0.1, seed=7)
+    rows = samples([1, 9, 64, 3], specials=0.1, seed=7)
     for sample, one, other in zip(rows, corrupt(bert, rows), corrupt(xlnet, rows), strict=True):
         assert other["input_ids"].tolist() == [*sample["ids"].tolist(), 2, 1]
         assert (other["prediction_order"] + 1).tolist() == one["prediction_order"].tolist()
@@ -160,8 +147,8 @@ def test_frame_of_xlnet() -> None:
 
 @pytest.mark.parametrize(("frame", "head"), [("bert", 1), ("xlnet", 0)])
 def test_document_starts_in_the_framed_row(frame: str, head: int) -> None:
-    objective = wide("permuted_lm", WORDS, frame=frame, cross_documents=False)
-    rows = samples([40, 9], WORDS, seed=2)
+    objective = wide("permuted_lm", frame=frame, cross_documents=False)
+    rows = samples([40, 9], seed=2)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + head).tolist()]
 
@@ -175,7 +162,7 @@ def test_worked_example() -> None:
 
 
 def test_one_token_is_predicted_from_the_frame() -> None:
-    (example,) = corrupt(wide("permuted_lm", WORDS), one_sample([300], [0], WORDS))
+    (example,) = corrupt(wide("permuted_lm"), one_sample([300], [0]))
     assert example["prediction_order"].tolist() == [1]
 
 
@@ -183,4 +170,4 @@ def test_one_token_is_predicted_from_the_frame() -> None:
 def test_an_order_that_contradicts_the_row_is_refused(order: list[int]) -> None:
     example = Example({}, {"input_ids": np.array([1, 300, 301, 302, 2]), "prediction_order": np.array(order)})
     with pytest.raises(ValueError, match=r"order"):
-        wide("permuted_lm", WORDS).uncorrupt(example)
+        wide("permuted_lm").uncorrupt(example)

@@ -12,19 +12,10 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Row
 from pipeline.seeding import LABELS, kernel_keys, words
-from tests.pipeline.corruption_cases import (
-    EOS,
-    chi_square_is_plausible,
-    corrupt,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
+from tests.pipeline.corruption_cases import EOS, WORDS, one_sample, samples, vocabulary
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 
-WORDS = vocabulary(1000)
 TWO_SIDES = {"architecture": "encoder_decoder"}
 LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
 
@@ -44,8 +35,8 @@ def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int |
     options: dict[str, Any] = {"min_prefix_length": least_prefix, "min_target_length": least_target}
     if suffix:
         options["suffix_rate"] = suffix / 100
-    decoder, sides = wide("prefix_lm", WORDS, **options), wide("prefix_lm", WORDS, **options, **TWO_SIDES)
-    rows = samples([n for n in LENGTHS if n >= least_prefix + least_target], WORDS)
+    decoder, sides = wide("prefix_lm", **options), wide("prefix_lm", **options, **TWO_SIDES)
+    rows = samples([n for n in LENGTHS if n >= least_prefix + least_target])
     keys = kernel_keys(1, "prefix_lm", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     both = zip(keys, rows, corrupt(decoder, rows), corrupt(sides, rows), strict=True)
     for key, sample, whole, parts in both:
@@ -59,7 +50,7 @@ def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int |
 
 
 def test_every_admissible_cut_is_equally_likely() -> None:
-    objective = wide("prefix_lm", WORDS, min_prefix_length=3, min_target_length=5)
+    objective = wide("prefix_lm", min_prefix_length=3, min_target_length=5)
     examples = variants_of(objective, list(range(200, 225)), count=9000)
     found = Counter(int(example["prefix_length"][0]) for example in examples)
     assert set(found) == set(range(3, 21))
@@ -67,7 +58,7 @@ def test_every_admissible_cut_is_equally_likely() -> None:
 
 
 def test_suffix_lengths_are_uniform_around_the_rate() -> None:
-    objective = wide("prefix_lm", WORDS, suffix_rate=0.25, **TWO_SIDES)
+    objective = wide("prefix_lm", suffix_rate=0.25, **TWO_SIDES)
     examples = variants_of(objective, list(range(200, 240)), count=9500)
     found = Counter(len(example["target_ids"]) - 1 for example in examples)
     assert set(found) == set(range(1, 20)), "2 x 10 - 1 lengths around a mean of 10"
@@ -90,7 +81,7 @@ def test_suffix_lengths_are_uniform_around_the_rate() -> None:
 def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], longest: int) -> None:
     objective = build_objective({"name": "prefix_lm", **options}, WORDS)
     assert objective.content_length == longest
-    examples = corrupt(objective, samples([longest] * 2000, WORDS))
+    examples = corrupt(objective, samples([longest] * 2000))
     for name in set(examples.columns) - {"prefix_length"}:
         assert int(examples.columns[name].lengths.max()) <= 512, name
 
@@ -98,8 +89,8 @@ def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], 
 def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
     mode, text = WORDS.modes["S"], list(range(200, 208))
     for options in ({}, TWO_SIDES):
-        (plain,) = variants_of(wide("prefix_lm", WORDS, **options), text, count=1)
-        (moded,) = variants_of(wide("prefix_lm", WORDS, mode="S", **options), text, count=1)
+        (plain,) = variants_of(wide("prefix_lm", **options), text, count=1)
+        (moded,) = variants_of(wide("prefix_lm", mode="S", **options), text, count=1)
         assert moded["input_ids"].tolist() == [mode, *plain["input_ids"].tolist()]
         if options:
             assert moded["target_ids"].tolist() == plain["target_ids"].tolist()
@@ -108,23 +99,23 @@ def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
 
 
 def test_document_starts_in_the_row() -> None:
-    rows = samples([40, 9], WORDS, seed=2)
+    rows = samples([40, 9], seed=2)
     for mode, shift in (("none", 0), ("S", 1)):
-        objective = wide("prefix_lm", WORDS, cross_documents=False, mode=mode)
+        objective = wide("prefix_lm", cross_documents=False, mode=mode)
         for sample, example in zip(rows, corrupt(objective, rows), strict=True):
             assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + shift).tolist()]
 
 
 def test_worked_example() -> None:
     text = list(range(200, 208))
-    assert reachable(variants_of(wide("prefix_lm", WORDS), text), input_ids=[*text, EOS], prefix_length=[4])
-    sides = variants_of(wide("prefix_lm", WORDS, **TWO_SIDES), text)
+    assert reachable(variants_of(wide("prefix_lm"), text), input_ids=[*text, EOS], prefix_length=[4])
+    sides = variants_of(wide("prefix_lm", **TWO_SIDES), text)
     assert reachable(sides, input_ids=[*text[:4], EOS], target_ids=[*text[4:], EOS])
 
 
 def test_a_row_that_leaves_no_cut_is_too_short() -> None:
-    objective = wide("prefix_lm", WORDS, min_prefix_length=2, min_target_length=2)
-    _, skips = objective.corrupt(one_sample([300, 301, 302], [0], WORDS), np.zeros(1, np.uint16), 1)
+    objective = wide("prefix_lm", min_prefix_length=2, min_target_length=2)
+    _, skips = objective.corrupt(one_sample([300, 301, 302], [0]), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "too_short"
 
 
@@ -138,7 +129,7 @@ def test_a_row_that_leaves_no_cut_is_too_short() -> None:
 )
 def test_an_example_that_contradicts_itself(options: dict[str, Any], columns: dict[str, list[int]]) -> None:
     with pytest.raises(ValueError, match="prefix_lm"):
-        wide("prefix_lm", WORDS, **options).uncorrupt(Row({}, {name: np.array(ids) for name, ids in columns.items()}))
+        wide("prefix_lm", **options).uncorrupt(Row({}, {name: np.array(ids) for name, ids in columns.items()}))
 
 
 @pytest.mark.parametrize(

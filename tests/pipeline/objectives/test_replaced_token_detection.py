@@ -14,20 +14,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.kernels.distributions import frequency_thresholds
 from pipeline.objectives import build_objective
 from pipeline.seeding import ORDERS, ROLES, kernel_keys
-from tests.pipeline.corruption_cases import (
-    FIRST_CONTENT,
-    MASK,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, one_sample, samples, vocabulary
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn
 
 NAME = "replaced_token_detection"

@@ -8,18 +8,9 @@ import pytest
 from pipeline.objectives import build_objective
 from pipeline.rows import Example
 from pipeline.seeding import CROPS, LABELS, kernel_keys, words
-from tests.pipeline.corruption_cases import (
-    chi_square_is_plausible,
-    corrupt,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
-
-WORDS = vocabulary(1000)
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 
 
 def keys_of(rows: object) -> np.ndarray:
@@ -30,7 +21,7 @@ def keys_of(rows: object) -> np.ndarray:
 @pytest.mark.parametrize("longest", [4, 12, 700])
 def test_adjacent_equals_a_plain_loop(longest: int) -> None:
     objective = build_objective({"name": "sentence_comparison", "max_length": longest}, WORDS)
-    rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], WORDS, sentences=4)
+    rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
     for key, sample, example in zip(keys_of(rows), rows, corrupt(objective, rows), strict=True):
         sentences = np.split(sample["ids"], sample["sentence_starts"][1:])
         first = ((int(words(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
@@ -39,8 +30,8 @@ def test_adjacent_equals_a_plain_loop(longest: int) -> None:
 
 
 def test_crop_equals_a_plain_loop() -> None:
-    objective = wide("sentence_comparison", WORDS, mode="crop")
-    rows = samples([1 + row % 90 for row in range(1000)], WORDS)
+    objective = wide("sentence_comparison", mode="crop")
+    rows = samples([1 + row % 90 for row in range(1000)])
     for key, sample, example in zip(keys_of(rows), rows, corrupt(objective, rows), strict=True):
         ids = sample["ids"].tolist()
         half = (len(ids) + 1) // 2
@@ -51,7 +42,7 @@ def test_crop_equals_a_plain_loop() -> None:
 
 
 def test_pairs_of_neighbours_are_equally_likely() -> None:
-    examples = variants_of(wide("sentence_comparison", WORDS), list(range(200, 212)), (0, 3, 4, 8, 9), count=8000)
+    examples = variants_of(wide("sentence_comparison"), list(range(200, 212)), (0, 3, 4, 8, 9), count=8000)
     observed = np.unique([int(example["input_ids"][1]) for example in examples], return_counts=True)[1]
     assert len(observed) == 4
     assert chi_square_is_plausible(observed, np.full(4, 2000.0), 3)
@@ -66,12 +57,12 @@ def test_worked_example() -> None:
 def test_the_same_text_twice() -> None:
     objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
     assert (objective.content_length, objective.min_sentences) == (62, 1)
-    for sample, example in zip(samples([1, 62], WORDS), corrupt(objective, samples([1, 62], WORDS)), strict=True):
+    for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
         assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
 
 
 def test_unused_tokens() -> None:
-    objective = wide("sentence_comparison", WORDS)
+    objective = wide("sentence_comparison")
     rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
     examples = objective.corrupt(rows, np.arange(20, dtype=np.uint16), 1)[0]
     pairs = examples.columns["input_ids"].lengths + examples.columns["input_ids_b"].lengths - 4
@@ -81,6 +72,6 @@ def test_unused_tokens() -> None:
 def test_texts_that_contradict_each_other() -> None:
     texts = {"input_ids": np.array([1, 200, 2], np.uint16), "input_ids_b": np.array([1, 201, 2], np.uint16)}
     with pytest.raises(ValueError, match="differ"):
-        wide("sentence_comparison", WORDS, mode="same").uncorrupt(Example({}, texts))
+        wide("sentence_comparison", mode="same").uncorrupt(Example({}, texts))
     with pytest.raises(ValueError, match=r"expected \[CLS\]"):
-        wide("sentence_comparison", WORDS).uncorrupt(Example({}, {**texts, "input_ids": np.array([1, 200, 200])}))
+        wide("sentence_comparison").uncorrupt(Example({}, {**texts, "input_ids": np.array([1, 200, 200])}))

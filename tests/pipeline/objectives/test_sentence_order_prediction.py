@@ -12,19 +12,20 @@ from pipeline.kernels.distributions import reciprocal_thresholds
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example
 from pipeline.seeding import LABELS, kernel_keys, words
-from tests.pipeline.corruption_cases import SEP, corrupt, samples, vocabulary, wide, within_sigmas
+from tests.pipeline.corruption_cases import SEP, WORDS, samples
+from tests.pipeline.laws import within_sigmas
+from tests.pipeline.objectives.runner import corrupt, wide
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 from tests.pipeline.word_cases import slow_roles, slow_take, slow_words
 
-WORDS = vocabulary(1000)
 RAIN, UMBRELLA = [200, 201, 202, 203], [204, 205, 206, 207, 208]
 
 
 @pytest.mark.parametrize("longest", [0, 1, 3])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(longest: int, specials: float) -> None:
-    objective = wide("sentence_order_prediction", WORDS, max_span_length=longest)
-    rows = samples([2 + (37 * row) % 90 for row in range(300)], WORDS, specials=specials, sentences=5)
+    objective = wide("sentence_order_prediction", max_span_length=longest)
+    rows = samples([2 + (37 * row) % 90 for row in range(300)], specials=specials, sentences=5)
     variants = np.full(len(rows), 4, np.uint16)
     examples, skips = objective.corrupt(rows, variants, 6)
     keys = kernel_keys(6, "sentence_order_prediction", rows.fixed["uid"], variants)
@@ -56,13 +57,13 @@ def slow_spans(row: list[int], key: np.uint64, longest: int) -> tuple[list[int],
 
 
 def test_labels_are_balanced() -> None:
-    examples = corrupt(wide("sentence_order_prediction", WORDS), samples([30] * 10_000, WORDS, sentences=4))
+    examples = corrupt(wide("sentence_order_prediction"), samples([30] * 10_000, sentences=4))
     assert within_sigmas(int(examples.columns["sentence_label"].values.sum()), 10_000, 0.5)
 
 
 def test_swapped_back_the_window_is_whole() -> None:
-    objective = wide("sentence_order_prediction", WORDS)
-    rows = samples([2, 5, 17, 64] * 50, WORDS, sentences=4)
+    objective = wide("sentence_order_prediction")
+    rows = samples([2, 5, 17, 64] * 50, sentences=4)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         first, second = objective.segments_of(objective.uncorrupt(example), _uncut(example))  # type: ignore[attr-defined]
         assert [*first, *second] == sample["ids"].tolist()
@@ -85,7 +86,7 @@ def test_worked_example() -> None:
 
 def test_spans_are_words_of_one_segment() -> None:
     """A word start every third id: the labels are whole words, and no span crosses [SEP]."""
-    examples = corrupt(wide("sentence_order_prediction", WORDS), samples([60] * 300, WORDS, sentences=4))
+    examples = corrupt(wide("sentence_order_prediction"), samples([60] * 300, sentences=4))
     for example in examples:
         row, labels = unmasked(example), set(example["label_positions"].tolist())
         for place in labels:

@@ -10,23 +10,14 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example
-from tests.pipeline.corruption_cases import (
-    chi_square_is_plausible,
-    corrupt,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
-
-WORDS = vocabulary(1000)
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 
 
 def test_input_is_the_sentences_in_that_order() -> None:
-    rows = samples([2, 3, 17, 64, 300, 568] * 30, WORDS, sentences=12)
-    for sample, example in zip(rows, corrupt(wide("sentence_reordering", WORDS), rows), strict=True):
+    rows = samples([2, 3, 17, 64, 300, 568] * 30, sentences=12)
+    for sample, example in zip(rows, corrupt(wide("sentence_reordering"), rows), strict=True):
         bounds = [*sample["sentence_starts"].tolist(), len(sample["ids"])]
         sentences = [sample["ids"][a:b].tolist() for a, b in pairwise(bounds)]
         order = example["sentence_order"].tolist()
@@ -38,20 +29,20 @@ def test_input_is_the_sentences_in_that_order() -> None:
 
 
 def test_two_sentences_always_swap() -> None:
-    examples = variants_of(wide("sentence_reordering", WORDS), [300, 301, 302], [0, 1], count=300)
+    examples = variants_of(wide("sentence_reordering"), [300, 301, 302], [0, 1], count=300)
     assert {tuple(example["sentence_order"].tolist()) for example in examples} == {(1, 0)}
 
 
 def test_five_orders_of_three_are_equally_likely() -> None:
-    examples = variants_of(wide("sentence_reordering", WORDS), [300, 301, 302], [0, 1, 2], count=5000)
+    examples = variants_of(wide("sentence_reordering"), [300, 301, 302], [0, 1, 2], count=5000)
     orders = [tuple(example["sentence_order"].tolist()) for example in examples]
     every = list(permutations(range(3)))[1:]
     assert chi_square_is_plausible([orders.count(order) for order in every], np.full(5, 1000.0), 4)
 
 
 def test_a_share_of_the_sentences() -> None:
-    objective = wide("sentence_reordering", WORDS, noise_density=0.25)
-    rows = samples([300] * 100, WORDS, sentences=20)
+    objective = wide("sentence_reordering", noise_density=0.25)
+    rows = samples([300] * 100, sentences=20)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         moved = int((example["sentence_order"] != np.arange(20)).sum())
         assert 2 <= moved <= 5
@@ -59,13 +50,13 @@ def test_a_share_of_the_sentences() -> None:
 
 
 def test_at_least_two_sentences_move() -> None:
-    rows = samples([300] * 20, WORDS, sentences=20)
-    for example in corrupt(wide("sentence_reordering", WORDS, noise_density=0.01), rows):
+    rows = samples([300] * 20, sentences=20)
+    for example in corrupt(wide("sentence_reordering", noise_density=0.01), rows):
         assert int((example["sentence_order"] != np.arange(20)).sum()) == 2
 
 
 def test_one_sentence_is_skipped() -> None:
-    _, skips = wide("sentence_reordering", WORDS).corrupt(one_sample([300, 301], [0], WORDS), np.zeros(1, np.uint16), 1)
+    _, skips = wide("sentence_reordering").corrupt(one_sample([300, 301], [0]), np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "one_sentence"
 
 
@@ -85,7 +76,7 @@ def test_a_broken_order_is_an_error() -> None:
     for order, message in (([1, 1], "no permutation"), ([1, 0], "contradict")):
         arrays = {name: np.array(values, np.uint16) for name, values in {**columns, "sentence_order": order}.items()}
         with pytest.raises(ValueError, match=message):
-            wide("sentence_reordering", WORDS).uncorrupt(Example({}, arrays))
+            wide("sentence_reordering").uncorrupt(Example({}, arrays))
 
 
 def test_rate_zero_is_refused() -> None:

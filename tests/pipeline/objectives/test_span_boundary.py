@@ -15,22 +15,10 @@ from pipeline.kernels.whole_words import find_words, take_words
 from pipeline.objectives import build_objective
 from pipeline.rows import Example
 from pipeline.seeding import kernel_keys
-from tests.pipeline.corruption_cases import (
-    MASK,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn, slow_roles, slow_take, slow_words
-
-WORDS = vocabulary(1000)
 
 
 def slow_thresholds(success: Fraction, longest: int) -> list[int]:
@@ -41,9 +29,9 @@ def slow_thresholds(success: Fraction, longest: int) -> list[int]:
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 @pytest.mark.parametrize(("rate", "unit"), [(0.15, "span"), (0.5, "token")])
 def test_equals_a_plain_loop(specials: float, rate: float, unit: str) -> None:
-    objective = wide("span_boundary", WORDS, mask_rate=rate, role_unit=unit)
+    objective = wide("span_boundary", mask_rate=rate, role_unit=unit)
     lengths = [1 + (37 * row) % 90 for row in range(300)] + [510] * 5
-    rows = samples(lengths, WORDS, specials=specials)
+    rows = samples(lengths, specials=specials)
     thresholds = slow_thresholds(Fraction(1, 5), 10)
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
@@ -98,8 +86,8 @@ def test_the_first_span_starts_anywhere() -> None:
 
 
 def test_spans_are_the_runs_of_labels_with_text_or_frame_around() -> None:
-    objective = wide("span_boundary", WORDS, mask_rate=0.4)
-    for example in corrupt(objective, samples([3, 30, 300] * 20, WORDS, specials=0.05, seed=5)):
+    objective = wide("span_boundary", mask_rate=0.4)
+    for example in corrupt(objective, samples([3, 30, 300] * 20, specials=0.05, seed=5)):
         starts, lengths = example["span_starts"].astype(int), example["span_lengths"].astype(int)
         places = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, lengths, strict=True)])
         assert places.tolist() == example["label_positions"].tolist()
@@ -109,8 +97,8 @@ def test_spans_are_the_runs_of_labels_with_text_or_frame_around() -> None:
 
 
 def test_spans_never_cross_a_separator_and_share_a_role() -> None:
-    objective = wide("span_boundary", WORDS, mask_rate=0.5)
-    rows = samples([200] * 100, WORDS, specials=0.1, seed=6)
+    objective = wide("span_boundary", mask_rate=0.5)
+    rows = samples([200] * 100, specials=0.1, seed=6)
     examples = corrupt(objective, rows)
     kinds = set()
     for example in examples:
@@ -150,4 +138,4 @@ def test_spans_that_are_not_the_labels_are_refused(starts: list[int], lengths: l
                "span_starts": starts, "span_lengths": lengths}  # fmt: skip
     example = Example({}, {name: np.array(values, np.uint16) for name, values in columns.items()})
     with pytest.raises(ValueError, match="do not cover the labels"):
-        wide("span_boundary", WORDS).uncorrupt(example)
+        wide("span_boundary").uncorrupt(example)

@@ -13,22 +13,11 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.rows import Example, Rows
 from pipeline.seeding import LENGTHS, SLOTS
-from tests.pipeline.corruption_cases import (
-    EOS,
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import EOS, WORDS, one_sample, samples, vocabulary
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import smallest
 
-WORDS = vocabulary(1000)
 X, Y, Z = WORDS.sentinels[:3]
 
 
@@ -46,8 +35,8 @@ def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int],
 
 
 def test_equals_a_plain_loop() -> None:
-    objective = wide("span_corruption", WORDS)
-    rows = samples([2 + (53 * row) % 200 for row in range(400)] + [568] * 5, WORDS)
+    objective = wide("span_corruption")
+    rows = samples([2 + (53 * row) % 200 for row in range(400)] + [568] * 5)
     for key, sample, example in keyed(objective, rows):
         n = len(sample["ids"])
         k = min(n - 1, max(1, (n * 150_000 + 500_000) // 1_000_000))
@@ -76,15 +65,15 @@ def test_full_rows_fill_the_input(options: dict[str, float], raw: int, target: i
     assert objective.content_length == raw
     found_noise, found_marks = objective.plan(np.array([raw]))  # type: ignore[attr-defined]
     assert (int(found_noise[0]), int(found_marks[0])) == (noise, marks)
-    examples = corrupt(objective, samples([raw] * 20, WORDS))
+    examples = corrupt(objective, samples([raw] * 20))
     assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
     assert set(examples.columns["target_ids"].lengths.tolist()) == {target}
 
 
 @pytest.mark.parametrize("final", [False, True])
 def test_sentinels_stand_once_and_in_order(final: bool) -> None:
-    objective = wide("span_corruption", WORDS, final_sentinel=final)
-    for example in corrupt(objective, samples([5, 64, 300, 568] * 50, WORDS)):
+    objective = wide("span_corruption", final_sentinel=final)
+    for example in corrupt(objective, samples([5, 64, 300, 568] * 50)):
         inputs, targets = example["input_ids"], example["target_ids"]
         places = np.flatnonzero(np.isin(inputs, WORDS.sentinels))
         marks = len(places)
@@ -111,7 +100,7 @@ def test_sentinels_must_be_special_and_distinct() -> None:
 
 def noise_masks(n: int, copies: int, **options: object) -> np.ndarray:
     """Which tokens of rows 200, 201, ... are noise, shape [copies, n]."""
-    objective = wide("span_corruption", WORDS, **{"input_length": 100, **options})
+    objective = wide("span_corruption", **{"input_length": 100, **options})
     ids = np.arange(200, 200 + n)
     examples = corrupt_variants(objective, ids.tolist(), copies)
     targets = examples["target_ids"]
@@ -154,14 +143,14 @@ def test_the_published_law_begins_with_text_and_ends_with_noise() -> None:
 
 
 def test_two_tokens_are_the_shortest_row() -> None:
-    examples = variants_of(wide("span_corruption", WORDS), [300, 301], count=50)
+    examples = variants_of(wide("span_corruption"), [300, 301], count=50)
     assert reachable(examples, input_ids=[300, X, EOS], target_ids=[X, 301, EOS])
     assert reachable(examples, input_ids=[X, 301, EOS], target_ids=[X, 300, EOS])
 
 
 def test_every_gap_may_hold_a_span() -> None:
     """k = 2 of 3 at mean 1: both sides of the one token that stays."""
-    objective = wide("span_corruption", WORDS, input_length=60, noise_density=0.666667, mean_noise_span_length=1.0)
+    objective = wide("span_corruption", input_length=60, noise_density=0.666667, mean_noise_span_length=1.0)
     examples = variants_of(objective, [300, 301, 302], count=5)
     assert all(example["target_ids"].tolist() == [X, 300, Y, 302, EOS] for example in examples)
 
@@ -172,7 +161,7 @@ PUPPIES = list(range(300, 308))  # The puppies are frolicking outside the house 
 @pytest.mark.parametrize(("final", "closing"), [(False, []), (True, [Z])])
 def test_worked_example(final: bool, closing: list[int]) -> None:
     objective = wide(
-        "span_corruption", WORDS, input_length=60, noise_density=0.25, mean_noise_span_length=1.0, final_sentinel=final
+        "span_corruption", input_length=60, noise_density=0.25, mean_noise_span_length=1.0, final_sentinel=final
     )
     the, puppies, are, frolicking, outside, the2, house, stop = PUPPIES
     assert reachable(
@@ -183,9 +172,9 @@ def test_worked_example(final: bool, closing: list[int]) -> None:
 
 
 def test_decoder_form_and_mode_token() -> None:
-    pair = wide("span_corruption", WORDS, label="same", mode="X")
-    joined = wide("span_corruption", WORDS, label="same", mode="X", architecture="decoder")
-    rows = samples([2, 30, 64], WORDS)
+    pair = wide("span_corruption", label="same", mode="X")
+    joined = wide("span_corruption", label="same", mode="X", architecture="decoder")
+    rows = samples([2, 30, 64])
     for one, both in zip(corrupt(pair, rows), corrupt(joined, rows), strict=True):
         assert one["input_ids"][0] == WORDS.modes["X"]
         assert both["input_ids"].tolist() == [*one["input_ids"], *one["target_ids"]]
@@ -212,13 +201,13 @@ def test_decoder_form_and_mode_token() -> None:
 def test_a_contradicting_target_is_an_error(inputs: list[int], target: list[int]) -> None:
     example = Example({}, {"input_ids": np.array(inputs, np.uint16), "target_ids": np.array(target, np.uint16)})
     with pytest.raises(ValueError, match=r"span_corruption.*(sentinels|</s>|span)"):
-        wide("span_corruption", WORDS).uncorrupt(example)
+        wide("span_corruption").uncorrupt(example)
 
 
 def test_special_ids_inside_are_refused() -> None:
-    rows = Rows.concatenate([one_sample(ids, [0], WORDS) for ids in ([300, 301], [300, 301, 302, 2])])
+    rows = Rows.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
     with pytest.raises(ValueError, match="row 1 holds the special id 2 at 3"):
-        wide("span_corruption", WORDS).corrupt(rows, np.zeros(2, np.uint16), 1)
+        wide("span_corruption").corrupt(rows, np.zeros(2, np.uint16), 1)
 
 
 @pytest.mark.parametrize(

@@ -15,22 +15,11 @@ from pipeline.kernels.span_lengths import merged
 from pipeline.objectives import build_objective
 from pipeline.rows import Example, Ragged
 from pipeline.seeding import LENGTHS, ORDERS, SLOTS
-from tests.pipeline.corruption_cases import (
-    FIRST_CONTENT,
-    MASK,
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn, smallest
 
-WORDS = vocabulary(1000)
 TABLE = poisson_thresholds(3000).tolist()
 
 
@@ -72,8 +61,8 @@ def infilled(ids: list[int], spans: list[tuple[int, int]]) -> list[int]:
 
 @pytest.mark.parametrize("rate", [0.3, 0.05, 1.0])
 def test_equals_a_plain_loop(rate: float) -> None:
-    objective = wide("text_infilling", WORDS, noise_density=rate)
-    rows = samples([1 + (41 * row) % 120 for row in range(300)] + [510] * 3, WORDS)
+    objective = wide("text_infilling", noise_density=rate)
+    rows = samples([1 + (41 * row) % 120 for row in range(300)] + [510] * 3)
     for key, sample, example in keyed(objective, rows):
         spans = slow(len(sample["ids"]), key, int(rate * 1_000_000))
         assert list(zip(example["span_starts"].tolist(), example["span_lengths"].tolist(), strict=True)) == spans
@@ -81,8 +70,8 @@ def test_equals_a_plain_loop(rate: float) -> None:
 
 
 def test_words_as_units_equal_a_plain_loop() -> None:
-    objective = wide("text_infilling", WORDS, unit="word")
-    rows = samples([1 + (41 * row) % 120 for row in range(200)], WORDS, seed=5)
+    objective = wide("text_infilling", unit="word")
+    rows = samples([1 + (41 * row) % 120 for row in range(200)], seed=5)
     for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
         starts = [place for place, token in enumerate(ids) if place == 0 or token % 3 == 0] + [len(ids)]
@@ -92,9 +81,7 @@ def test_words_as_units_equal_a_plain_loop() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 1.0])
 def test_budget_gaps_and_length(rate: float) -> None:
-    for example in corrupt(
-        wide("text_infilling", WORDS, noise_density=rate), samples([1, 2, 3, 5, 17, 64, 510] * 40, WORDS)
-    ):
+    for example in corrupt(wide("text_infilling", noise_density=rate), samples([1, 2, 3, 5, 17, 64, 510] * 40)):
         n = len(example["target_ids"]) - 1
         k = min(max(1, n - 1), max(1, math.floor(Fraction(str(rate)) * n + Fraction(1, 2))))
         starts, lengths = example["span_starts"].astype(int), example["span_lengths"].astype(int)
@@ -130,13 +117,13 @@ def test_poisson_table_equals_exact_probabilities() -> None:
 
 
 def test_share_of_empty_spans() -> None:
-    lengths = corrupt(wide("text_infilling", WORDS), samples([510] * 400, WORDS)).columns["span_lengths"]
+    lengths = corrupt(wide("text_infilling"), samples([510] * 400)).columns["span_lengths"]
     assert 0.035 < float((lengths.values == 0).mean()) < 0.055
     assert 50 < len(lengths.values) / 400 < 55
 
 
 def test_random_ids_for_some_spans() -> None:
-    examples = corrupt(wide("text_infilling", WORDS, random_share=0.1), samples([510] * 200, WORDS))
+    examples = corrupt(wide("text_infilling", random_share=0.1), samples([510] * 200))
     spans = len(examples.columns["span_starts"].values)
     masks = int((examples.columns["input_ids"].values == MASK).sum())
     assert within_sigmas(masks, spans, 0.9)
@@ -156,7 +143,7 @@ def test_worked_example() -> None:
 
 
 def test_one_token_is_masked() -> None:
-    examples = variants_of(wide("text_infilling", WORDS), [300], count=20)
+    examples = variants_of(wide("text_infilling"), [300], count=20)
     assert all(example["input_ids"].tolist() == [4, MASK, 5] for example in examples)
 
 
@@ -172,11 +159,11 @@ def test_a_contradicting_example_is_an_error(columns: dict[str, list[int]]) -> N
     arrays = {name: np.array(values, np.uint16) for name, values in columns.items()}
     example = Example({}, {**arrays, "target_ids": np.array([300, 301, 302, 303, 5], np.uint16)})
     with pytest.raises(ValueError, match=r"contradict|do not fit"):
-        wide("text_infilling", WORDS).uncorrupt(example)
+        wide("text_infilling").uncorrupt(example)
 
 
 def test_wrong_options() -> None:
     with pytest.raises(ConfigurationError, match="noise_density 0 takes nothing away"):
         build_objective({"name": "text_infilling", "noise_density": 0.0}, WORDS)
     with pytest.raises(ConfigurationError, match="three decimals"):
-        validate(type(wide("text_infilling", WORDS)).Options, {"poisson_lambda": 3.0001}, "test")
+        validate(type(wide("text_infilling")).Options, {"poisson_lambda": 3.0001}, "test")

@@ -15,10 +15,10 @@ from pipeline.rows import Example, Rows
 from pipeline.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from pipeline.tokenizers.byte_bpe import ByteBpe
 from pipeline.vocabulary import Vocabulary
-from tests.pipeline.corruption_cases import EOS, corrupt, samples, vocabulary
+from tests.pipeline.corruption_cases import EOS, WORDS, samples
+from tests.pipeline.objectives.runner import corrupt
 from tests.pipeline.pair_cases import window
 
-WORDS = vocabulary(1000)
 TRANSLATE, SCORE = "Translate from Chinese to English: {source}", "Text: {source} Entailment?"
 
 
@@ -76,7 +76,7 @@ def test_every_task_has_its_template_and_length(tokenizer: Tokenizer, tmp_path: 
 
 def test_nothing_is_drawn_and_nothing_lost() -> None:
     objective = build(WORDS)
-    rows = samples([1, 5, 64, 300], WORDS)
+    rows = samples([1, 5, 64, 300])
     for sample, example in zip(rows, corrupt(objective, rows, variant=3, seed=8), strict=True):
         assert example["input_ids"].tolist() == [*sample["ids"].tolist(), EOS]
         assert example["target_ids"].tolist() == [*sample["target_ids"].tolist(), EOS]

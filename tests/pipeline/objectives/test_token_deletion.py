@@ -8,25 +8,16 @@ import pytest
 from pipeline.objectives import build_objective
 from pipeline.rows import Example
 from pipeline.seeding import POSITIONS
-from tests.pipeline.corruption_cases import (
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-)
+from tests.pipeline.corruption_cases import WORDS, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import smallest
-
-WORDS = vocabulary(1000)
 
 
 @pytest.mark.parametrize(("rate", "ppm"), [(0.15, 150_000), (1.0, 1_000_000)])
 def test_equals_a_plain_loop(rate: float, ppm: int) -> None:
-    rows = samples([2 + (37 * row) % 90 for row in range(300)], WORDS)
-    for key, sample, example in keyed(wide("token_deletion", WORDS, noise_density=rate), rows):
+    rows = samples([2 + (37 * row) % 90 for row in range(300)])
+    for key, sample, example in keyed(wide("token_deletion", noise_density=rate), rows):
         ids = sample["ids"].tolist()
         k = min(len(ids) - 1, max(1, (len(ids) * ppm + 500_000) // 1_000_000))
         kept = sorted(smallest(key, POSITIONS, len(ids), len(ids))[k:])
@@ -36,7 +27,7 @@ def test_equals_a_plain_loop(rate: float, ppm: int) -> None:
 
 
 def test_positions_are_uniform() -> None:
-    examples = corrupt(wide("token_deletion", WORDS), samples([60] * 4000, WORDS))
+    examples = corrupt(wide("token_deletion"), samples([60] * 4000))
     gone = 4000 - np.bincount(examples.columns["kept_positions"].values, minlength=60)
     assert chi_square_is_plausible(gone, np.full(60, 600.0), 59, scale=1 - 9 / 60)
 
@@ -56,4 +47,4 @@ def test_a_contradicting_example_is_an_error(kept: list[int]) -> None:
     arrays = {"input_ids": [4, 300, 301, 302, 5], "target_ids": [300, 301, 302, 303, 5], "kept_positions": kept}
     example = Example({}, {name: np.array(values, np.uint16) for name, values in arrays.items()})
     with pytest.raises((ValueError, IndexError)):
-        wide("token_deletion", WORDS).uncorrupt(example)
+        wide("token_deletion").uncorrupt(example)

@@ -12,20 +12,10 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Row
 from pipeline.seeding import ORDERS, POSITIONS, words
-from tests.pipeline.corruption_cases import (
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 
-WORDS = vocabulary(1000)
 LENGTHS = [2, 3, 4, 5, 17, 64, 300, 568] * 40
 
 
@@ -56,8 +46,8 @@ def slow(n: int, key: np.uint64, percent: int, distance: int) -> list[int]:
 
 @pytest.mark.parametrize(("percent", "distance"), [(100, 0), (15, 0), (50, 0), (100, 1), (100, 3), (100, 600)])
 def test_equals_a_plain_loop(percent: int, distance: int) -> None:
-    objective = wide("token_reordering", WORDS, noise_density=percent / 100, max_shuffle_distance=distance)
-    rows = samples(LENGTHS, WORDS)
+    objective = wide("token_reordering", noise_density=percent / 100, max_shuffle_distance=distance)
+    rows = samples(LENGTHS)
     for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
         order = slow(len(ids), key, percent, distance)
@@ -67,9 +57,7 @@ def test_equals_a_plain_loop(percent: int, distance: int) -> None:
 
 @pytest.mark.parametrize(("rate", "distance"), [(1.0, 0), (0.2, 0), (1.0, 1), (1.0, 2), (1.0, 5)])
 def test_orders_are_permutations_and_never_the_identity(rate: float, distance: int) -> None:
-    examples = corrupt(
-        wide("token_reordering", WORDS, noise_density=rate, max_shuffle_distance=distance), samples(LENGTHS, WORDS)
-    )
+    examples = corrupt(wide("token_reordering", noise_density=rate, max_shuffle_distance=distance), samples(LENGTHS))
     for example in examples:
         order = example["token_order"].astype(int)
         n = len(order)
@@ -80,11 +68,11 @@ def test_orders_are_permutations_and_never_the_identity(rate: float, distance: i
 
 
 def test_two_tokens_always_change_places() -> None:
-    assert all(x["token_order"].tolist() == [1, 0] for x in variants_of(wide("token_reordering", WORDS), [300, 301]))
+    assert all(x["token_order"].tolist() == [1, 0] for x in variants_of(wide("token_reordering"), [300, 301]))
 
 
 def test_orders_are_equally_likely_but_for_the_swap_that_takes_the_identitys_part() -> None:
-    examples = variants_of(wide("token_reordering", WORDS), [300, 301, 302], count=12_000)
+    examples = variants_of(wide("token_reordering"), [300, 301, 302], count=12_000)
     found = Counter(tuple(example["token_order"].tolist()) for example in examples)
     assert len(found) == 5
     assert within_sigmas(found.pop((1, 0, 2)), 12_000, 2 / 6)
@@ -92,7 +80,7 @@ def test_orders_are_equally_likely_but_for_the_swap_that_takes_the_identitys_par
 
 
 def test_a_chosen_pair_is_uniform() -> None:
-    examples = variants_of(wide("token_reordering", WORDS, noise_density=0.2), list(range(300, 310)), count=9000)
+    examples = variants_of(wide("token_reordering", noise_density=0.2), list(range(300, 310)), count=9000)
     found = Counter(tuple(np.flatnonzero(x["token_order"] != np.arange(10)).tolist()) for x in examples)
     assert len(found) == 45
     assert chi_square_is_plausible(list(found.values()), np.full(45, 200.0), 44)
@@ -104,22 +92,22 @@ def test_worked_example() -> None:
     order = [6, 1, 4, 3, 0, 2, 5]
     row = {"input_ids": [4, stop, kitten, the_, chasing, the, is_, ball, 5], "target_ids": [*text, 5]}
     example = Row({}, {name: np.array(values) for name, values in {**row, "token_order": order}.items()})
-    assert wide("token_reordering", WORDS).uncorrupt(example).tolist() == [4, *text, 5]
-    assert reachable(variants_of(wide("token_reordering", WORDS), text, count=40_000), token_order=order)
+    assert wide("token_reordering").uncorrupt(example).tolist() == [4, *text, 5]
+    assert reachable(variants_of(wide("token_reordering"), text, count=40_000), token_order=order)
 
 
 def test_an_order_that_is_none() -> None:
     row = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5], "token_order": [0, 0]}
     with pytest.raises(ValueError, match="no permutation"):
-        wide("token_reordering", WORDS).uncorrupt(Row({}, {name: np.array(ids) for name, ids in row.items()}))
+        wide("token_reordering").uncorrupt(Row({}, {name: np.array(ids) for name, ids in row.items()}))
 
 
 def test_one_token_is_too_short_alone_and_passes_in_a_composition() -> None:
-    row = one_sample([300], [0], WORDS)
-    _, skips = wide("token_reordering", WORDS).corrupt(row, np.zeros(1, np.uint16), 1)
+    row = one_sample([300], [0])
+    _, skips = wide("token_reordering").corrupt(row, np.zeros(1, np.uint16), 1)
     assert Skip(skips[0]).reason == "too_short"
     steps = [{"name": "token_reordering"}, {"name": "denoising_autoencoding"}]
-    composed = wide("composition", WORDS, steps=steps)
+    composed = wide("composition", steps=steps)
     assert composed.tally(corrupt(composed, row)) == {"passed_through": {"token_reordering": 1}}
 
 
@@ -129,8 +117,8 @@ def test_sentences_keep_their_places_in_a_composition() -> None:
         {"name": "token_reordering", "max_shuffle_distance": 2},
         {"name": "text_infilling"},
     ]
-    composed = wide("composition", WORDS, steps=steps)
-    rows = samples([40, 300, 9], WORDS, sentences=5)
+    composed = wide("composition", steps=steps)
+    rows = samples([40, 300, 9], sentences=5)
     for sample, example in zip(rows, corrupt(composed, rows), strict=True):
         assert np.array_equal(composed.uncorrupt(example), composed.framed(sample["ids"]))
 

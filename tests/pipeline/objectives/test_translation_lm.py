@@ -12,28 +12,19 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example, Rows
 from pipeline.seeding import LABELS, kernel_keys, words
-from tests.pipeline.corruption_cases import (
-    MASK,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    reachable,
-    samples,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, reachable, wide
 from tests.pipeline.pair_cases import frame, slow_masks, window
 
-WORDS = vocabulary(1000)
 CHINESE, ENGLISH = [200, 201, 202, 203, 204], [300, 301, 302, 303]
 
 
 @pytest.mark.parametrize("order", ["random", "fixed"])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(order: str, specials: float) -> None:
-    objective = wide("translation_lm", WORDS, order=order)
-    rows = samples([1 + (37 * row) % 90 for row in range(500)], WORDS, specials=specials)
+    objective = wide("translation_lm", order=order)
+    rows = samples([1 + (37 * row) % 90 for row in range(500)], specials=specials)
     zeros = np.zeros(len(rows), np.uint16)
     keys = kernel_keys(1, "translation_lm", rows.fixed["uid"], zeros)
     for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
@@ -49,13 +40,13 @@ def test_equals_a_plain_loop(order: str, specials: float) -> None:
 def test_labels_are_counted_over_both_sides() -> None:
     for sides in ((1, 1), (1, 9), (7, 6), (20, 200)):
         rows = window([[200] * sides[0]], WORDS, target=[300] * sides[1])
-        (example,) = corrupt(wide("translation_lm", WORDS), rows)
+        (example,) = corrupt(wide("translation_lm"), rows)
         assert len(example["label_ids"]) == max(1, floor(Fraction(15, 100) * sum(sides) + Fraction(1, 2)))
 
 
 def test_labels_are_uniform_over_both_sides_and_each_is_first_in_half_of_the_rows() -> None:
     rows = window([list(range(200, 230))], WORDS, 6000, target=list(range(300, 330)))
-    objective = wide("translation_lm", WORDS)
+    objective = wide("translation_lm")
     columns = objective.corrupt(rows, np.arange(6000, dtype=np.uint16), 3)[0].columns
     labels = columns["label_ids"].values.astype(int)
     observed = np.bincount(np.where(labels < 300, labels - 200, labels - 270), minlength=60)
@@ -93,7 +84,7 @@ def test_reasons() -> None:
 
 
 def test_an_example_without_its_frame_is_an_error() -> None:
-    objective = wide("translation_lm", WORDS)
+    objective = wide("translation_lm")
     example = corrupt(objective, window([CHINESE], WORDS, target=ENGLISH)).row(0)
     broken = Example(example.fixed, {**example.columns, "input_ids": example["input_ids"][:-1]})
     with pytest.raises(ValueError, match="no pair of segments"):

@@ -10,24 +10,11 @@ import pytest
 
 from pipeline.objectives import build_objective
 from pipeline.vocabulary import Vocabulary
-from tests.pipeline.corruption_cases import (
-    FIRST_CONTENT,
-    MASK,
-    SEP,
-    chi_square_is_plausible,
-    corrupt,
-    keyed,
-    one_sample,
-    reachable,
-    samples,
-    variants_of,
-    vocabulary,
-    wide,
-    within_sigmas,
-)
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import slow_roles, slow_take, slow_words
 
-WORDS = vocabulary(1000)
 OPEN, INSIDE = 201, 202  # ids that open a word, and that do not
 
 
@@ -40,9 +27,9 @@ def budget(ids: np.ndarray, rate: str) -> int:
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("rate", [0.15, 0.5])
 def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
-    objective = wide("whole_word_masking", WORDS, role_unit=unit, mask_rate=rate)
+    objective = wide("whole_word_masking", role_unit=unit, mask_rate=rate)
     lengths = [1 + (37 * row) % 90 for row in range(250)] + [510] * 5
-    rows = samples(lengths, WORDS, specials=specials)
+    rows = samples(lengths, specials=specials)
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
         row = slow_words(ids, WORDS)
@@ -62,8 +49,8 @@ def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.8])
 def test_words_are_whole_and_no_other_would_fit(rate: float) -> None:
-    objective = wide("whole_word_masking", WORDS, mask_rate=rate)
-    rows = samples([1, 2, 3, 5, 9, 17, 64, 510] * 30, WORDS, specials=0.05, seed=3)
+    objective = wide("whole_word_masking", mask_rate=rate)
+    rows = samples([1, 2, 3, 5, 9, 17, 64, 510] * 30, specials=0.05, seed=3)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
     for row in np.flatnonzero(skips == 0):
         sample, example = rows.row(int(row)), examples.row(int(row))
@@ -87,7 +74,7 @@ def test_words_are_whole_and_no_other_would_fit(rate: float) -> None:
 
 def test_words_of_equal_length_are_equally_likely() -> None:
     ids = [OPEN, INSIDE] * 20
-    examples = variants_of(wide("whole_word_masking", WORDS, mask_rate=0.2), ids)
+    examples = variants_of(wide("whole_word_masking", mask_rate=0.2), ids)
     starts = np.array([example["label_positions"][::2] for example in examples])
     assert starts.shape == (4000, 4)
     observed = np.bincount((starts.ravel() - 1) // 2, minlength=20)
@@ -97,7 +84,7 @@ def test_words_of_equal_length_are_equally_likely() -> None:
 def test_shares_of_roles_that_words_draw() -> None:
     """Of words of two tokens, 8 of 10 are two masks, 1 of 10 is kept, 1 of 10 has two random ids of their own."""
     rows = one_sample([OPEN, INSIDE] * 100, [0], WORDS, 1500)
-    objective = wide("whole_word_masking", WORDS, role_unit="word", mask_rate=0.3)
+    objective = wide("whole_word_masking", role_unit="word", mask_rate=0.3)
     examples, _ = objective.corrupt(rows, np.arange(1500, dtype=np.uint16), 1)
     positions = examples.columns["label_positions"]
     flat = positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
@@ -123,8 +110,8 @@ def test_worked_example() -> None:
 
 
 def test_most_labels_bound_the_budget() -> None:
-    rows = samples([510] * 20, WORDS)
-    lengths = corrupt(wide("whole_word_masking", WORDS, max_labels=20), rows).columns["label_ids"].lengths
+    rows = samples([510] * 20)
+    lengths = corrupt(wide("whole_word_masking", max_labels=20), rows).columns["label_ids"].lengths
     assert lengths.max() == 20
 
 

@@ -213,7 +213,8 @@ def test_segments_are_told_apart_in_bidirectional_rows_only() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_mask_of_what_the_objective_stored(mode: str) -> None:
     """From corrupted rows to the mask; labels and masked rows are those of bidirectional rows."""
-    from tests.pipeline.corruption_cases import corrupt, samples, vocabulary, wide
+    from tests.pipeline.corruption_cases import samples, vocabulary
+    from tests.pipeline.objectives.runner import corrupt, wide
 
     rows = samples([9, 4, 2], vocabulary())
     plain = corrupt(wide("masked_lm", vocabulary()), rows)
