@@ -32,13 +32,13 @@ _NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
 
 
 def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64) -> list[dict[str, Any]]:
-    """The rows of the global batch at a position, as plain data; a filler row has no sample.
+    """Return the rows of the global batch at a position, as plain data; a filler row has no sample.
 
     Args:
         feed: what is read.
         samples: position at which the batch begins.
         lane: only rows of this lane; None: all.
-        tokens: most tokens of a text that are decoded.
+        tokens: limit of the decoded tokens of a text.
 
     Raises:
         ClozelineError: no batch begins there, or a block is damaged.
@@ -68,7 +68,7 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
 
 
 def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
-    """Single rows by block and row, and why blocks are not read; every block is read once.
+    """Return single rows by block and row, and the reasons of blocks that are not read; read every block once.
 
     Raises:
         DamagedBlock: a block is damaged, and the stream would not mask it either.
@@ -92,7 +92,7 @@ def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tupl
 
 
 def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
-    """What a stored row is when it comes out of the stream in an epoch, and why it is left out, if it is."""
+    """Return a stored row as the stream gives it in an epoch, and the reason if it is left out."""
     corruption = feed.reading.inputs[source].corruption
     if corruption is None:
         return lambda rows, epoch: (rows.row(0), "")
@@ -109,13 +109,13 @@ def _delivered(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]
 
 
 def _place(shards: ShardSet, block: int, row: int) -> dict[str, Any]:
-    """Where a row is stored."""
+    """Return the place where a row is stored."""
     path = shards.manifest.shards[int(shards.index.shard[block])].path
     return {"shard": path, "block": int(shards.index.block[block]), "row": row}
 
 
 def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a row is. Further documents begin in it; `documents` counts them all, also those without a name."""
+    """Describe a row. Further documents begin in it; `documents` counts all of them, also those without a name."""
     fixed, starts = row.fixed, row.columns.get("document_starts", ())
     return {
         "sample": f"{int(fixed['uid']):016x}",
@@ -129,26 +129,26 @@ def _identity(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _numbers(row: Row) -> dict[str, int]:
-    """What is one number in every row."""
+    """Return the columns with one number in every row."""
     return {name: int(row.columns[name][0]) for name in _NUMBERS if len(row.columns.get(name, ())) == 1}
 
 
-def _texts(row: Row, pieces: Pieces | None, most: int) -> Iterator[tuple[str, str]]:
-    """The decoded columns, labels one by one; ids where the tokenizer is not found."""
+def _texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
+    """Yield the decoded columns, labels one by one; ids where the tokenizer is not found."""
     for name in _TEXTS:
         if name in row.columns:
-            ids = row.columns[name][:most].tolist()
+            ids = row.columns[name][:limit].tolist()
             if pieces is None:
                 text = " ".join(map(str, ids))
             elif name == "label_ids":
                 text = " | ".join("".join(pieces.piece(token).split()) or "␣" for token in ids)
             else:
                 text = " ".join(pieces.text(ids).replace("⏎", "").split())
-            yield name, text + (" …" if len(row.columns[name]) > most else "")
+            yield name, text + (" …" if len(row.columns[name]) > limit else "")
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    """A row for a person."""
+    """Yield the lines that show a row."""
     head = f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}"
     if "shard" not in facts:
         yield f"{head}: filler row, weight 0"

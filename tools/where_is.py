@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 
 def sample_rows(feed: Feed, uid: int) -> list[Found]:
-    """The rows of a sample in all sets."""
+    """Return the rows of a sample in all sets."""
     return [Found(source, one) for source, shards in _searched(feed) for one in find_rows(shards, uid)]
 
 
@@ -45,7 +45,7 @@ def _searched(feed: Feed) -> list[tuple[int, ShardSet]]:
 
 
 def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[Found], str]:
-    """The rows in all sets that hold text of some documents, and which rows could not be told."""
+    """Return the rows in all sets that hold text of some documents, and the rows that cannot be decided."""
     found = [(source, *find_document_rows(shards, uids)) for source, shards in _searched(feed)]
     rows = [Found(source, one) for source, stored, _ in found for one in stored]
     return rows, ", ".join(dict.fromkeys(untold for _, _, untold in found if untold))
@@ -54,7 +54,7 @@ def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[Found], str]:
 def visits(
     feed: Feed, rows: Sequence[Found], epochs: Sequence[range], variant: int | None = None
 ) -> list[dict[str, Any]]:
-    """Every time that rows are read in some epochs, as plain data in the order of the stream.
+    """Return every time that rows are read in some epochs, as plain data in the order of the stream.
 
     Args:
         feed: what is read.
@@ -73,12 +73,12 @@ def visits(
 
 
 def _variant(feed: Feed, row: Found, epoch: int) -> int:
-    """Which corruption of the sample a row is in an epoch."""
+    """Return the variant of a row's sample in an epoch."""
     return epoch % VARIANTS if feed.online(row.source) else row.stored.variant
 
 
 def _facts(feed: Feed, row: StoredRow, visit: Visit) -> dict[str, Any]:
-    """A visit of a stored row as plain data."""
+    """Return a visit of a stored row as plain data."""
     shards = feed.sets[visit.source]
     facts: dict[str, Any] = {
         "sample": f"{row.uid:016x}",
@@ -112,7 +112,7 @@ def _lines(feed: Feed, found: Sequence[dict[str, Any]]) -> Iterator[str]:
 def _summary(
     documents: dict[bytes, dict[str, Any] | None], found: Sequence[dict[str, Any]], untold: str
 ) -> Iterator[str]:
-    """What was asked for, and how much of it there is."""
+    """Yield lines that name the request and count its rows."""
     for uid, line in documents.items():
         url = f", {line['url']}" if line is not None and line["url"] else ""
         where = "" if line is None else f": {line['source']}, record at {line['offset']:,}{url}"
@@ -126,7 +126,7 @@ def _summary(
 
 
 def _uid(text: str) -> int | bytes:
-    """A sample's number or a document's bytes."""
+    """Return a sample's number or a document's bytes."""
     digits = text.lower().removeprefix("0x")
     try:
         number = int(digits, 16)
@@ -140,7 +140,7 @@ def _uid(text: str) -> int | bytes:
 
 
 def _epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
-    """The epochs of each set asked for; default: those that the run begins, at least one."""
+    """Return the epochs of each set asked for; default: those that the run begins, at least one."""
     if options.epochs is None and feed.steps is not None:
         begun = [feed.epochs(source, feed.samples(feed.steps + 1)) for source in range(len(feed.sets))]
         return [range(options.epoch, max(options.epoch + 1, number)) for number in begun]
@@ -148,7 +148,7 @@ def _epochs(options: argparse.Namespace, feed: Feed) -> list[range]:
 
 
 def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str, Any] | None]:
-    """The documents asked for by uid or address, with their lines in the tables of `encode`, where there are any.
+    """Return the documents requested by uid or address, with their lines in the tables of `encode`, if any.
 
     Raises:
         ConfigurationError: no table knows the address.
@@ -162,7 +162,7 @@ def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str,
     if not found:
         raise ConfigurationError(
             f"--url {options.url}: no document from there in encode/documents-*.arrow above {_paths(feed)}; "
-            "a `*` at its end stands for anything"
+            "a `*` at its end matches anything"
         )
     return found
 
@@ -170,7 +170,7 @@ def _documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, dict[str,
 def _nothing(
     options: argparse.Namespace, feed: Feed, rows: Sequence[Found], epochs: Sequence[range]
 ) -> ConfigurationError:
-    """Why no visit was found."""
+    """Return why no visit was found."""
     asked = f"--url {options.url}" if options.uid is None else f"--uid {_shown(options.uid)}"
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
@@ -181,8 +181,8 @@ def _nothing(
     if isinstance(options.uid, int):
         return ConfigurationError(f"{asked}: no such sample in {_paths(feed)}{left}")
     return ConfigurationError(
-        f"{asked}: no row of {_paths(feed)} holds text of it; held-out documents stand in the held-out set, and those "
-        f"that grouping dropped in none{left}"
+        f"{asked}: no row of {_paths(feed)} holds text of it; held-out documents are in the held-out set, documents "
+        f"that grouping dropped are in no set{left}"
     )
 
 

@@ -43,7 +43,7 @@ class Datasets:
         return sum(len(shards) for shards in distinct_sets(self.phases))
 
     def heldout_phase(self, name: str) -> DataPhase:
-        """A held-out set, as a stream reads it."""
+        """Return a held-out set, as a stream reads it."""
         return DataPhase((self.heldout[name],), corruptions=(self.corruptions[name],))
 
     @property

@@ -196,7 +196,7 @@ class Crawl:
             raise StorageError(f"no answer from the site ({many} in a row): {error}. The same command continues.")
 
     def _keep_unanswered(self) -> None:
-        """Failures become final when the site answers again; until then a continued crawl repeats the requests."""
+        """Make failures final when the site answers again; until then a continued crawl repeats the requests."""
         for url, reason in self._unanswered:
             self.archive.append_outcome(url, reason)
         self._unanswered.clear()

@@ -32,7 +32,7 @@ STATES: Final[dict[State, str]] = {
 
 
 _OWN: Final = ("seed", "global_batch", "lanes")
-"""Keys of `data` that decide the order, and arguments where there is no run."""
+"""Keys of `data` that decide the order, and the arguments used without a run."""
 
 
 VARIANTS: Final = 1 << 16
@@ -49,7 +49,7 @@ class Feed:
         lanes: equal streams of a global batch.
         global_batch: rows of a step where a phase does not say.
         steps: length of the run; None: unknown.
-        taken: steps that the run has done and samples that it had read by then; None: there is no run.
+        taken: steps that the run has done and samples that it had read by then; None without a run.
         saved: phases by which a run had read when it started last; empty: it began with these.
         since: samples that it had read by then.
         mask: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
@@ -82,7 +82,7 @@ class Feed:
         return RunSteps(self.reading.timeline, self.taken or ())
 
     def batch(self, samples: int) -> list[Visit]:
-        """The rows of the global batch that begins at a position, in their order.
+        """Return the rows of the global batch that begins at a position, in their order.
 
         Raises:
             ConfigurationError: no batch begins there.
@@ -109,24 +109,24 @@ class Feed:
         return self.reading.epochs(source, samples // self.lanes)
 
     def online(self, source: int) -> bool:
-        """Whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
+        """Return whether a set holds samples that the stream corrupts; their variant is the epoch modulo `VARIANTS`."""
         return self.reading.inputs[source].corruption is not None
 
     def rows(self, samples: int) -> int:
-        """Rows of the global batch that begins at a position."""
+        """Return the number of rows of the global batch that begins at a position."""
         step = self.run_steps.at(samples)
         return step.rows if step.begin == samples else self.reading.timeline.at(samples // self.lanes).global_batch
 
     def step(self, samples: int) -> int:
-        """The training step, counted from 1, whose batch holds a position."""
+        """Return the training step, counted from 1, whose batch holds a position."""
         return self.run_steps.at(samples).number
 
     def samples(self, step: int) -> int:
-        """Position at which the batch of a step begins: the inverse of `step`."""
+        """Return the position at which the batch of a step begins: the inverse of `step`."""
         return self.run_steps.numbered(step).begin
 
     def state(self, samples: int) -> State:
-        """Whether a run has read the global batch at a position, or ever will."""
+        """Return whether a run has read the global batch at a position, or ever will."""
         if self.taken is None:
             return "unknown"
         if samples + self.rows(samples) <= (self.taken[-1][1] if self.taken else 0):
@@ -135,7 +135,7 @@ class Feed:
 
 
 def add_feed_arguments(parser: Arguments) -> None:
-    """Arguments that name a run, or a set and how it is read."""
+    """Declare the arguments that name a run, or a set and how it is read."""
     parser.add_argument("manifest", type=some_path, nargs="?", help="manifest.json of a shard set, or its folder")
     parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
@@ -144,7 +144,7 @@ def add_feed_arguments(parser: Arguments) -> None:
 
 
 def open_feed(options: argparse.Namespace) -> Feed:
-    """The feed that the arguments name.
+    """Return the feed that the arguments name.
 
     Raises:
         ConfigurationError: they name none or two, or the numbers do not fit each other.
@@ -190,7 +190,7 @@ def _of_run(run: Path) -> Feed:
 
 
 def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
-    """What the lines of a run's file say."""
+    """Return the objects of a run's JSON lines file."""
     try:
         return what(read_lines(path))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -198,7 +198,7 @@ def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
 
 
 def _steps_taken(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """Steps done and samples read by then."""
+    """Return the steps done and the samples read."""
     return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
 
 

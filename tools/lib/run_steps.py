@@ -37,7 +37,7 @@ class RunSteps:
         self._read = [0, *(read for _, read in taken)]
 
     def numbered(self, number: int) -> Step:
-        """The step of a number."""
+        """Return the step with a number."""
         after = bisect_left(self._done, number)
         if after < len(self._done):
             rows = self._recorded(after)
@@ -49,7 +49,7 @@ class RunSteps:
         raise AssertionError("the last phase has no end")
 
     def at(self, samples: int) -> Step:
-        """The step whose global batch holds a position."""
+        """Return the step whose global batch holds a position."""
         after = bisect_right(self._read, samples)
         if after < len(self._read):
             rows = self._recorded(after)
@@ -62,11 +62,11 @@ class RunSteps:
         raise AssertionError("the last phase has no end")
 
     def _recorded(self, after: int) -> int:
-        """Rows of the steps up to record `after`."""
+        """Return rows of the steps up to record `after`."""
         return (self._read[after] - self._read[after - 1]) // (self._done[after] - self._done[after - 1])
 
     def _planned(self) -> Iterator[tuple[Step, int | None, int]]:
-        """Of each phase to come, its first step, where it ends, and its rows a step."""
+        """Yield, for each phase to come, its first step, its end, and its rows a step."""
         number, begin = self._done[-1] + 1, self._read[-1]
         for phase in self._timeline.phases:
             stop, rows = None if phase.stop is None else phase.stop * self._timeline.lanes, phase.global_batch

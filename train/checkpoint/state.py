@@ -1,4 +1,4 @@
-"""Where a run stands and what it was, as a checkpoint holds it."""
+"""The state of a run as a checkpoint holds it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TrainState", "changed_keys", "read_state"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainState:
-    """Where a run stands, and what it was: everything that is neither a parameter nor an optimizer state."""
+    """The position of a run and its description: all but parameters and optimizer states."""
 
     step: int
     """optimizer steps done, skipped ones included"""
@@ -40,7 +40,7 @@ class TrainState:
     """versions of the libraries that computed it"""
 
     def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
-        """The state after a step; a skipped one counts, and consumes its rows, like any other."""
+        """Return the state after a step; a skipped one counts, and consumes its rows, like any other."""
         return replace(
             self,
             step=self.step + 1,
@@ -54,7 +54,7 @@ class TrainState:
 
 
 def read_state(index: Index) -> TrainState:
-    """The state in an index; unknown keys are an error.
+    """Return the state in an index; unknown keys are an error.
 
     Raises:
         CheckpointError: a key is missing or unknown.
@@ -69,7 +69,7 @@ def read_state(index: Index) -> TrainState:
 
 
 def changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
-    """Frozen keys that differ between a checkpoint and this start, with both values, but for the allowed ones."""
+    """Return the frozen keys that differ between checkpoint and start, with both values; allowed keys are left out."""
     pairs = dict(saved.frozen), dict(now.frozen)
     if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data
         pairs[0]["data (digest)"], pairs[1]["data (digest)"] = saved.dataset, now.dataset

@@ -13,7 +13,7 @@ from train.stream.stream import Stream
 __all__ = ["LoadingHealth", "Waiting"]
 
 _WINDOW: Final = 100
-"""Steps that are judged together: one alone may happen to stand at the end of a round."""
+"""Steps that are judged together: a single step may happen to be at the end of a round."""
 _STARVED: Final = 0.05
 """Share of the time of steps above which waiting for data is worth a word."""
 
@@ -45,13 +45,13 @@ class LoadingHealth:
     Args:
         streams: the one that is trained on, then those of held-out sets.
         world: the ranks.
-        most: share of a set's blocks that may be skipped.
+        limit: share of a set's blocks that may be skipped.
         announce: writes an event, and shows those that a person should know of.
     """
 
-    def __init__(self, streams: Sequence[Stream], world: World, most: float, announce: Callable[..., None]) -> None:
+    def __init__(self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]) -> None:
         self._training = training = streams[0]
-        self._world, self._most, self._announce = world, most, announce
+        self._world, self._limit, self._announce = world, limit, announce
         self._sources = [source for stream in streams for source in stream.sources]
         self._masked: set[tuple[int, int]] = set()
         self._phase = training.timeline.at(training.samples // training.lanes)
@@ -60,11 +60,11 @@ class LoadingHealth:
         self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
 
     def phases(self) -> list[dict[str, Any]]:
-        """What is read until when: the phases of the data with the shares that their sets really have."""
+        """Return the phases of the data: their ends, and the shares that their sets really have."""
         return [self._facts(phase) for phase in self._training.timeline.phases]
 
     def counters(self) -> dict[str, float]:
-        """Counters of this rank's training stream, to be added up over the ranks: the same names on all of them."""
+        """Return the counters of this rank's training stream, with the same names on all ranks, to be summed."""
         return dict.fromkeys(self._names, 0) | self._training.stats()
 
     def note(self, step: int, waited: float, seconds: float) -> None:
@@ -99,10 +99,10 @@ class LoadingHealth:
         self._masked = found
         for number, source in enumerate(self._sources):
             count, blocks = sum(1 for of, _ in found if of == number), len(source.shards.index)
-            if count > self._most * blocks:
+            if count > self._limit * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
-                    f"data.max_damaged_fraction {self._most:g}: copy the files again, or list the blocks, which "
+                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or list the blocks, which "
                     "events.jsonl names, in quarantine.json"
                 )
 

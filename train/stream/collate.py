@@ -39,7 +39,7 @@ _DECISIVE = {
     "prediction_order": ("which places are predicted, and when", None),
     "target_start": ("at which position the decoder begins", "encoder_decoder"),
 }
-"""Columns that a model may not overlook, for it would learn another objective: their meaning, and who reads them."""
+"""Columns that decide the objective: their meaning, and the architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"))
 _FULL_AT_ONCE = 32
 _TYPES_OF_MODE = np.array([0, 2, 3, 4])
@@ -77,7 +77,7 @@ class Collate:
         decoder_start: id that decoder inputs begin with; needed by encoder-decoders.
         padding_side: of the frame.
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
-            positions restart with every document and no label stands across a boundary.
+            positions restart with every document and no label crosses a boundary.
         predict_from: place from which the label at place i is predicted: `same` for i, `previous` for i - 1.
         token_dtype: type of `input_ids`; labels are int64 always.
 
@@ -186,7 +186,7 @@ class Collate:
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
-        """The rules for an example set."""
+        """Return the rules for an example set."""
         objective = manifest.objective
         if objective is None:
             raise ConfigurationError(
@@ -259,7 +259,7 @@ class Collate:
         return tensors
 
     def _of_full_rows(self, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-        """Position ids, lengths and weights of one batch of equally long rows without filler."""
+        """Return position ids, lengths and weights of one batch of equally long rows without filler."""
         spare = self._spare.get(shape)
         found = None if spare is None else next(spare, None)
         if found is None:
@@ -300,10 +300,10 @@ class Collate:
         return {"label_index": index[order], "label_ids": labels[order]}
 
     def _targets(self, column: Column, source: Int64, start: Int64 | None, begin: int | Int64) -> dict[str, Tensor]:
-        """Decoder rows: the target shifted right behind `decoder_start`; every target place is a label.
+        """Return decoder rows: the target shifted right after `decoder_start`; every target place is a label.
 
-        A target that stands at place `start` of its source (MASS) keeps its places, and the source token before it
-        opens the row. No such target stands at place 0, which says that a row has none.
+        A target at place `start` of its source (MASS) keeps its places, and the source token before it opens the row.
+        `start` 0 means that the row has no such target.
         """
         targets, lengths = pad_rows(column, self._pad)
         inputs = np.empty_like(targets)
@@ -323,7 +323,7 @@ class Collate:
     def _masked_targets(
         self, columns: Mapping[str, Column], shape: tuple[int, ...], lengths: Int64, begin: int | Int64
     ) -> dict[str, Tensor]:
-        """Decoder rows for masked positions: the label before where there is one, else [MASK]."""
+        """Return decoder rows for masked positions: the label before a position if it has one, else [MASK]."""
         inputs = np.full(shape, self._mask, np.int64)
         inputs[np.arange(shape[1]) >= lengths[:, None]] = self._pad
         inputs[:, 0] = np.where(lengths > 0, begin, inputs[:, 0])
@@ -350,12 +350,12 @@ class Collate:
 
 
 def _positions(rows: int, width: int) -> Tensor:
-    """Position ids 0 .. width-1 for every row, one row in memory."""
+    """Return position ids 0 .. width-1 for every row, one row in memory."""
     return torch.arange(width).expand(rows, width)
 
 
 def _full_rows(rows: int, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Position ids, lengths and weights of 1 for several batches of equally long rows, each with memory of its own.
+    """Yield position ids, lengths and weights of 1 for batches of equally long rows, each with memory of its own.
 
     One tensor operation serves them all: made one by one, they would cost a small batch a tenth of its time.
     """
@@ -365,9 +365,9 @@ def _full_rows(rows: int, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]
 
 
 def _types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
-    """Segment types by which UniLM tells the modes of attention apart (arXiv 1905.03197 §2.1).
+    """Return the segment types that mark UniLM's modes of attention (arXiv 1905.03197 §2.1).
 
-    The number of the segment in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 behind it; 0
+    The number of the segment in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 after it; 0
     on padding.
     """
     place = np.arange(width)

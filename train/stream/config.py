@@ -21,7 +21,7 @@ Natural = Annotated[int, Field(ge=0)]
 
 
 def _as_given(value: Any) -> Any:
-    """Paths as text; of a URL `Path` has folded the double slash, a saved configuration has it again."""
+    """Return paths as text, with the double slash of URLs, which `Path` has folded."""
     if isinstance(value, dict):
         return {name: _as_given(path) for name, path in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Batches as models of Hugging Face take them: labels at every position, with -100 where there is no loss."""
+"""Batches for models of Hugging Face: labels at every position, -100 where there is no loss."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ __all__ = ["label_weights", "next_tokens", "stored_labels"]
 
 @lru_cache(maxsize=64)
 def _predicting(rows: int, width: int) -> Int64:
-    """Flat places of all tokens but each row's last, which predict the next token in full rows: to be copied."""
+    """Return the flat places of all tokens but each row's last: they predict the next token. Shared, so copy it."""
     return np.arange(rows * width).reshape(rows, width)[:, :-1].reshape(-1)
 
 
@@ -58,7 +58,7 @@ def label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) 
 
 
 def next_tokens(ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None) -> dict[str, Tensor]:
-    """Token i is a label, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
+    """Return next-token labels: token i, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
     rows, width = ids.shape
     if prefix is None and starts is None and int(lengths.min()) == width:
         return {

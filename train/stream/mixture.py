@@ -2,8 +2,8 @@
 
 Every set keeps an order of its own over the same lanes. A mixture says which set a lane reads at a position, so that
 each lane reads consecutive lane rows of each set: what holds for one set (every row once an epoch, one integer of
-state) holds for each set of a mixture. A timeline puts mixtures one after another; a set that comes back goes on where
-it stopped.
+state) holds for each set of a mixture. A timeline puts mixtures one after another; a set that comes back
+continues where it stopped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PERIOD: Final = 4096
 class Mixture:
     """The pattern in which lanes read several sources; source(lane, x) = table[(x + lane) mod period].
 
-    Weights become counts over a period by largest remainders. The table always takes the source that is furthest
-    behind its share, so any stretch of it holds each source in proportion to within about one row.
+    Weights become counts over a period by largest remainders. The table always takes the source that lags most
+    below its share, so any stretch of it holds each source in proportion to within about one row.
 
     Args:
         weights: relative share of each source, all above 0.
@@ -63,7 +63,7 @@ class Mixture:
         return len(self.counts)
 
     def taken(self, source: int, x: Int64) -> Int64:
-        """How often a source stands among the first x entries of the endless table."""
+        """Count a source among the first x entries of the endless table."""
         period, inside = np.divmod(x, self.period)
         taken: Int64 = period * self.counts[source] + self._prefix[source, inside]
         return taken
@@ -135,19 +135,19 @@ class Phase:
         return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
 
     def drawn(self, lanes: Int64, positions: Int64) -> Int64:
-        """Which of the phase's sources each lane reads, shape [lanes, positions]."""
+        """Return which of the phase's sources each lane reads, shape [lanes, positions]."""
         drawn: Int64 = self.mixture.table[(positions - self.start + lanes[:, None]) % self.mixture.period]
         return drawn
 
     def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
-        """Next lane row of source k for each lane at each position, shape [lanes, positions]."""
+        """Return the next lane row of source k for each lane at each position, shape [lanes, positions]."""
         lane = lanes[:, None]
         before = self.base[k][lane] - self.mixture.taken(k, lane)
         rows: Int64 = before + self.mixture.taken(k, positions - self.start + lane)
         return rows
 
     def position(self, k: int, lane: int, row: int) -> int | None:
-        """Position at which a lane reads a lane row of source k in this phase, None if it does not."""
+        """Return the position at which a lane reads a lane row of source k in this phase, None if it does not."""
         number = row - int(self.base[k, lane]) + int(self.mixture.taken(k, np.array(lane)))
         if row < self.base[k, lane]:
             return None
@@ -190,7 +190,7 @@ class Timeline:
                 start = stop
 
     def at(self, position: int, count: int = 1) -> Phase:
-        """The phase of `count` lane rows from a position on.
+        """Return the phase of `count` lane rows from a position on.
 
         Raises:
             ConfigurationError: they do not lie in one phase.
@@ -211,7 +211,7 @@ def _checked_stop(
     until = plans[number].until_samples
     if until is None:
         if number + 1 < len(plans):
-            raise ConfigurationError(f"phases: only the last may go on for ever, phase {number} has no until_samples")
+            raise ConfigurationError(f"phases: only the last may be endless, phase {number} has no until_samples")
         return None
     if number + 1 == len(plans):
         raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")
@@ -232,12 +232,12 @@ def _checked_stop(
 
 
 def _interleaved(counts: Int64) -> Int64:
-    """Each source `counts` times, always the one that is furthest behind; ties by index."""
+    """Return a table with each source `counts` times; the source with the largest deficit is next, ties by index."""
     period = int(counts.sum())
     table = np.empty(period, np.int64)
-    behind = np.zeros(len(counts), np.int64)
+    deficit = np.zeros(len(counts), np.int64)
     for place in range(period):
-        behind += counts
-        table[place] = source = int(np.argmax(behind))
-        behind[source] -= period
+        deficit += counts
+        table[place] = source = int(np.argmax(deficit))
+        deficit[source] -= period
     return table

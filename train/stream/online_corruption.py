@@ -26,14 +26,14 @@ __all__ = ["Corruption", "OnlineCorruption", "OnlineEntries", "corruption_of"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class OnlineCorruption(NamedObjective):
-    """What becomes of samples. The objective's own options stand beside these keys."""
+    """An entry of `data.corrupt`. The objective's own options are beside these keys."""
 
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     """seed of corruption; default: that of the sample set"""
 
 
 def _as_list(value: Any) -> Any:
-    """One entry alone is a list of one; null is none."""
+    """Return a list of entries: one entry alone is a list of one, null an empty list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -59,11 +59,11 @@ class Corruption:
         return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
     def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:
-        """Examples, and for each row 0 or why it was skipped."""
+        """Return examples, and for each row 0 or the code of the reason why it was skipped."""
         return self.objective.corrupt(samples, variants, self.seed)
 
     def manifest(self, samples: Manifest) -> Manifest:
-        """The manifest as it would be if the examples were stored: for checks and for batches."""
+        """Return the manifest that the stored examples would have, for checks and for batches."""
         objective = self.objective
         facts = ObjectiveFacts(
             name=objective.name,
@@ -82,7 +82,7 @@ class Corruption:
 
 
 def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
-    """The corruption of a sample set: that of several objectives which reads such samples.
+    """Return the corruption of a sample set: the only one of several objectives that reads such samples.
 
     Raises:
         ConfigurationError: none of them does, or two do, or the set's tokenizer is not found beside it.

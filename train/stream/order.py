@@ -1,11 +1,11 @@
-"""The order of a stream in closed form: which row stands at a lane's position, and where a row stands.
+"""The order of a stream in closed form: the row at a lane's position, and the position of a row.
 
 N rows in blocks of R are dealt to L lanes. A block is read by one lane; the blocks that do not fill a round of L, and
 the rows that do not fill a block, are dealt row by row in the epoch's last round. Every row comes exactly once an
-epoch; fewer than L filler rows stand in the epoch's very last lane row. Pure arithmetic: no files, no torch.
+epoch; fewer than L filler rows are in the epoch's last lane row. Pure arithmetic: no files, no torch.
 
 A *position* counts rows consumed per lane. A *logical block* has R rows: the full blocks of the files first, then
-pieces of R of what the short last blocks of all files hold together; fewer than R rows are left over, the *rest*.
+pieces of R rows from the short last blocks of all files together. Fewer than R rows remain: the *rest*.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["BlockOrder", "Load", "LogicalBlocks", "Piece", "Round", "default_lan
 
 
 def default_lanes(*global_batches: int) -> int:
-    """Lanes where none are configured: gcd(64, every global batch)."""
+    """Return the default number of lanes: gcd(64, every global batch)."""
     return gcd(64, *global_batches)
 
 
@@ -54,7 +54,7 @@ class LogicalBlocks:
         self._ends = np.cumsum(rows[self._tails], dtype=np.int64)
 
     def pieces(self, block: int) -> list[Piece]:
-        """The stored pieces of a logical block, in row order."""
+        """Return the stored pieces of a logical block, in row order."""
         if block < len(self._full):
             return [Piece(int(self._full[block]), 0, self._rows)]
         start = (block - len(self._full)) * self._rows
@@ -68,7 +68,7 @@ class LogicalBlocks:
         return pieces
 
     def stored(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Stored block and row in it, for rows of a logical block."""
+        """Return the stored block of rows of a logical block, and their numbers in it."""
         pieces = self.pieces(block)
         if len(pieces) == 1:
             return np.full(len(rows), pieces[0].block), rows + pieces[0].start
@@ -79,7 +79,7 @@ class LogicalBlocks:
         return np.array([piece.block for piece in pieces])[piece], rows - before[piece] + starts[piece]
 
     def logical(self, stored: int, row: int) -> tuple[int, int]:
-        """Logical block and row of a stored row."""
+        """Return the logical block of a stored row, and its number in it."""
         full = int(np.searchsorted(self._full, stored))
         if full < len(self._full) and self._full[full] == stored:
             return full, row
@@ -105,7 +105,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one reading of a logical block gives to some lanes: the places `rows` of its shuffled order.
+    """The rows that one reading of a logical block gives to some lanes: places `rows` of its shuffled order.
 
     `slots` are their places among lanes x round length, lane by lane.
     """
@@ -137,42 +137,42 @@ class BlockOrder:
         self._place = (seed, name, rows, block_rows, lanes)
         self.rows, self.block_rows, self.lanes = rows, block_rows, lanes
         self.blocks, self.rest = divmod(rows, block_rows)
-        self.rounds, left = divmod(self.blocks, lanes)
-        self._share, self._longer = divmod(left * block_rows + self.rest, lanes)  # of the last round's rows
+        self.rounds, remaining = divmod(self.blocks, lanes)
+        self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)  # of the last round's rows
         self.lane_rows = -(-rows // lanes)
         """P: lane rows of an epoch, filler included."""
         self._permutation = lru_cache(maxsize=4)(self._make_permutation)
 
     def key(self, purpose: str, epoch: int, block: int = 0) -> int:
-        """64-bit key of a choice."""
+        """Return the 64-bit key of a choice."""
         return keyed_hash(*self._place, purpose, epoch, block)
 
     def block(self, epoch: int, place: int) -> int:
-        """Logical block at a place of the epoch's block order; the rest stands last and stays there."""
+        """Return the logical block at a place of the epoch's block order; the rest is always last."""
         return self.blocks if place == self.blocks else self._permutation(epoch)(place)
 
     def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
-        """Shuffled order of a logical block's rows."""
+        """Return the shuffled order of a logical block's rows."""
         return self.row_orders(epoch, [block])[0]
 
     def row_orders(self, epoch: int, blocks: Sequence[int]) -> list[NDArray[np.int64]]:
-        """Shuffled orders of the rows of several logical blocks, of which the rest may be the last one."""
+        """Return the shuffled orders of several logical blocks' rows; only the last block may be the rest."""
         keys = np.array([self.key("rows", epoch, block) for block in blocks], np.uint64)
         full = len(blocks) - (blocks[-1] == self.blocks)
         return [*row_permutations(self.block_rows, keys[:full]), *row_permutations(self.rest, keys[full:])]
 
-    def round_at(self, position: int, most: int | None = None) -> Round:
-        """The round that holds a position; of one with more than `most` lane rows the part that holds it."""
+    def round_at(self, position: int, limit: int | None = None) -> Round:
+        """Return the round of a position; of a round with more than `limit` lane rows, the part of the position."""
         epoch, q = divmod(position, self.lane_rows)
         number = min(q // self.block_rows, self.rounds)
         before = number * self.block_rows
         length = self.block_rows if number < self.rounds else self.lane_rows - before
-        most = most or length
-        skip = (q - before) // most * most
-        return Round(epoch, number, epoch * self.lane_rows + before + skip, min(most, length - skip), skip)
+        limit = limit or length
+        skip = (q - before) // limit * limit
+        return Round(epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip)
 
     def loads(self, turn: Round, first: int, last: int) -> Iterator[Load]:
-        """The loads of lanes `first .. last` in one round; each logical block once."""
+        """Yield the loads of lanes `first .. last` in one round; each logical block once."""
         if turn.number < self.rounds:
             for lane in range(first, last):
                 start = (lane - first) * turn.length
@@ -186,11 +186,11 @@ class BlockOrder:
         places, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
         found, starts = np.unique(places, return_index=True)
         parts = zip(found.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
-        for place, own, here in parts:  # none where all rows of these lanes are filler
+        for place, own, here in parts:  # empty where all rows of these lanes are filler
             yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + place), own, here)
 
     def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
-        """(epoch, logical block, row in it) at a lane's position; None for a filler row."""
+        """Return (epoch, logical block, row in it) at a lane's position; None for a filler row."""
         epoch, q = divmod(position, self.lane_rows)
         if q < self.rounds * self.block_rows:
             place, i = q // self.block_rows * self.lanes + lane, q % self.block_rows
@@ -204,7 +204,7 @@ class BlockOrder:
         return epoch, block, int(self.row_order(epoch, block)[i])
 
     def where(self, block: int, row: int, epoch: int) -> tuple[int, int]:
-        """(lane, position) at which a row of a logical block stands in an epoch: the inverse of `row`."""
+        """Return the (lane, position) of a row of a logical block in an epoch: the inverse of `row`."""
         i = int(np.flatnonzero(self.row_order(epoch, block) == row)[0])
         place = block if block == self.blocks else self._permutation(epoch).inverse(block)
         if place < self.rounds * self.lanes:

@@ -1,4 +1,4 @@
-"""List columns of a micro-batch as matrices over its rows, and what the starts of their parts say of every place."""
+"""List columns of a micro-batch as matrices over its rows, and facts of every place from the starts of parts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
 
 @lru_cache(maxsize=64)
 def equal_lengths(rows: int, width: int) -> Int64:
-    """Lengths of equally long rows, shared by all batches: read only."""
+    """Return the lengths of equally long rows; shared by all batches, so read only."""
     return np.full(rows, width, np.int64)
 
 
 def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
-    """Rows as a matrix [B, longest], and their lengths; a batch without any token still has one place a row."""
+    """Return rows as a matrix [B, longest], and their lengths; a batch without any token still has one place a row."""
     if not isinstance(column, Ragged):
         return column, equal_lengths(*column.shape)
     lengths = column.lengths
@@ -41,21 +41,21 @@ def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int
 
 
 def _places(column: Ragged, lengths: Int64, width: int) -> Int64:
-    """Flat place, in rows of `width`, of every value of a ragged column."""
+    """Return the flat place, in rows of `width`, of every value of a ragged column."""
     places: Int64 = np.arange(len(column.values))
     places += np.repeat(np.arange(len(lengths)) * width - column.offsets[:-1], lengths)
     return places
 
 
 def flatten(column: Column) -> tuple[Int64, Int64]:
-    """All values end to end, and for each the row it belongs to."""
+    """Return all values end to end, and the row of each."""
     if isinstance(column, Ragged):
         return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
     return column.reshape(-1), np.repeat(np.arange(len(column)), column.shape[1])
 
 
 def one_a_row(column: Column) -> Int64:
-    """One value a row; 0 for rows without (filler)."""
+    """Return one value a row; 0 for rows without (filler)."""
     values, rows = flatten(column)
     scalars = np.zeros(len(column), np.int64)
     scalars[rows] = values
@@ -63,7 +63,7 @@ def one_a_row(column: Column) -> Int64:
 
 
 def start_marks(column: Column, rows: int, width: int) -> Int64:
-    """1 where a part starts, shape [rows, width]; a start behind the last place (an empty part) is left out."""
+    """Return 1 where a part starts, shape [rows, width]; a start after the last place (an empty part) is left out."""
     values, row = flatten(column)
     marks = np.zeros((rows, width + 1), np.int64)
     marks[row, values] = 1
@@ -71,14 +71,14 @@ def start_marks(column: Column, rows: int, width: int) -> Int64:
 
 
 def restarting_positions(starts: Int64) -> Int64:
-    """Position ids that begin at 0 again with every part."""
+    """Return position ids that begin at 0 again with every part."""
     place = np.arange(starts.shape[1])
     restarted: Int64 = place - np.maximum.accumulate(np.where(starts > 0, place, 0), axis=1)
     return restarted
 
 
 def document_bounds(starts: Int64, lengths: Int64) -> Int64:
-    """Where documents begin in the flattened batch, and its end; a row's padding is a document of its own."""
+    """Return where documents begin in the flattened batch, and its end; a row's padding is a document of its own."""
     marks = starts.copy()
     marks[:, 0] = 1
     padded = np.flatnonzero(lengths < starts.shape[1])
@@ -87,7 +87,7 @@ def document_bounds(starts: Int64, lengths: Int64) -> Int64:
 
 
 def part_numbers(column: Column, lengths: Int64, width: int) -> Int64:
-    """Number of the part each token stands in; 0 on padding."""
+    """Number the part of each token from 0; padding has 0."""
     numbers: Int64 = np.maximum(np.cumsum(start_marks(column, len(lengths), width), axis=1) - 1, 0)
     numbers[np.arange(width) >= lengths[:, None]] = 0
     return numbers

@@ -18,7 +18,7 @@ _ROUNDS: Final = 12  # six are visibly biased for fewer than ten elements
 
 
 def _mix(x: int) -> int:
-    """The 64-bit SplitMix finaliser of one word."""
+    """Return the 64-bit SplitMix finaliser of one word."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
@@ -44,14 +44,14 @@ class FeistelPermutation:
         self._keys = [_mix((key + _GOLDEN * (i + 1)) & _MASK) for i in range(_ROUNDS)]
 
     def __call__(self, x: int) -> int:
-        """Image of x."""
+        """Return the image of x."""
         while True:
             x = self._forward(x)
             if x < self.n:
                 return x
 
     def inverse(self, y: int) -> int:
-        """The x whose image is y."""
+        """Return the x whose image is y."""
         while True:
             y = self._backward(y)
             if y < self.n:
@@ -77,5 +77,5 @@ class FeistelPermutation:
 
 
 def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """An order of n rows for each key, shape [keys, n]: argsort of keyed 64-bit words, which are all different."""
+    """Return an order of n rows for each key, shape [keys, n]: the argsort of distinct keyed 64-bit words."""
     return np.argsort(words(keys, 0, n), axis=1)

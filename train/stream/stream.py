@@ -166,7 +166,7 @@ class Stream:
         self._position = position
 
     def state_dict(self) -> dict[str, Any]:
-        """The state after the batches *returned*; the same on every rank, whatever was loaded ahead."""
+        """Return the state after the batches *returned*, the same on every rank; batches loaded ahead do not count."""
         return {
             "samples": self.samples,
             "seed": self.seed,
@@ -185,7 +185,7 @@ class Stream:
 
         Raises:
             StateMismatch: a key differs, or is absent.
-            ConfigurationError: `samples` is no position, or a phase of this stream ends within a global batch.
+            ConfigurationError: `samples` is not a position, or a phase of this stream ends within a global batch.
         """
         for field, value in self.state_dict().items():
             if field not in state:
@@ -205,7 +205,7 @@ class Stream:
             self._finalize()
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
-        """The rank's micro-batches of the next global batch.
+        """Return the rank's micro-batches of the next global batch.
 
         Args:
             global_batch: samples of this step over all ranks, may change from step to step; None: the phase's, or the
@@ -226,18 +226,18 @@ class Stream:
         return batches
 
     def __iter__(self) -> Iterator[list[Batch]]:
-        """Steps without end; an iterator goes on where the stream stands, also after a new position."""
+        """Yield steps without end; an iterator continues at the stream's position, also after a change of it."""
         while True:
             yield self.next_step()
 
     def one_pass(self, global_batch: int | None = None, steps: int | None = None) -> Iterator[list[Batch]]:
-        """Every row of the first set once, in the order of epoch 0, then filler up to a whole global batch; variant 0.
+        """Yield every row of the first set once: order of epoch 0, variant 0, filler up to a whole global batch.
 
         Every rank gets the same number of steps. The stream's own position does not move.
 
         Args:
             global_batch: samples of a step over all ranks; None: the stream's own.
-            steps: most of them; nothing is loaded for later ones. None: the whole set.
+            steps: their limit; nothing is loaded for later steps. None: the whole set.
         """
         size = self.global_batch if global_batch is None else global_batch
         count = self._lane_rows(size)
@@ -256,7 +256,7 @@ class Stream:
             prefetcher.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
-        """Origin [global batch, 3] (source, stored block, row) of the batch at a position, without reading a block.
+        """Return the origin [global batch, 3] (source, stored block, row) of a batch, without reading a block.
 
         Raises:
             ConfigurationError: no such batch begins there.
@@ -266,7 +266,7 @@ class Stream:
         return self.reading.origins(position, count)
 
     def stats(self) -> dict[str, float]:
-        """Seconds that steps waited for data, blocks and bytes read, loads in flight, skipped blocks, skipped rows.
+        """Return counters: seconds waited for data, blocks and bytes read, loads in flight, skipped blocks and rows.
 
         Sets that are read from a store add its requests, retries and cache hits.
         """
@@ -297,7 +297,7 @@ class Stream:
         self.close()
 
     def _finalize(self) -> None:
-        """Have the threads end with the stream, which they do not hold, where it is dropped without `close`."""
+        """End the threads when the stream is dropped without `close`; they hold no reference to it."""
         if self._release is not None:
             self._release.detach()
         self._release = weakref.finalize(self, _release, self._process, self._batches, self._workers)
@@ -313,7 +313,7 @@ class Stream:
             raise StreamError("the stream is closed")
 
     def _lane_row(self, samples: int) -> int:
-        """A position of the stream as one of its lanes."""
+        """Return the position in lane rows of a position in samples."""
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(
                 f"position {samples}: expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
@@ -321,7 +321,7 @@ class Stream:
         return samples // self.lanes
 
     def _lane_rows(self, global_batch: int) -> int:
-        """Positions that a global batch takes; checks that everything divides."""
+        """Return the lane rows of a global batch; check that all numbers divide."""
         if global_batch < 1 or global_batch % self.lanes:
             raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
         first, last = self._own
@@ -334,7 +334,7 @@ class Stream:
 
 
 def _own_lanes(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
-    """First lane of a rank, and first one behind."""
+    """Return the first lane of a rank, and the first lane after it."""
     if not 0 <= rank < world_size or lanes % world_size:
         allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
         raise ConfigurationError(
@@ -359,5 +359,5 @@ def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:
             sys.stderr.write(
                 f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} lanes on one rank do "
                 f"not fit into data.memory_bytes ({memory_bytes:,}); {source.most} are loaded at a time and blocks are "
-                "read anew for all parts: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
+                "read again for every part: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
             )
