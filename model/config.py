@@ -82,7 +82,7 @@ class InitConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class HeadConfig:
-    """What a head adds to the loss of the model."""
+    """The part of a head in the loss of the model."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the head's mean loss."""
@@ -144,11 +144,11 @@ class ModelConfig:
     gated: bool = False
     """Feed-forward = down(activation(gate(x)) * up(x)) instead of down(activation(up(x))) (arXiv 2002.05202)."""
     bias: BiasConfig = BiasConfig()
-    """Which projections have a bias."""
+    """The projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
     """Factor of the attention scores; null = head_dim ** -0.5; T5 has 1.0."""
     position: PositionConfig = PositionConfig()
-    """How a token's place enters the model."""
+    """The way in which a token's place enters the model."""
     emb_scale: bool = False
     """Token embeddings times sqrt(dim)."""
     out_scale: bool = False

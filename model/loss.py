@@ -1,4 +1,4 @@
-"""What a head returns: a sum and a count, never a mean.
+"""The result of a head: a sum and a count, never a mean.
 
 Means of micro-batches with different numbers of labels do not average to the mean over all labels. The trainer knows
 the count over every rank and micro-batch, so the trainer divides.

@@ -1,4 +1,4 @@
-"""Which rows a training batch holds: `python tools/explain_batch.py --run DIR --step N`, or with `--samples N`.
+"""Show the rows of a training batch: `python tools/explain_batch.py --run DIR --step N`, or with `--samples N`.
 
 For every row of a global batch, past or future: sample, variant, place in the shards, document and its source, and the
 decoded text. Nothing needs to have been trained: `python tools/explain_batch.py MANIFEST --seed S --global-batch G`.

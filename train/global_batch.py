@@ -24,7 +24,7 @@ B = TypeVar("B", bound=MicroBatch)
 
 
 class BatchSource(Protocol[B_co]):
-    """Where a rank's micro-batches come from."""
+    """A source of a rank's micro-batches."""
 
     def next_step(self) -> Sequence[B_co]:
         """Return this rank's micro-batches of the next global batch."""

@@ -1,4 +1,4 @@
-"""What a benchmark claims: a figure of ours beside a peer's or a limit, and whether it is as good as it must be."""
+"""The claim of a benchmark: a figure of ours beside a peer's or a limit, and whether it is as good as it must be."""
 
 from __future__ import annotations
 

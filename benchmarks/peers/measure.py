@@ -28,7 +28,7 @@ RESUMED_AT = (1, 50, 99)
 
 @dataclass
 class Epoch:
-    """What one uninterrupted epoch delivered.
+    """The samples that one uninterrupted epoch delivered.
 
     Args:
         batches: sample numbers of each batch, -1 where a row is not what was written.

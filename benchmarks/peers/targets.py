@@ -1,4 +1,4 @@
-"""What the stream must reach beside the peers, in CPU time and in samples a second, and on its own."""
+"""The targets of the stream beside the peers, in CPU time and in samples a second, and on its own."""
 
 from __future__ import annotations
 

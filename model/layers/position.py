@@ -1,4 +1,4 @@
-"""How a token's place enters the model: added to the embedding, rotating queries and keys, or biasing the scores.
+"""The place of a token in the model: added to the embedding, rotating queries and keys, or biasing the scores.
 
 Every kind is a `Position`; the parts it does not use are neutral. The model never computes place ids itself: they come
 with the batch, so that packed documents, left padding and shifted spans need nothing here.

@@ -30,7 +30,7 @@ ChosenFilter = Annotated[Chosen, OneOf("pipeline.filters")]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SourceConfig:
-    """What replaces the keys of `clean` for one source; what is not given stays."""
+    """Keys that replace those of `clean` for one source."""
 
     extractor: ChosenExtractor | None = None
     """extractor of this source's pages"""
@@ -42,7 +42,7 @@ class SourceConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class CleanConfig:
-    """How raw records become documents."""
+    """The steps from raw records to documents."""
 
     extractor: ChosenExtractor = field(default_factory=lambda: choose("pipeline.extractors", "resiliparse"))
     """how the text is taken out of HTML"""

@@ -1,4 +1,4 @@
-"""What a config class says of its keys: their names, types, defaults and meanings."""
+"""The keys of a config class: their names, types, defaults and meanings."""
 
 from __future__ import annotations
 

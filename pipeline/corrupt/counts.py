@@ -1,4 +1,4 @@
-"""What the units of corrupt count."""
+"""The counts of the units of `corrupt`."""
 
 from __future__ import annotations
 

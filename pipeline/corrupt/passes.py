@@ -34,7 +34,7 @@ __all__ = ["CorruptManifests", "CorruptShards", "ExampleUnit", "example_units"]
 
 @dataclass(frozen=True)
 class ExampleUnit:
-    """What a unit makes: shard `variant * shards + shard` of an entry's training or held-out set."""
+    """The product of a unit: shard `variant * shards + shard` of an entry's training or held-out set."""
 
     entry: int
     split: str

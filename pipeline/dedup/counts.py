@@ -1,4 +1,4 @@
-"""What the units of dedup count."""
+"""The counts of the units of `dedup`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which copy stays: a rule over the set of copies, with ties decided by the smallest uid, never by order."""
+"""The choice of the copy that stays: a rule over the set of copies; the smallest uid decides ties, never the order."""
 
 from __future__ import annotations
 

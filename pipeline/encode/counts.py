@@ -1,4 +1,4 @@
-"""What the units of encode count."""
+"""The counts of the units of `encode`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _regex() -> Chosen:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EncodeConfig:
-    """How documents become tokens."""
+    """The steps from documents to tokens."""
 
     sentences: Annotated[Any, OneOf("pipeline.sentences")] = field(default_factory=_regex)
     """splitter of sentences, a file of pipeline/sentences/: `regex`, or `lines` where each line is a sentence"""

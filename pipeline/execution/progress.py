@@ -13,7 +13,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Where a run is. One object a run; writes to stderr."""
+    """The progress of a run on stderr; one object a run."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)

@@ -35,12 +35,12 @@ _NO_TEXT: Final = (
     "Where no text is shown, none was kept: clean.keep_text is the share of rejected documents that keep it."
 )
 _LEFT: Final = {"clean": "kept", "dedup": "unique"}
-"""What the documents are that a stage leaves."""
+"""Names of the documents that a stage leaves."""
 
 
 @dataclass(frozen=True)
 class StageFacts:
-    """What `report.json` of a stage says."""
+    """The content of a stage's `report.json`."""
 
     name: str
     folder: Path

@@ -1,4 +1,4 @@
-"""What the documents of a run look like: lengths, sizes of duplicate clusters, texts kept and dropped.
+"""Samples of a run's documents: lengths, sizes of duplicate clusters, texts kept and dropped.
 
 Read from the stages' own files, a bounded number of them, so that a report costs the same for any corpus.
 """

@@ -14,7 +14,7 @@ __all__ = ["Extractor", "ExtractorOptions", "Refused"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ExtractorOptions:
-    """What one page may cost, whichever extractor works on it."""
+    """Limits of one page, for every extractor."""
 
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
     """processor seconds for a page, > 0; six times as much by the clock. Slower pages are rejected as `timeout`"""
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Extractor(Protocol):
-    """What every file of this folder holds."""
+    """The interface of extractors."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]

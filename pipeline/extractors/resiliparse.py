@@ -39,7 +39,7 @@ class Resiliparse:
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(ExtractorOptions):
-        """What is text."""
+        """Options of the extraction."""
 
         main_content: bool = True
         """leave out navigation, headers, footers and the like"""

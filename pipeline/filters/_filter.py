@@ -13,7 +13,7 @@ __all__ = ["KEEP", "Filter", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a filter says of a document.
+    """The verdict of a filter on a document.
 
     Args:
         reason: why it is rejected; empty where it is kept.
@@ -32,7 +32,7 @@ KEEP: Final = Verdict()
 
 
 class Filter(Protocol):
-    """What every file of this folder holds."""
+    """The interface of filters."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]

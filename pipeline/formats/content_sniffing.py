@@ -1,4 +1,4 @@
-"""What a body is, by its first bytes: servers name types wrongly, and often not at all."""
+"""The type of a body by its first bytes: servers often name types wrongly or not at all."""
 
 from __future__ import annotations
 

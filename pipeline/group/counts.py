@@ -1,4 +1,4 @@
-"""What the units of group count."""
+"""The counts of the units of `group`."""
 
 from __future__ import annotations
 

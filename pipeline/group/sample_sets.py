@@ -1,4 +1,4 @@
-"""Which sample sets a recipe needs: one for each distinct grouping, length and separator of its objectives."""
+"""The sample sets that a recipe needs: one for each distinct grouping, length and separator of its objectives."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ __all__ = ["GroupConfig", "GroupStage"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class GroupConfig:
-    """Which sample sets to make."""
+    """The sample sets to make."""
 
     groupings: Literal["auto"] | list[Annotated[Chosen, OneOf("pipeline.groupings")]] = "auto"
     """`auto`: one set per distinct grouping, length and separator that the recipe's objectives declare; or a list"""

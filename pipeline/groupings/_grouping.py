@@ -50,7 +50,7 @@ _LONGEST_VALUE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class GroupingSpec:
-    """Which grouping an objective reads: one sample set for each distinct spec.
+    """The grouping that an objective reads: one sample set for each distinct spec.
 
     Args:
         name: file in `pipeline/groupings/`.
@@ -112,7 +112,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a grouping knows beside the documents.
+    """The facts that a grouping knows beside the documents.
 
     Args:
         label: the grouping's label, part of the sample uids and key of its draws.
@@ -189,7 +189,7 @@ def without_empty(documents: Rows) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Where rows start: index of the document of the first token, its offset there, and the sample uid."""
+    """The starts of rows: index of the document of the first token, its offset there, and the sample uid."""
 
     first: NDArray[np.intp]
     offset: Int64

@@ -18,7 +18,7 @@ UNDECIDED: Final = "und"
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class LanguageOptions:
-    """What every identifier is asked for."""
+    """Options of every identifier."""
 
     keep: list[str] = field(default_factory=list)
     """language codes (ISO 639-1) of the documents to keep; empty keeps all, also the undecided"""
@@ -29,7 +29,7 @@ class LanguageOptions:
 
 
 class LanguageIdentifier(Protocol):
-    """What every file of this folder holds."""
+    """The interface of language identifiers."""
 
     VERSION: ClassVar[int]
 

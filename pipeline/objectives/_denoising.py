@@ -70,7 +70,7 @@ class DenoisingPair(Objective):
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
-    """Where a step may be in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
+    """Rank of a step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)

@@ -46,7 +46,7 @@ class Skip(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What batches must know of the rows; manifests record it.
+    """The facts of rows that batches must know; manifests record it.
 
     Args:
         padding_side: where pads go.

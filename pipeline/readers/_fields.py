@@ -22,7 +22,7 @@ _SAFE_INTEGER: Final = 2**63
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class FieldOptions:
-    """Which field is what; the others go to `extra`."""
+    """The names of the fields; other fields go to `extra`."""
 
     text_key: str = "text"
     """field that holds the text"""

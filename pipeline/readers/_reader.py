@@ -64,7 +64,7 @@ Item: TypeAlias = RawRecord | Counted
 
 
 class Reader(Protocol):
-    """What every file of this folder holds."""
+    """The interface of readers."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]

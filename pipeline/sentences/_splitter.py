@@ -8,7 +8,7 @@ __all__ = ["Sentences"]
 
 
 class Sentences(Protocol):
-    """What every splitter does."""
+    """The interface of sentence splitters."""
 
     def starts(self, text: str, language: str) -> list[int]:
         """Return character offsets of the sentences: first 0, strictly increasing, each below `len(text)`.

@@ -14,7 +14,7 @@ __all__ = ["Regex"]
 
 
 class _Rules(NamedTuple):
-    """What a language adds; words in lower case, without their final full stop."""
+    """The additions of a language; words in lower case, without their final full stop."""
 
     never: frozenset[str]
     """a full stop after one of these ends no sentence"""

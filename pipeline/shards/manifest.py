@@ -64,7 +64,7 @@ class _Strict(BaseModel):
 
 
 class FrameFacts(_Strict):
-    """How rows are padded, the id that a decoder starts with, and from which place a label is predicted.
+    """The padding of rows, the id that a decoder starts with, and from which place a label is predicted.
 
     `predict_from` is written only where it is `previous`: manifests without it keep their text and digest.
     """
@@ -176,7 +176,7 @@ class Parent(_Strict):
 
 
 class Code(_Strict):
-    """What wrote the set."""
+    """The code that wrote the set."""
 
     package_version: str
 

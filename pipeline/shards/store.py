@@ -85,7 +85,7 @@ class ObjectTooShortError(StorageError):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class StoreOptions:
-    """How sets in a store are read; files of this machine need no options."""
+    """Options of reading a store; files of this machine need no options."""
 
     retries: Annotated[int, Field(ge=0)] = 4
     """further tries after a failed request"""

@@ -1,4 +1,4 @@
-"""What the filters measure of a text, each quantity computed at most once a document and by whole arrays."""
+"""Measures of a text for the filters, each quantity computed at most once a document and by whole arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
 
 class Duplicates(NamedTuple):
-    """How many of a text's pieces are, and how many characters lie in, copies of an earlier piece."""
+    """The number of pieces of a text that copy an earlier piece, and their characters."""
 
     pieces: int
     copies: int

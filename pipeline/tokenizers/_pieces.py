@@ -1,4 +1,4 @@
-"""What all tokenizers share: reserved pieces, pieces as bytes, offsets from byte lengths, cutting long texts."""
+"""Parts that all tokenizers share: reserved pieces, pieces as bytes, offsets from byte lengths, cutting long texts."""
 
 from __future__ import annotations
 

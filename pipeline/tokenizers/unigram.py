@@ -51,7 +51,7 @@ class Unigram:
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
-        """How to train."""
+        """Options of the training."""
 
         size: Annotated[int, Field(ge=1, le=2**31)] = 32000
         """number of ids, specials and bytes included; a small text supports fewer"""

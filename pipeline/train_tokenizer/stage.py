@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class TrainTokenizerConfig:
-    """Which tokenizer to train, how large, on how much text."""
+    """The tokenizer to train: algorithm, size, amount of text."""
 
     name: str = "byte_bpe"
     """algorithm, a file of pipeline/tokenizers/"""

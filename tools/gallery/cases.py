@@ -1,4 +1,4 @@
-"""What the gallery corrupts, objective by objective. One that is not named here shows its defaults on a plain text."""
+"""The cases of the gallery. An objective without a case shows its defaults on a plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training run reads, and in which order: taken from a run directory, or put together from its numbers."""
+"""The data of a training run in reading order: taken from a run directory, or put together from its numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {
     "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
 }  # fmt: skip
-"""What to say of a position of a run."""
+"""Words for a position of a run."""
 
 
 _OWN: Final = ("seed", "global_batch", "lanes")

@@ -1,4 +1,4 @@
-"""Which samples each step of a run takes."""
+"""The samples of each step of a run."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class ParameterRecord:
-    """Where a parameter lies: `slices` are (part, start, count) over its flattened elements."""
+    """The place of a parameter: `slices` are (part, start, count) over its flattened elements."""
 
     shape: list[int]
     group: str

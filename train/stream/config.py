@@ -56,7 +56,7 @@ class PhaseConfig:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DataConfig:
-    """What is read, and in which portions."""
+    """The data of a run, and the portions in which it is read."""
 
     RENAMED: ClassVar = {
         "on_corrupt": "on_damaged",

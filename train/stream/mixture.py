@@ -95,7 +95,7 @@ Key: TypeAlias = SourceKey | int
 
 @dataclass(frozen=True)
 class PhasePlan:
-    """What a phase should be.
+    """The plan of a phase.
 
     Args:
         sources: its sources, each once.

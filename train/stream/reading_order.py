@@ -1,4 +1,4 @@
-"""Which row is where in a stream, in closed form: for the stream itself, for tools and for tests; no block is read."""
+"""The place of every row in a stream, in closed form, for the stream, tools and tests; no block is read."""
 
 from __future__ import annotations
 
