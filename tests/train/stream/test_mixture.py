@@ -146,7 +146,7 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
         ([PhasePlan((0, 1), (float("nan"), 1.0))], "finite numbers"),
         ([PhasePlan((0, 1), (1e308, 1e308))], "finite numbers"),
         ([PhasePlan((0, 1), (1.0, 1e-6))], "without a place among 4096 rows"),
-        ([PhasePlan((0,)), PhasePlan((1,))], "only the last may go on for ever"),
+        ([PhasePlan((0,)), PhasePlan((1,))], "only the last may be endless"),
         ([PhasePlan((0,), (), 8)], "the last must have no until_samples"),
         ([PhasePlan((0,), (), 8), PhasePlan((1,), (), 8), PhasePlan((0,))], "ends at 8 samples, but begins at 8"),
         ([PhasePlan((0,), (), 12, 8), PhasePlan((1,))], "until_samples 12 of phase 0 is not a multiple of 8"),
