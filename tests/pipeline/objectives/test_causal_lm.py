@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from tests.pipeline.corruption_cases import WORDS, samples
 from tests.pipeline.objectives.runner import corrupt, variants_of, wide
@@ -66,14 +65,3 @@ def test_the_document_starts_of_an_encoder_count_its_head() -> None:
         [0, *(starts[row][1:] + 1).tolist()] for row in range(2)
     ]
     assert len(starts[0]) > 1
-
-
-@pytest.mark.parametrize("options", [
-    {"add_bos": True},
-    {"add_bos": True, "grouping": "document", "architecture": "encoder"},
-    {"cross_documents": False, "grouping": "document"},
-    {"cross_documents": False, "architecture": "encoder_decoder"},
-])  # fmt: skip
-def test_wrong_options(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=r"concerns|is not for an encoder"):
-        build_objective({"name": "causal_lm", **options}, WORDS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
 from pipeline.objectives import Draws, Objective, build_objective
 from pipeline.objectives._denoising import DenoisingPair, TokenRows
 from tests.pipeline.corruption_cases import MASK, WORDS, samples
@@ -113,20 +112,3 @@ def test_worked_example() -> None:
         input_ids=wanted,
         sentence_reordering_sentence_order=[1, 0],
     )
-
-
-@pytest.mark.parametrize(
-    ("steps", "message"),
-    [
-        ([{"name": "text_infilling"}, {"name": "sentence_reordering"}], "must come in the order"),
-        ([{"name": "masked_lm"}], "no denoising objective"),
-        ([{"name": "composition"}], "no denoising objective"),
-        ([{"name": "text_infilling"}, {"name": "text_infilling"}], "each may occur once"),
-        ([{"name": "text_infilling", "max_length": 64}], "give max_length to the composition"),
-        ([{"name": "text_infiling"}], "did you mean 'text_infilling'"),
-        ([], "at least 1"),
-    ],
-)
-def test_wrong_steps(steps: list[dict[str, object]], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "composition", "steps": steps}, WORDS)

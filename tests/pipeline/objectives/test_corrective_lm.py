@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.rows import Example
 from pipeline.seeding import CROPS, kernel_keys
 from tests.pipeline.corruption_cases import MASK, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
@@ -70,12 +69,3 @@ def test_worked_example() -> None:
     ]
     start, length = int(example["crop_start"][0]), int(example["crop_length"][0])
     assert objective.uncorrupt(example)[1 + start : 1 + start + length].tolist() == letters[1:]
-
-
-@pytest.mark.parametrize(("start", "length"), [(0, 0), (0, 4), (2, 2)])
-def test_a_crop_outside_the_content_is_refused(start: int, length: int) -> None:
-    columns = {"input_ids": [1, 3, 300, 301, 2], "label_positions": [1], "label_ids": [302], "crop_start": [start],
-               "crop_length": [length]}  # fmt: skip
-    example = Example({}, {name: np.array(values, np.uint16) for name, values in columns.items()})
-    with pytest.raises(ValueError, match=f"a crop of {length} tokens from {start} of 3"):
-        wide("corrective_lm").uncorrupt(example)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.objectives import Skip, build_objective
+from pipeline.objectives import build_objective
 from pipeline.seeding import ORDERS, words
-from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.corruption_cases import WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
 from tests.pipeline.objectives.runner import keyed, reachable, variants_of, wide
 
@@ -27,11 +27,6 @@ def test_rotation_is_uniform_on_1_to_n_minus_1() -> None:
     assert observed[0] == 0
     assert len(observed) == 21
     assert chi_square_is_plausible(observed[1:], np.full(20, 500.0), 19)
-
-
-def test_one_token_is_too_short() -> None:
-    _, skips = wide("document_rotation").corrupt(one_sample([300], [0]), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]).reason == "too_short"
 
 
 def test_worked_example() -> None:

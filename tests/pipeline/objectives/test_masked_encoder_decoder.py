@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Skip, build_objective
-from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
+from pipeline.objectives import build_objective
+from tests.pipeline.corruption_cases import MASK, WORDS, samples
 from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
 
@@ -46,15 +45,3 @@ def test_rate_1_hides_everything() -> None:
     (example,) = variants_of(blind, [300, 301, 302], count=1)
     assert example["input_ids"].tolist() == [1, MASK, MASK, MASK, 2]
     assert example["label_ids"].tolist() == [300, 301, 302]
-
-
-def test_a_row_of_separators_has_nothing_to_mask() -> None:
-    objective = wide("masked_encoder_decoder")
-    _, skips = objective.corrupt(one_sample([SEP, SEP], [0]), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]).reason == "no_maskable"
-
-
-@pytest.mark.parametrize("options", [{"cross_documents": False, "grouping": "packed"}, {"mask_rate": 0}])
-def test_wrong_options_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=r"group by document instead|no label"):
-        build_objective({"name": "masked_encoder_decoder", **options}, WORDS)

@@ -9,11 +9,9 @@ from math import ceil, comb, floor
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Skip, build_objective
-from pipeline.rows import Example
+from pipeline.objectives import build_objective
 from pipeline.seeding import LABELS, RATES, kernel_keys, words
-from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, one_sample, samples, vocabulary
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
@@ -91,43 +89,11 @@ def test_worked_example() -> None:
     assert reachable(examples, input_ids=[1, it, is_, MASK, stop, 2], label_positions=[1, 3], label_ids=[it, raining])
 
 
-def test_a_row_of_separators_has_nothing_to_mask() -> None:
-    _, skips = wide("masked_lm").corrupt(one_sample([SEP, SEP], [0]), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]).reason == "no_maskable"
-
-
 def test_document_starts_in_the_framed_row() -> None:
     objective = wide("masked_lm", cross_documents=False)
     rows = samples([40, 9], seed=2)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + 1).tolist()]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
-        ({"mask_rate": 0}, "mask_rate 0"),
-        ({"mask_rate": 1.5}, "less than or equal to 1"),
-        ({"mask_rate": 0.12345678}, "six decimals"),
-        ({"mask_rate": {"uniform": [0.5, 0.5]}}, "before a higher one"),
-        ({"mask_rate": {"uniform": [0.0, 1.5]}}, "less than or equal to 1"),
-        ({"mask_rate": UNIFORM, "max_labels": 20}, "max_labels is not for a range"),
-        ({"max_length": 70_000}, "16 bits"),
-        ({"grouping": "document", "cross_documents": False}, "packed"),
-        ({"ratio": 0.15}, "unknown key 'ratio'"),
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "masked_lm", **options}, WORDS)
-
-
-def test_a_tokenizer_without_the_mask_is_refused() -> None:
-    words = vocabulary()
-    del words.specials["mask"]
-    with pytest.raises(ConfigurationError, match=r"'masked_lm'.*needs the special token 'mask'"):
-        build_objective("masked_lm", words)
 
 
 def slow_number(uid: int, variant: int, m: int, lowest: Fraction, highest: Fraction) -> int:
@@ -212,9 +178,6 @@ def test_labels_predicted_from_the_previous_place() -> None:
     objective = wide("masked_lm", predict_from="previous")
     assert objective.frame.predict_from == "previous"
     assert wide("masked_lm").frame.predict_from == "same"
-    columns = {"input_ids": np.array([3, 300, 2]), "label_positions": np.array([0]), "label_ids": np.array([1])}
-    with pytest.raises(ValueError, match="'masked_lm': a label at place 0 has no previous place"):
-        objective.uncorrupt(Example({}, columns))
 
 
 ATTENTIONS = ("bidirectional", "left_to_right", "right_to_left", "prefix")
@@ -241,27 +204,9 @@ def test_prefixes_end_anywhere_with_content_on_both_sides() -> None:
     assert cuts.max() == 11  # all but the last token and [SEP]
     key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
     assert cuts[0] == 2 + (((int(words(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
-    _, skips = objective.corrupt(one_sample([200], [0]), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]) == Skip.TOO_SHORT
 
 
 @pytest.mark.parametrize("attention", ["left_to_right", "right_to_left"])
 def test_other_modes_have_no_prefix(attention: str) -> None:
     examples = corrupt(wide("masked_lm", attention=attention), samples([1, 9]))
     assert [example["prefix_length"].tolist() for example in examples] == [[0], [0]]
-
-
-@pytest.mark.parametrize(
-    ("positions", "labels", "message"),
-    [
-        ([1, 5], [300, 301], "do not rise inside"),
-        ([2, 2], [300, 301], "do not rise inside"),
-        ([2, 1], [300, 301], "do not rise inside"),
-        ([1], [300, 301], "1 label_positions and 2"),
-        ([], [], "at least one"),
-    ],
-)
-def test_labels_that_contradict_the_row_are_refused(positions: list[int], labels: list[int], message: str) -> None:
-    columns = {"input_ids": np.array([1, 3, 3, 302, 2]), "label_positions": np.array(positions, np.uint16)}
-    with pytest.raises(ValueError, match=f"'masked_lm'.*{message}"):
-        wide("masked_lm").uncorrupt(Example({}, {**columns, "label_ids": np.array(labels)}))

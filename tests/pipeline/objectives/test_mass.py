@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import build_objective
-from pipeline.rows import Row
 from pipeline.seeding import SLOTS, kernel_keys, words
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -103,23 +100,3 @@ def test_each_architecture_has_its_head() -> None:
 def test_special_tokens_inside_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'mass' .* special id 2 at 1"):
         corrupt(wide("mass"), one_sample([300, SEP, 301], [0]))
-
-
-@pytest.mark.parametrize("start", [0, 3, 4])
-def test_a_fragment_outside_the_frame(start: int) -> None:
-    row = {"input_ids": [1, 300, MASK, MASK, 2], "target_ids": [301, 302], "target_start": [start]}
-    with pytest.raises(ValueError, match="does not lie inside"):
-        wide("mass").uncorrupt(Row({}, {name: np.array(values) for name, values in row.items()}))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mask_rate": 0}, "no fragment"),
-        ({"edge_share": 0.6}, "at most 0.5"),
-        ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "mass", **options}, WORDS)

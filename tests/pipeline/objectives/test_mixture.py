@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from pipeline.config import to_plain
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Objective, Skip, build_objective
+from pipeline.objectives import Objective, build_objective
 from pipeline.rows import Rows
-from tests.pipeline.corruption_cases import WORDS, samples, vocabulary
-from tests.pipeline.objectives.runner import corrupt
+from tests.pipeline.corruption_cases import WORDS, samples
+from tests.pipeline.objectives.runner import corrupt, reasons
 
 SPANS = {"name": "span_corruption", "input_length": 100}
 
@@ -117,8 +116,7 @@ def test_a_part_refuses_its_own_rows() -> None:
     objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "noise_density": 0.5})
     lengths = [part.content_length for part in objective.parts]  # type: ignore[attr-defined]
     rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]]), [0, 0, 0, 1])
-    _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
-    assert [Skip(skip).reason for skip in skips] == ["too_short", "none", "too_long", "none"]
+    assert reasons(objective, rows) == ["too_short", "none", "too_long", "none"]
 
 
 def test_tally_counts_parts() -> None:
@@ -136,28 +134,3 @@ def test_samples_of_another_mixture_are_an_error() -> None:
 def test_one_part_is_the_objective_alone() -> None:
     objective = mixture(SPANS)
     assert objective.grouping == build_objective(SPANS, WORDS).grouping
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ([SPANS, SPANS], "each needs a `label` of its own"),
-        ([SPANS, {"name": "masked_lm"}], "parts must share one architecture"),
-        ([SPANS, {**SPANS, "label": "b", "grouping": "document"}], "parts must share one grouping"),
-        ([SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}], "parts must share one frame"),
-        ([{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}], "parts must share one grouping"),
-        ([{"name": "masked_lm"}, {"name": "span_boundary", "separator": "sep"}], "parts must share one heads"),
-        ([{"name": "mixture"}], "no part of a mixture"),
-        ([{"name": "masked_lm", "cross_documents": False}], "cross_documents"),
-        ([{**SPANS, "weight": 0}], "weight"),
-        ([], "at least 1"),
-    ],
-)
-def test_wrong_parts(parts: list[Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "mixture", "parts": parts}, WORDS)
-
-
-def test_the_default_needs_128_sentinels() -> None:
-    with pytest.raises(ConfigurationError, match=r"'X1'.*needs 128 sentinels, the tokenizer has 100"):
-        mixture(words=vocabulary(sentinels=100))

@@ -7,13 +7,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip, build_objective
 from pipeline.rows import Example, Rows
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, wide
+from tests.pipeline.objectives.runner import corrupt, reasons, wide
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 
 RAIN, UMBRELLA, APPLES = [200, 201, 202, 203], [204, 205, 206, 207, 208], [300, 301, 302, 303, 304]
@@ -74,7 +73,7 @@ def test_both_segments_have_text_and_end_where_sentences_do() -> None:
 def test_cuts_and_labels_are_uniform_and_independent() -> None:
     objective = wide("next_sentence_prediction")
     rows = window([[200 + place] for place in range(8)], WORDS, 8000, partner=[300] * 7)
-    examples = objective.corrupt(rows, np.arange(8000, dtype=np.uint16), 1)[0].columns
+    examples = corrupt(objective, rows, np.arange(8000)).columns
     cuts = examples["segment_starts"].values[1::2] - 2
     observed = np.bincount(7 * examples["sentence_label"].values + cuts - 1, minlength=14)
     assert chi_square_is_plausible(observed, np.full(14, 8000 / 14), 13)
@@ -83,7 +82,7 @@ def test_cuts_and_labels_are_uniform_and_independent() -> None:
 def examples_of(count: int = 4000) -> list[Example]:
     objective = build_objective({"name": "next_sentence_prediction", "mask_share": 0.0, "random_share": 0.0}, WORDS)
     rows = window([RAIN, UMBRELLA], WORDS, count, partner=APPLES)
-    return list(objective.corrupt(rows, np.arange(count, dtype=np.uint16), 1)[0])
+    return list(corrupt(objective, rows, np.arange(count)))
 
 
 def test_worked_example() -> None:
@@ -94,7 +93,7 @@ def test_worked_example() -> None:
 def test_a_short_partner_cuts_both_labels() -> None:
     rows = window([RAIN, UMBRELLA], WORDS, 50, partner=APPLES[:2])
     objective = wide("next_sentence_prediction")
-    examples = objective.corrupt(rows, np.arange(50, dtype=np.uint16), 1)[0]
+    examples = corrupt(objective, rows, np.arange(50))
     assert {tuple(unmasked(one)) for one in examples} == {
         tuple(frame(RAIN, UMBRELLA[:2])), tuple(frame(RAIN, APPLES[:2]))
     }  # fmt: skip
@@ -110,8 +109,7 @@ def test_reasons() -> None:
             window([[SEP, SEP], UMBRELLA], WORDS, partner=APPLES),
         ]
     )
-    _, skips = objective.corrupt(rows, np.zeros(3, np.uint16), 1)
-    assert [Skip(skip).reason for skip in skips] == ["no_partner", "one_sentence", "no_maskable"]
+    assert reasons(objective, rows) == ["no_partner", "one_sentence", "no_maskable"]
 
 
 @pytest.mark.parametrize("second", [0, 1, 2, 5, 9, 10, 200])
@@ -134,18 +132,3 @@ def test_grouping() -> None:
     assert objective.grouping.label == "sentence_pair-509-none-partner=True-short_rate=0.1"
     assert (objective.min_tokens, objective.min_sentences) == (2, 2)
     assert max(WORDS.specials.values()) < FIRST_CONTENT
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mask_rate": 0}, "mask_rate 0"),
-        ({"mask_share": 0.9, "random_share": 0.2}, "exceeds 1"),
-        ({"max_length": 4}, "max_length"),
-        ({"max_length": 70_000}, "16 bits"),
-        ({"grouping": "packed"}, "unknown key"),
-    ],
-)
-def test_wrong_options(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "next_sentence_prediction", **options}, WORDS)

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Skip, build_objective
-from pipeline.rows import Row
+from pipeline.objectives import build_objective
 from pipeline.seeding import LABELS, kernel_keys, words
-from tests.pipeline.corruption_cases import EOS, WORDS, one_sample, samples, vocabulary
+from tests.pipeline.corruption_cases import EOS, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
 from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 
@@ -111,43 +109,3 @@ def test_worked_example() -> None:
     assert reachable(variants_of(wide("prefix_lm"), text), input_ids=[*text, EOS], prefix_length=[4])
     sides = variants_of(wide("prefix_lm", **TWO_SIDES), text)
     assert reachable(sides, input_ids=[*text[:4], EOS], target_ids=[*text[4:], EOS])
-
-
-def test_a_row_that_leaves_no_cut_is_too_short() -> None:
-    objective = wide("prefix_lm", min_prefix_length=2, min_target_length=2)
-    _, skips = objective.corrupt(one_sample([300, 301, 302], [0]), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]).reason == "too_short"
-
-
-@pytest.mark.parametrize(
-    ("options", "columns"),
-    [
-        ({}, {"input_ids": [300, EOS], "prefix_length": [2]}),
-        (TWO_SIDES, {"input_ids": [300], "target_ids": [301, EOS]}),
-        (TWO_SIDES, {"input_ids": [300, EOS], "target_ids": []}),
-    ],
-)
-def test_an_example_that_contradicts_itself(options: dict[str, Any], columns: dict[str, list[int]]) -> None:
-    with pytest.raises(ValueError, match="prefix_lm"):
-        wide("prefix_lm", **options).uncorrupt(Row({}, {name: np.array(ids) for name, ids in columns.items()}))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"suffix_rate": 0}, "leaves no target"),
-        ({"min_prefix_length": 600}, "exceed the 511 content tokens"),
-        ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
-        ({"mode": "Z"}, "mode"),
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "prefix_lm", **options}, WORDS)
-
-
-def test_a_tokenizer_without_mode_tokens_is_refused() -> None:
-    words = vocabulary()
-    words.modes.clear()
-    with pytest.raises(ConfigurationError, match="needs its mode token"):
-        build_objective({"name": "prefix_lm", "mode": "S"}, words)

@@ -150,8 +150,3 @@ def test_unigram_without_counts_draws_nothing_and_still_undoes() -> None:
     assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]
     with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
         objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)
-
-
-def test_a_mask_share_without_a_generator_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="generator"):
-        build_objective({"name": NAME, "replacement": "uniform", "mask_share": 0.85}, WORDS)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.rows import Example
 from pipeline.seeding import CROPS, LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
@@ -64,14 +63,6 @@ def test_the_same_text_twice() -> None:
 def test_unused_tokens() -> None:
     objective = wide("sentence_comparison")
     rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
-    examples = objective.corrupt(rows, np.arange(20, dtype=np.uint16), 1)[0]
+    examples = corrupt(objective, rows, np.arange(20))
     pairs = examples.columns["input_ids"].lengths + examples.columns["input_ids_b"].lengths - 4
     assert objective.unused(rows, examples) == int((10 - pairs).sum()) > 0
-
-
-def test_texts_that_contradict_each_other() -> None:
-    texts = {"input_ids": np.array([1, 200, 2], np.uint16), "input_ids_b": np.array([1, 201, 2], np.uint16)}
-    with pytest.raises(ValueError, match="differ"):
-        wide("sentence_comparison", mode="same").uncorrupt(Example({}, texts))
-    with pytest.raises(ValueError, match=r"expected \[CLS\]"):
-        wide("sentence_comparison").uncorrupt(Example({}, {**texts, "input_ids": np.array([1, 200, 200])}))

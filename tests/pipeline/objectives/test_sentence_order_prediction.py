@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from pipeline.kernels.distributions import reciprocal_thresholds
-from pipeline.objectives import Skip, build_objective
+from pipeline.objectives import build_objective
 from pipeline.rows import Example
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.laws import within_sigmas
-from tests.pipeline.objectives.runner import corrupt, wide
+from tests.pipeline.objectives.runner import corrupt, reasons, wide
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 from tests.pipeline.word_cases import slow_roles, slow_take, slow_words
 
@@ -79,7 +79,7 @@ def _uncut(example: Example) -> Example:
 
 def test_worked_example() -> None:
     objective = build_objective("sentence_order_prediction", WORDS)
-    examples = objective.corrupt(window([RAIN, UMBRELLA], WORDS, 60), np.arange(60, dtype=np.uint16), 1)[0]
+    examples = corrupt(objective, window([RAIN, UMBRELLA], WORDS, 60), np.arange(60))
     found = {(int(example["sentence_label"][0]), tuple(unmasked(example))) for example in examples}
     assert found == {(0, tuple(frame(RAIN, UMBRELLA))), (1, tuple(frame(UMBRELLA, RAIN)))}
 
@@ -98,7 +98,7 @@ def test_spans_are_words_of_one_segment() -> None:
 def test_a_window_cut_elsewhere_is_an_error() -> None:
     objective = build_objective("sentence_order_prediction", WORDS)
     rows = window([RAIN, UMBRELLA], WORDS)
-    example = objective.corrupt(rows, np.zeros(1, np.uint16), 1)[0].row(0)
+    example = corrupt(objective, rows).row(0)
     other = window([RAIN[:3], RAIN[3:] + UMBRELLA], WORDS).row(0)
     with pytest.raises(ValueError, match="window is cut at 4"):
         objective.original(other, example)
@@ -106,6 +106,5 @@ def test_a_window_cut_elsewhere_is_an_error() -> None:
 
 def test_reasons_and_grouping() -> None:
     objective = build_objective("sentence_order_prediction", WORDS)
-    _, skips = objective.corrupt(window([[SEP], [SEP]], WORDS), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]).reason == "no_maskable"
+    assert reasons(objective, window([[SEP], [SEP]], WORDS)) == ["no_maskable"]
     assert objective.grouping.label == "sentence_pair-509-none-partner=False-short_rate=0.1"

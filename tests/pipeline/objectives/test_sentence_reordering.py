@@ -5,12 +5,9 @@ from __future__ import annotations
 from itertools import pairwise, permutations
 
 import numpy as np
-import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Skip, build_objective
-from pipeline.rows import Example
-from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from pipeline.objectives import build_objective
+from tests.pipeline.corruption_cases import WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
 from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
 
@@ -55,11 +52,6 @@ def test_at_least_two_sentences_move() -> None:
         assert int((example["sentence_order"] != np.arange(20)).sum()) == 2
 
 
-def test_one_sentence_is_skipped() -> None:
-    _, skips = wide("sentence_reordering").corrupt(one_sample([300, 301], [0]), np.zeros(1, np.uint16), 1)
-    assert Skip(skips[0]).reason == "one_sentence"
-
-
 def test_worked_example() -> None:
     hard, work, leads, to, success, stop, brings, happiness = range(300, 308)
     text = [hard, work, leads, to, success, stop, success, brings, happiness, stop]
@@ -69,16 +61,3 @@ def test_worked_example() -> None:
         input_ids=[4, success, brings, happiness, stop, hard, work, leads, to, success, stop, 5],
         sentence_order=[1, 0],
     )
-
-
-def test_a_broken_order_is_an_error() -> None:
-    columns = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5], "sentence_starts": [0, 1]}
-    for order, message in (([1, 1], "no permutation"), ([1, 0], "contradict")):
-        arrays = {name: np.array(values, np.uint16) for name, values in {**columns, "sentence_order": order}.items()}
-        with pytest.raises(ValueError, match=message):
-            wide("sentence_reordering").uncorrupt(Example({}, arrays))
-
-
-def test_rate_zero_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="noise_density 0 moves no sentence"):
-        build_objective({"name": "sentence_reordering", "noise_density": 0.0}, WORDS)

@@ -8,12 +8,10 @@ from math import floor, sqrt
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
 from pipeline.kernels.distributions import geometric_thresholds, inverse_cdf
 from pipeline.kernels.ragged import IdSet
 from pipeline.kernels.whole_words import find_words, take_words
 from pipeline.objectives import build_objective
-from pipeline.rows import Example
 from pipeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
@@ -121,21 +119,3 @@ def test_worked_example() -> None:
         examples, input_ids=[1, an, MASK, MASK, MASK, was, played, 2], label_positions=[2, 3, 4],
         label_ids=[american, football, game], span_starts=[2], span_lengths=[3],
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"geometric_p": 0}, "geometric_p 0"), ({"max_span_length": 0}, "greater than or equal to 1")],
-)
-def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build_objective({"name": "span_boundary", **options}, WORDS)
-
-
-@pytest.mark.parametrize(("starts", "lengths"), [([1], [2]), ([1, 4], [2, 1]), ([1, 3], [2]), ([], [])])
-def test_spans_that_are_not_the_labels_are_refused(starts: list[int], lengths: list[int]) -> None:
-    columns = {"input_ids": [1, 3, 3, 300, 301, 3, 2], "label_positions": [1, 2, 5], "label_ids": [302, 303, 304],
-               "span_starts": starts, "span_lengths": lengths}  # fmt: skip
-    example = Example({}, {name: np.array(values, np.uint16) for name, values in columns.items()})
-    with pytest.raises(ValueError, match="do not cover the labels"):
-        wide("span_boundary").uncorrupt(example)

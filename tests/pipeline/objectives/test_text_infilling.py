@@ -8,12 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.config import validate
-from pipeline.errors import ConfigurationError
 from pipeline.kernels.distributions import poisson_thresholds
 from pipeline.kernels.span_lengths import merged
 from pipeline.objectives import build_objective
-from pipeline.rows import Example, Ragged
+from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, ORDERS, SLOTS
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -145,25 +143,3 @@ def test_worked_example() -> None:
 def test_one_token_is_masked() -> None:
     examples = variants_of(wide("text_infilling"), [300], count=20)
     assert all(example["input_ids"].tolist() == [4, MASK, 5] for example in examples)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"input_ids": [4, 300, MASK, 303, 5], "span_starts": [1], "span_lengths": [1]},
-        {"input_ids": [4, 300, MASK, 303, 5], "span_starts": [9], "span_lengths": [2]},
-        {"input_ids": [4, 300, MASK, 309, 5], "span_starts": [1], "span_lengths": [2]},
-    ],
-)
-def test_a_contradicting_example_is_an_error(columns: dict[str, list[int]]) -> None:
-    arrays = {name: np.array(values, np.uint16) for name, values in columns.items()}
-    example = Example({}, {**arrays, "target_ids": np.array([300, 301, 302, 303, 5], np.uint16)})
-    with pytest.raises(ValueError, match=r"contradict|do not fit"):
-        wide("text_infilling").uncorrupt(example)
-
-
-def test_wrong_options() -> None:
-    with pytest.raises(ConfigurationError, match="noise_density 0 takes nothing away"):
-        build_objective({"name": "text_infilling", "noise_density": 0.0}, WORDS)
-    with pytest.raises(ConfigurationError, match="three decimals"):
-        validate(type(wide("text_infilling")).Options, {"poisson_lambda": 3.0001}, "test")

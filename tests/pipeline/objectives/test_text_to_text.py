@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Objective, Skip, build_objective
+from pipeline.objectives import Objective, build_objective
 from pipeline.rows import Example, Rows
 from pipeline.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from pipeline.tokenizers.byte_bpe import ByteBpe
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
-from tests.pipeline.objectives.runner import corrupt
+from tests.pipeline.objectives.runner import corrupt, reasons
 from tests.pipeline.pair_cases import window
 
 TRANSLATE, SCORE = "Translate from Chinese to English: {source}", "Text: {source} Entailment?"
@@ -71,7 +70,7 @@ def test_every_task_has_its_template_and_length(tokenizer: Tokenizer, tmp_path: 
         assert example["target_ids"].tolist() == [*[301] * 29, EOS]
         assert example["task"].tolist() == [task]
         longer = window([[300] * (lengths[task] + 1)], loaded, target=[301], part=task)
-        assert Skip(objective.corrupt(longer, np.zeros(1, np.uint16), 1)[1][0]) == Skip.TOO_LONG
+        assert reasons(objective, longer) == ["too_long"]
 
 
 def test_nothing_is_drawn_and_nothing_lost() -> None:
@@ -84,8 +83,7 @@ def test_nothing_is_drawn_and_nothing_lost() -> None:
 
 def test_reasons() -> None:
     rows = Rows.concatenate([window([[200]], WORDS), window([[200]], WORDS, target=[300] * 9)])
-    _, skips = build(WORDS, target_length=9).corrupt(rows, np.zeros(2, np.uint16), 1)
-    assert [Skip(skip).reason for skip in skips] == ["empty", "too_long"]
+    assert reasons(build(WORDS, target_length=9), rows) == ["empty", "too_long"]
 
 
 def test_rates_are_integers_and_shares_follow_from_them() -> None:
@@ -108,21 +106,3 @@ def test_a_wrong_frame_is_an_error(broken: str) -> None:
     columns[name] = columns[name][:-1] if broken != "task" else np.array([1], np.uint16)
     with pytest.raises(ValueError, match=r"template|no task 1"):
         objective.uncorrupt(Example({}, columns))
-
-
-@pytest.mark.parametrize(
-    ("tasks", "options", "message"),
-    [
-        ([{"template": "no source"}], {}, "expected {source} once"),
-        ([{"source": "a"}, {}], {}, "a source of its own"),
-        ([{"source": "a"}, {"source": "a"}], {}, "a source of its own"),
-        ([{"source": "a", "examples": 5}, {"source": "b"}], {}, "to all tasks or to none"),
-        ([{"weight": 2.0}], {}, "needs `examples`"),
-        ([{"template": "say {source}"}], {}, "needs the tokenizer"),
-        ([{}], {"input_length": 1}, "input_length"),
-        ([{}], {"temperature": 0.5}, "temperature"),
-    ],
-)
-def test_wrong_options(tasks: list[dict[str, Any]], options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        build(WORDS, *tasks, **options)

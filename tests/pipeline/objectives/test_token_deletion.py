@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.rows import Example
 from pipeline.seeding import POSITIONS
 from tests.pipeline.corruption_cases import WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, example_of, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import smallest
 
 
@@ -44,7 +43,6 @@ def test_worked_example() -> None:
 
 @pytest.mark.parametrize("kept", [[0, 1], [0, 9, 2]])
 def test_a_contradicting_example_is_an_error(kept: list[int]) -> None:
-    arrays = {"input_ids": [4, 300, 301, 302, 5], "target_ids": [300, 301, 302, 303, 5], "kept_positions": kept}
-    example = Example({}, {name: np.array(values, np.uint16) for name, values in arrays.items()})
+    example = example_of(input_ids=[4, 300, 301, 302, 5], target_ids=[300, 301, 302, 303, 5], kept_positions=kept)
     with pytest.raises((ValueError, IndexError)):
         wide("token_deletion").uncorrupt(example)

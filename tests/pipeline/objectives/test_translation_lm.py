@@ -8,13 +8,12 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.objectives import Skip, build_objective
+from pipeline.objectives import build_objective
 from pipeline.rows import Example, Rows
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, reachable, wide
+from tests.pipeline.objectives.runner import corrupt, reachable, reasons, wide
 from tests.pipeline.pair_cases import frame, slow_masks, window
 
 CHINESE, ENGLISH = [200, 201, 202, 203, 204], [300, 301, 302, 303]
@@ -47,7 +46,7 @@ def test_labels_are_counted_over_both_sides() -> None:
 def test_labels_are_uniform_over_both_sides_and_each_is_first_in_half_of_the_rows() -> None:
     rows = window([list(range(200, 230))], WORDS, 6000, target=list(range(300, 330)))
     objective = wide("translation_lm")
-    columns = objective.corrupt(rows, np.arange(6000, dtype=np.uint16), 3)[0].columns
+    columns = corrupt(objective, rows, np.arange(6000), seed=3).columns
     labels = columns["label_ids"].values.astype(int)
     observed = np.bincount(np.where(labels < 300, labels - 200, labels - 270), minlength=60)
     assert chi_square_is_plausible(observed, np.full(60, 6000 * 9 / 60), 59, scale=1 - 9 / 60)
@@ -59,7 +58,7 @@ def test_worked_example() -> None:
         {"name": "translation_lm", "mask_rate": 0.4, "mask_share": 1.0, "random_share": 0.0}, WORDS
     )
     rows = window([CHINESE], WORDS, 4000, target=ENGLISH, language=7)
-    examples = list(objective.corrupt(rows, np.arange(4000, dtype=np.uint16), 1)[0])
+    examples = list(corrupt(objective, rows, np.arange(4000)))
     assert reachable(
         examples,
         input_ids=frame([MASK, 201, MASK, 203, 204], [300, MASK, MASK, 303]),
@@ -79,8 +78,7 @@ def test_reasons() -> None:
             window([[SEP]], WORDS, target=[300] * 16),
         ]
     )
-    _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
-    assert [Skip(skip).reason for skip in skips] == ["empty", "too_long", "no_maskable", "none"]
+    assert reasons(objective, rows) == ["empty", "too_long", "no_maskable", "none"]
 
 
 def test_an_example_without_its_frame_is_an_error() -> None:
@@ -95,6 +93,3 @@ def test_options() -> None:
     objective = build_objective("translation_lm", WORDS)
     assert objective.grouping.label == "parallel-253-none-cut=longer"
     assert objective.options.reset_positions
-    for wrong, message in (({"max_length": 4}, "max_length"), ({"order": "up"}, "order")):
-        with pytest.raises(ConfigurationError, match=message):
-            build_objective({"name": "translation_lm", **wrong}, WORDS)

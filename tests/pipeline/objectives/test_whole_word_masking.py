@@ -85,7 +85,7 @@ def test_shares_of_roles_that_words_draw() -> None:
     """Of words of two tokens, 8 of 10 are two masks, 1 of 10 is kept, 1 of 10 has two random ids of their own."""
     rows = one_sample([OPEN, INSIDE] * 100, [0], WORDS, 1500)
     objective = wide("whole_word_masking", role_unit="word", mask_rate=0.3)
-    examples, _ = objective.corrupt(rows, np.arange(1500, dtype=np.uint16), 1)
+    examples = corrupt(objective, rows, np.arange(1500))
     positions = examples.columns["label_positions"]
     flat = positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
     written = examples.columns["input_ids"].values[flat].reshape(-1, 2)
@@ -120,5 +120,5 @@ def test_a_tokenizer_without_word_starts_has_one_word_a_row() -> None:
     words = Vocabulary(WORDS.size, WORDS.specials, WORDS.sentinels, WORDS.modes, WORDS.special,
                        np.zeros(WORDS.size, np.bool_), WORDS.fingerprint)  # fmt: skip
     rows = one_sample([300, 301, 302, SEP, 303], [0], words, 200)
-    examples, _ = wide("whole_word_masking", words).corrupt(rows, np.arange(200, dtype=np.uint16), 1)
+    examples = corrupt(wide("whole_word_masking", words), rows, np.arange(200))
     assert {tuple(example["label_positions"].tolist()) for example in examples} == {(5,)}
