@@ -89,7 +89,7 @@ class LoadingHealth:
             IntegrityError: on all ranks: by now more than the allowed share of a set's blocks is skipped.
         """
         # copied at once: a thread may be adding one
-        mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.masked)}
+        mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.skipped)}
         found = set().union(*self._world.gather(mine))
         for number, block in sorted(found - self._masked):
             shards = self._sources[number].shards

@@ -15,28 +15,28 @@ from train.stream.collate import Batch
 from train.stream.mixture import Phase
 from train.stream.prefetch import Prefetcher
 from train.stream.reading_order import ReadingOrder
-from train.stream.row_buffer import Column, Segment
-from train.stream.row_views import Cells, Step, step_of_cells, step_of_segments
+from train.stream.row_buffer import Column
+from train.stream.row_views import BatchRows, Cells, rows_of_cells, rows_of_segments
 from train.stream.source import Source
-from train.stream.threads import BackgroundBuilder, Workers
+from train.stream.threads import BackgroundBuilder, LoaderThreads
 
 __all__ = ["Assembly", "Batches", "Builder", "Collator"]
 
 _BUILT_AHEAD: Final = 2  # portions of batches that wait for the training thread
-_ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the price of a batch small
+_ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the cost of a batch small
 _VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
 _SMALL_VALUES: Final = 1 << 15
-"""Batches of no more values, of which nothing but copies is to be made, are made in the training thread: some
-microseconds, for values that then are in that core's cache already."""
-_ROWS_IN_PLACE: Final = 1 << 13  # of such batches: they take no memory before they are made
+"""A micro-batch of at most this many values that needs only copies is made in the training thread. The copy takes some
+microseconds and leaves the values in the cache of that thread's core."""
+_ROWS_IN_PLACE: Final = 1 << 13  # the same for such micro-batches: they take no memory before they are made
 
 
 class Collator(Protocol):
-    """Builds tensors from the list columns it names; `Collate` is the one that training uses."""
+    """A function that builds tensors from the list columns it names; training uses `Collate`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """List columns to be read."""
+        """Return the names of the list columns to read."""
 
     def __call__(
         self,
@@ -49,14 +49,15 @@ class Collator(Protocol):
 
 @dataclass(frozen=True)
 class Assembly:
-    """How rows become batches.
+    """The settings by which rows become batches.
 
     Args:
+        collate: builds the tensors of a micro-batch.
         micro_batch: rows of one `Batch`.
-        row_values: most values in a row, by which the rows built at once are bounded.
+        row_values: maximum of values in a row; it limits the rows that are built at once.
         dtypes: types of equally long columns; those not named become int64.
-        by_length: whether a rank's rows of a global batch are put in order of length before they are cut.
-        pin: whether tensors are put into page-locked memory, from which a device copies by itself.
+        by_length: sort a rank's rows of a global batch by length before they are cut.
+        pin: put tensors into page-locked memory, from which a device copies without the processor.
     """
 
     collate: Collator
@@ -68,12 +69,12 @@ class Assembly:
 
 
 class Builder:
-    """Builds one global batch after another, a few at a time.
+    """A builder of consecutive global batches, a few in each call.
 
     Args:
-        reading: which lanes read what.
+        reading: which lane reads which row.
         prefetchers: rows of each source.
-        assembly: how rows become batches.
+        assembly: settings of the batches.
         position: first lane row.
         count: lane rows of a batch; None: as each phase says.
     """
@@ -93,38 +94,38 @@ class Builder:
         self._phase: Phase | None = None
         self._numbers: list[int] = []
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
-        self._copying = False  # whether the last batches were left to be made where they are used
+        self._copying = False  # whether the caller's thread makes the batches of the last call
 
     def __call__(self) -> Iterator[list[Batch]]:
-        """The next global batches, each as the rank's micro-batches."""
+        """Return the next global batches, each as the rank's micro-batches."""
         position = self.position
         count = self._count or self.reading.phase(position).global_batch // self.reading.lanes
         phase = self._enter(self.reading.phase(position, count))
         lanes = self._lanes[1] - self._lanes[0]
         rows = _ROWS_IN_PLACE if self._copying else min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
-        most = max(1, rows // (lanes * count))
+        batches = max(1, rows // (lanes * count))
         if phase.stop is not None:
-            most = min(most, (phase.stop - position) // count)
+            batches = min(batches, (phase.stop - position) // count)
         if phase.uniform:
             (source,) = self._numbers
             prefetcher, row = self.prefetchers[source], position - phase.start + int(phase.base[0, 0])
-            batches = max(1, min(most, prefetcher.left(row) // count))
+            batches = max(1, min(batches, prefetcher.remaining(row) // count))
             segments = prefetcher.segments(row, batches * count)
             epochs = [(row + n * count) / prefetcher.source.order.lane_rows for n in range(1, batches + 1)]
-            step = self._step(prefetcher.source.columns, segments, (batches, lanes, count))
+            shape, columns = (batches, lanes, count), prefetcher.source.columns
+            portion = rows_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
         else:
-            batches = most
-            step = self._mixed(phase, position, batches, count)
+            portion = self._mixed(phase, position, batches, count)
             epochs = [self._epoch(phase, position + n * count) for n in range(1, batches + 1)]
         if self.assembly.by_length:
-            step = step.by_length("input_ids", lanes * count)
+            portion = portion.by_length("input_ids", lanes * count)
         self.position = position + batches * count
-        built = self._batches(step, lanes * count, range(position + count, self.position + 1, count), epochs)
-        self._copying = step.in_place and self._small
+        built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
+        self._copying = portion.in_place and self._small
         return built if self._copying else iter(list(built))
 
     def _enter(self, phase: Phase) -> Phase:
-        """Let go of sets that a new phase does not read."""
+        """Drop the loaded rows of sets that a new phase does not read."""
         if phase is not self._phase:
             self._numbers = [n for key in phase.sources if (n := self.reading.number(key)) is not None]
             for number, prefetcher in enumerate(self.prefetchers):
@@ -133,11 +134,8 @@ class Builder:
             self._phase = phase
         return phase
 
-    def _step(self, columns: Sequence[str], segments: Sequence[Segment], shape: tuple[int, int, int]) -> Step:
-        return step_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
-
-    def _mixed(self, phase: Phase, position: int, batches: int, count: int) -> Step:
-        """Rows of several sets: for each set those that its lanes take, from the rounds they stand in."""
+    def _mixed(self, phase: Phase, position: int, batches: int, count: int) -> BatchRows:
+        """Return rows of several sets: each lane's row comes from the set that the lane draws."""
         lanes = np.arange(*self._lanes)
         positions = np.arange(position, position + batches * count)
         drawn = phase.drawn(lanes, positions)
@@ -148,22 +146,21 @@ class Builder:
             lane, at = np.nonzero(drawn == k)
             if len(lane):
                 rows = phase.rows(k, lanes, positions)
-                first = int(rows[:, 0].min())  # a lane that draws nothing now may be behind those that do
-                cells += _found(self.prefetchers[source], first, rows[lane, at], lane, target[lane, at])
-        assembly = self.assembly
+                first = int(rows[:, 0].min())  # a lane that draws nothing now may be at an earlier row
+                cells += _cells(self.prefetchers[source], first, rows[lane, at], lane, target[lane, at])
         columns = dict.fromkeys(name for number in self._numbers for name in self.prefetchers[number].source.columns)
-        return step_of_cells(cells, target.size, list(columns), self._pool, assembly.dtypes)
+        return rows_of_cells(cells, target.size, list(columns), self._pool, self.assembly.dtypes)
 
     def _batches(
-        self, step: Step, rows: int, positions: Iterable[int], epochs: Iterable[float]
+        self, portion: BatchRows, rows: int, positions: Iterable[int], epochs: Iterable[float]
     ) -> Iterator[list[Batch]]:
-        """Global batches of so many rows of the rank, each made when it is asked for."""
+        """Yield global batches of `rows` rows of the rank; each is made when it is needed."""
         collate, micro_batch, pin = self.assembly.collate, self.assembly.micro_batch, self.assembly.pin
         start, lanes = 0, self.reading.lanes
         for position, epoch in zip(positions, epochs, strict=True):
             batches = []
             for at in range(start, start + rows, micro_batch):
-                columns, weight, origin = step.micro_batch(at, at + micro_batch)
+                columns, weight, origin = portion.micro_batch(at, at + micro_batch)
                 tensors = collate(columns, weight, origin[:, 0])
                 if pin:
                     tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
@@ -172,37 +169,37 @@ class Builder:
             yield batches
 
     def _epoch(self, phase: Phase, position: int) -> float:
-        """Epochs at a position of the set that was read most often among those of the phase."""
+        """Return the largest number of epochs that any set of the phase has completed at a position, a fraction."""
         at, lane = np.array([position]), np.zeros(1, np.int64)
         sources = enumerate(self._numbers)
         return max(phase.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
 
 
-def _found(
+def _cells(
     prefetcher: Prefetcher, first: int, row: NDArray[np.int64], lane: NDArray[np.int64], target: NDArray[np.int64]
 ) -> list[Cells]:
-    """Where lane rows of a set stand in its rounds; those before the row `first` are let go."""
-    found: list[Cells] = []
+    """Return the slots of single lane rows in the rounds of a set; rows before `first` are dropped."""
+    cells: list[Cells] = []
     before = 0
     for segment in prefetcher.segments(first, int(row.max()) - first + 1):
         length = segment.stop - segment.start
         inside = np.flatnonzero((row - first >= before) & (row - first < before + length))
         if len(inside):
             slots = lane[inside] * segment.row_buffer.length + row[inside] - first - before + segment.start
-            found.append(Cells(segment.row_buffer, slots, target[inside]))
+            cells.append(Cells(segment.row_buffer, slots, target[inside]))
         before += length
-    return found
+    return cells
 
 
 class Batches:
-    """What a stream has under way: rounds that are loaded, and portions of batches that are built.
+    """The batches of a stream in order, with the rounds and batches that threads prepare for later calls.
 
     Args:
-        reading: which lanes read what.
+        reading: which lane reads which row.
         sources: all sets.
-        assembly: how rows become batches.
-        workers: threads that load; None loads and builds in the calling thread.
-        prefetch: rounds that are loaded ahead.
+        assembly: settings of the batches.
+        loaders: threads that load; None: load and build in the calling thread.
+        prefetch: rounds to load ahead.
     """
 
     def __init__(
@@ -210,11 +207,11 @@ class Batches:
         reading: ReadingOrder,
         sources: Sequence[Source],
         assembly: Assembly,
-        workers: Workers | None,
+        loaders: LoaderThreads | None,
         prefetch: int,
     ) -> None:
         self._reading, self._sources, self._assembly = reading, sources, assembly
-        self._workers, self._prefetch = workers, prefetch
+        self._loaders, self._prefetch = loaders, prefetch
         self._count: int | None = None
         self._prefetchers: list[Prefetcher] = []
         self._build: Callable[[], Iterator[list[Batch]]] | None = None
@@ -224,13 +221,13 @@ class Batches:
 
     @property
     def wait_seconds(self) -> float:
-        """Time that `take` waited for the thread that builds."""
+        """Return the seconds that `take` has waited for the thread that builds."""
         return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
 
     def take(self, position: int, count: int | None) -> list[Batch]:
-        """The next global batch, of `count` lane rows; None: as many as its phase says.
+        """Return the next global batch, of `count` lane rows; None: as its phase says.
 
-        It begins at `position`, which follows the one before unless `stop` came in between.
+        `position` is where this batch begins. Unless `stop` was called since, that is where the last batch ended.
         """
         if count != self._count:
             self.stop(keep_rounds=True)
@@ -243,7 +240,12 @@ class Batches:
         return batches
 
     def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
-        """Drop the built batches, and the loaded rows too unless `keep_rounds`; `wait` for the thread that builds."""
+        """Drop the built batches, and the loaded rows too unless `keep_rounds`.
+
+        Args:
+            keep_rounds: keep the loaded rows, if the thread that builds ends in time.
+            wait: wait for that thread, less than a second.
+        """
         self._portion, self._build = iter(()), None
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
@@ -259,9 +261,9 @@ class Batches:
 
     def _start(self, position: int) -> Callable[[], Iterator[list[Batch]]]:
         if not self._prefetchers:
-            self._prefetchers = [Prefetcher(source, self._workers, self._prefetch) for source in self._sources]
+            self._prefetchers = [Prefetcher(source, self._loaders, self._prefetch) for source in self._sources]
         builder = Builder(self._reading, self._prefetchers, self._assembly, position, self._count)
-        if self._workers is None:
+        if self._loaders is None:
             self._build = builder
             return builder
         ahead = BackgroundBuilder(builder, _BUILT_AHEAD)

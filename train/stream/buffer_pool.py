@@ -1,4 +1,4 @@
-"""Memory that is used again as soon as nobody holds it: fresh memory costs a page fault for every 4 KiB."""
+"""Memory that is used again as soon as nothing refers to it: fresh memory costs a page fault for every 4 KiB."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BufferPool"]
 
 
 def _references_to_unused() -> int:
-    """What `getrefcount` says of an array that only a list knows; how it counts differs between interpreters."""
+    """Return the `getrefcount` of an array that only a list refers to; this number differs between interpreters."""
     for array in [np.empty(0)]:
         return sys.getrefcount(array)
     raise AssertionError("unreachable")
@@ -23,24 +23,24 @@ _UNUSED: Final = _references_to_unused()
 
 
 class BufferPool:
-    """A few arrays of every shape in turn; any thread may take them, and hand them to others.
+    """A few arrays of every shape, which all threads may take and pass to other threads.
 
-    An array is free again when no view and no tensor refers to it, so nothing in use is ever overwritten. Where all
-    are in use a new one takes the place of the oldest.
+    An array is free again when no view and no tensor refers to it, so no array in use is overwritten. If all are in
+    use, a new array replaces the oldest.
 
     Args:
-        most: arrays of one shape and type to keep.
+        limit: arrays of one shape and type to keep.
 
     Example: after `a = pool.take((2,), int64); del a` the next `take` of that shape gives the same memory.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._kept: dict[tuple[tuple[int, ...], np.dtype[Any]], list[NDArray[Any]]] = {}
         self._lock = threading.Lock()
 
     def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array with arbitrary content."""
+        """Return an array with arbitrary content."""
         kind = np.dtype(dtype)
         with self._lock:
             kept = self._kept.setdefault((shape, kind), [])
@@ -48,5 +48,5 @@ class BufferPool:
                 if sys.getrefcount(array) == _UNUSED:
                     return array
             fresh: NDArray[Any] = np.empty(shape, kind)
-            kept[:] = [*kept[-self._most + 1 :], fresh]
+            kept[:] = [*kept[-self._limit + 1 :], fresh]
             return fresh

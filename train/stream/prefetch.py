@@ -1,7 +1,7 @@
 """Rows of a shard set, loaded ahead: threads read, check, corrupt and shuffle blocks while the model computes.
 
-Threads suffice, because reading, hashing, decompressing and copying release the interpreter lock; there are no worker
-processes, no shared memory and no locks between ranks.
+Threads suffice, because reading, hashing, decompressing and copying release the interpreter lock. No worker processes,
+shared memory or locks between ranks are needed.
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipeline.arrays import Int64
 from train.stream.buffer_pool import BufferPool
 from train.stream.order import Load, Round
 from train.stream.row_buffer import RowBuffer, Segment
 from train.stream.source import Source
-from train.stream.threads import Workers
+from train.stream.threads import LoaderThreads
 
 __all__ = ["Prefetcher"]
 
-_ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, outside the threads that wait for reads
+_ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, in the calling thread
 
 
 @dataclass
 class _Pending:
-    """A round on its way: its row_buffer, and the loads that threads do."""
+    """A round that is being loaded: its row buffer, and the loads that threads do."""
 
     turn: Round
     row_buffer: RowBuffer
@@ -35,27 +33,27 @@ class _Pending:
 
 
 class Prefetcher:
-    """Gives the rows of any stretch of lane rows of one set, and loads the rounds that follow.
+    """Rows of one set by lane row; the rounds after the last request are loaded ahead.
 
     Args:
-        source: where rows come from.
-        workers: threads that load; None loads in the calling thread when rows are asked for.
-        ahead: rounds to load before they are asked for.
+        source: the set.
+        loaders: threads that load; None: load in the calling thread, when rows are requested.
+        ahead: rounds to load before they are requested.
         end: lane rows from here on are filler (a finite pass); None: the set is endless.
     """
 
-    def __init__(self, source: Source, workers: Workers | None, ahead: int, end: int | None = None) -> None:
+    def __init__(self, source: Source, loaders: LoaderThreads | None, ahead: int, end: int | None = None) -> None:
         self.source = source
-        self._workers = workers
-        self._ahead = ahead if workers is not None else 0
+        self._loaders = loaders
+        self._ahead = ahead if loaders is not None else 0
         self._end = end
         self._pending: dict[int, _Pending] = {}
         self._pool = self._new_pool()
         self._closed = False
 
     def segments(self, position: int, count: int) -> list[Segment]:
-        """Loaded rows of `count` lane rows from `position` on; those before are let go."""
-        self._let_go(position)
+        """Load `count` lane rows from `position` on and return them; rounds that end before are dropped."""
+        self._drop_before(position)
         segments, stop = [], position + count
         while position < stop:
             if self._end is not None and position >= self._end:
@@ -67,13 +65,13 @@ class Prefetcher:
             position = end
         return segments
 
-    def left(self, position: int) -> int:
-        """Lane rows from here to the end of the round, filler not counted."""
+    def remaining(self, position: int) -> int:
+        """Return the lane rows from a position to the end of its round, without filler after the pass."""
         turn = self._round(position)
         return max(0, min(turn.start + turn.length, self._end or turn.start + turn.length) - position)
 
     def clear(self) -> None:
-        """Forget all loaded rows with their memory, and what has not begun to load."""
+        """Drop all loaded rows with their memory, and cancel loads that have not begun."""
         pending, self._pending = list(self._pending.values()), {}
         self._pool = self._new_pool()
         for item in pending:
@@ -81,22 +79,23 @@ class Prefetcher:
                 load.cancel()
 
     def close(self) -> None:
-        """Load nothing more, also for a thread that still asks."""
+        """Drop all rows and refuse all later requests, also those of other threads."""
         self._closed = True
         self.clear()
 
     def _new_pool(self) -> BufferPool:
-        """For what is loaded ahead, a round that is read, and one that batches still look into."""
+        """Return a pool for the rounds ahead, the round that is read, and one that batches still refer to."""
         return BufferPool(self._ahead + 2)
 
     def _round(self, position: int) -> Round:
-        return self.source.order.round_at(position, self.source.most)
+        return self.source.order.round_at(position, self.source.max_lane_rows)
 
-    def _let_go(self, position: int) -> None:
+    def _drop_before(self, position: int) -> None:
         for start in [s for s, item in self._pending.items() if s + item.turn.length <= position]:
             del self._pending[start]
 
     def _loaded(self, turn: Round) -> RowBuffer:
+        """Wait for the rows of a round, after the loads of the rounds ahead are begun."""
         item = self._begun(turn)
         following = turn
         for _ in range(self._ahead):
@@ -111,32 +110,29 @@ class Prefetcher:
                 for load in done:
                     load.result()
             except BaseException:
-                self.clear()  # so that asking again reads again
+                self.clear()  # so that another request reads again
                 raise
             item.row_buffer.finish()
             item.finished = True
         return item.row_buffer
 
     def _begun(self, turn: Round) -> _Pending:
-        """The round, with its loads under way (or done, where there are no threads)."""
+        """Begin the loads of a round unless they have begun; without threads they are done on return."""
         self._refuse_closed()
         if turn.start not in self._pending:
             item = _Pending(turn, self._new_buffer(turn.length), [])
             loads = list(self.source.order.loads(turn, *self.source.lanes))
-            for some in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
-                orders = self.source.order.row_orders(turn.epoch, [load.block for load in some])
-                for load, order in zip(some, orders, strict=True):
-                    task = (
-                        load,
-                        order[load.rows].copy(),
-                        item.row_buffer,
-                    )  # a view would keep the orders of all of them
-                    if self._workers is None:
+            for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
+                orders = self.source.order.row_orders(turn.epoch, [load.block for load in group])
+                for load, order in zip(group, orders, strict=True):
+                    rows = order[load.rows].copy()  # a view would keep the orders of the whole group
+                    task = (load, rows, item.row_buffer)
+                    if self._loaders is None:
                         self._run(*task)
                     else:
-                        item.loads.append(self._workers.submit(self._run, *task))
+                        item.loads.append(self._loaders.submit(self._run, *task))
             self._pending[turn.start] = item
-            self._refuse_closed()  # another thread may have closed it without seeing these loads
+            self._refuse_closed()  # another thread may have called `close` before these loads were recorded
         return self._pending[turn.start]
 
     def _refuse_closed(self) -> None:
@@ -144,7 +140,7 @@ class Prefetcher:
             self.clear()
             raise CancelledError
 
-    def _run(self, load: Load, order: NDArray[np.int64], row_buffer: RowBuffer) -> None:
+    def _run(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:
         stats = self.source.stats
         with stats.lock:
             stats.in_flight += 1

@@ -1,8 +1,8 @@
 """The rows of one round, of all lanes of a rank, in one place, so that a batch is a few whole-array copies.
 
-Every lane changes its block at the same position. So the rows of a round stand in one array [lanes x length, width]
-where all rows of a column are equally long, and as flat values with starts and lengths where they are not. Rows are
-put into shuffled order once, when a block is loaded.
+Every lane changes its block at the same position. A column whose rows are all equally long is one matrix
+[lanes x length, width]; any other column is flat values with starts and lengths. Rows are put into shuffled order once,
+when a block is loaded.
 """
 
 from __future__ import annotations
@@ -19,40 +19,36 @@ from pipeline.arrays import Int64
 from pipeline.rows import Ragged
 from train.stream.buffer_pool import BufferPool
 
-__all__ = ["Column", "RowBuffer", "Segment", "gather"]
+__all__ = ["Column", "Lists", "RowBuffer", "Segment", "gather"]
 
 Column: TypeAlias = Ragged | Int64
 """A list column of a batch: a matrix [rows, width] where all rows are equally long, else ragged."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Odd:
-    """Rows of one load that did not fit the matrix: their slots, and where in `values` each one stands."""
+class Lists:
+    """Lists of different lengths: list i is `values[starts[i] : starts[i] + lengths[i]]`."""
 
-    slots: Int64 | slice
     values: NDArray[Any]
     starts: Int64
     lengths: Int64
 
+    def __getitem__(self, rows: slice) -> Ragged:
+        return gather(self.values, self.starts[rows], self.lengths[rows])
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """A finished column: `matrix` if every slot is equally long, else values with starts and lengths per slot."""
-
-    matrix: NDArray[Any] | None
-    values: NDArray[Any]
-    starts: Int64
-    lengths: Int64
+    def take(self, order: Int64) -> Lists:
+        """Return the lists at `order`; the values stay where they are."""
+        return Lists(self.values, self.starts[order], self.lengths[order])
 
 
 class RowBuffer:
-    """Slots of one round: `lanes` x `length`, lane by lane. A slot that nothing is placed in is a filler row.
+    """Slots of one round: `lanes` x `length`, lane by lane. A slot without a placed row is a filler row.
 
     Args:
         lanes: lanes of the rank.
         length: positions of the round.
         columns: list columns to keep.
-        pool: where matrices come from.
+        pool: memory for matrices.
     """
 
     def __init__(self, lanes: int, length: int, columns: Sequence[str], pool: BufferPool) -> None:
@@ -63,8 +59,8 @@ class RowBuffer:
         self._lock = threading.Lock()
         self._matrix: dict[str, NDArray[Any]] = {}
         self._placed = dict.fromkeys(columns, 0)
-        self._odd: dict[str, list[_Odd]] = {name: [] for name in columns}
-        self._lists: dict[str, _Lists] = {}
+        self._lists: dict[str, list[tuple[Int64 | slice, Lists]]] = {name: [] for name in columns}
+        self._columns: dict[str, NDArray[Any] | Lists] = {}
 
     def place(
         self,
@@ -74,29 +70,27 @@ class RowBuffer:
         weight: NDArray[np.float32],
         origin: Int64,
     ) -> bool:
-        """Put row `order[i]` of a load into slot i of `slots`; loads of different slots may do so at once.
+        """Put row `order[i]` of a load into slot i of `slots`; several threads may place rows in different slots.
 
         Args:
             slots: where the rows go.
-            columns: list columns of the load; those that nobody asked for are ignored.
+            columns: list columns of the load; those that the buffer does not keep are ignored.
             order: rows of the load in their shuffled order, shape [n].
             weight: of the rows, in shuffled order, shape [n].
             origin: source, block and row, in shuffled order, shape [n, 3].
 
         Returns:
-            Whether everything was copied, so that the memory of `columns` may be used again.
+            True if everything was copied, so that the memory of `columns` may be used again.
         """
         copied = True
         self.weight[slots] = weight
         self.origin[slots] = origin
-        for name in self._odd:
+        for name, lists in self._lists.items():
             ragged = columns[name]
             width = ragged.width
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None or width is None:
-                odd = _Odd(slots, ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])
-                with self._lock:
-                    self._odd[name].append(odd)
+                lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
                 copied = False
                 continue
             first = int(ragged.offsets[0])
@@ -108,19 +102,23 @@ class RowBuffer:
         return copied
 
     def finish(self) -> None:
-        """To be called once, after the last load is placed."""
-        for name in self._odd:
-            self._lists[name] = self._finished(name)
+        """Join what was placed into columns; call this once, after the last `place`."""
+        for name in self._lists:
+            self._columns[name] = self._finished(name)
+        self._lists = {}
 
-    def lists(self, name: str) -> _Lists:
-        """Return a finished column; one that the set lacks is empty in all rows."""
-        if name not in self._lists:
-            none = np.zeros(self.lanes * self.length, np.int64)
-            self._lists[name] = _Lists(None, np.empty(0, np.uint8), none, none)
-        return self._lists[name]
+    def column(self, name: str) -> NDArray[Any] | Lists:
+        """Return a finished column by slot: a matrix [slots, width] if all rows are equally long, else lists.
+
+        All lists of a column that the set does not have are empty.
+        """
+        if name not in self._columns:
+            empty = np.zeros(self.lanes * self.length, np.int64)
+            self._columns[name] = Lists(np.empty(0, np.uint8), empty, empty)
+        return self._columns[name]
 
     def _target(self, name: str, width: int, dtype: np.dtype[Any], rows: int) -> NDArray[Any] | None:
-        """The column's matrix; the first load decides its width, one of another width gets None."""
+        """Return the column's matrix, which the first load makes; None if it has another width or type."""
         with self._lock:
             matrix = self._matrix.get(name)
             if matrix is None:
@@ -130,28 +128,26 @@ class RowBuffer:
             self._placed[name] += rows
             return matrix
 
-    def _finished(self, name: str) -> _Lists:
-        matrix, odd, slots = self._matrix.get(name), self._odd[name], self.lanes * self.length
-        width = 0 if matrix is None else matrix.shape[1]
+    def _finished(self, name: str) -> NDArray[Any] | Lists:
+        matrix, slots = self._matrix.get(name), self.lanes * self.length
         if matrix is not None and self._placed[name] == slots:
-            none = np.empty(0, np.int64)
-            return _Lists(matrix, matrix.reshape(-1), none, none)
+            return matrix
+        width = 0 if matrix is None else matrix.shape[1]
         starts, lengths = np.arange(slots) * width, np.zeros(slots, np.int64)
         if matrix is not None:
             lengths[self.origin[:, 0] >= 0] = width
         parts = [] if matrix is None else [matrix.reshape(-1)]
         base = 0 if matrix is None else matrix.size
-        for part in odd:
-            starts[part.slots], lengths[part.slots] = part.starts + base, part.lengths
-            parts.append(part.values)
-            base += len(part.values)
-        self._odd[name] = []
-        return _Lists(None, np.concatenate(parts) if parts else np.empty(0, np.uint16), starts, lengths)
+        for where, lists in self._lists[name]:
+            starts[where], lengths[where] = lists.starts + base, lists.lengths
+            parts.append(lists.values)
+            base += len(lists.values)
+        return Lists(np.concatenate(parts) if parts else np.empty(0, np.uint16), starts, lengths)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Positions `start .. stop` of a round, counted from its beginning."""
+    """Positions `start .. stop` of a round, counted from the round's first one."""
 
     row_buffer: RowBuffer
     start: int
@@ -159,7 +155,7 @@ class Segment:
 
 
 def gather(values: NDArray[Any], starts: Int64, lengths: Int64) -> Ragged:
-    """Lists `values[starts[i] : starts[i] + lengths[i]]` laid end to end, with one vectorised gather.
+    """Lay the lists `values[starts[i] : starts[i] + lengths[i]]` end to end, with one vectorised gather.
 
     Example: `gather(array([5, 6, 7, 8]), array([2, 0]), array([1, 2]))` holds [7] and [5, 6].
     """

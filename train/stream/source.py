@@ -1,4 +1,4 @@
-"""One shard set as the stream sees it: its order, this rank's lanes, and what becomes of a block that is read."""
+"""One shard set of a stream: its order, this rank's lanes, and how its blocks are read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
 from pipeline.rows import ExampleBatch, Rows
 from pipeline.shards import DamagedBlock, ShardSet
 from pipeline.shards.columns import cut
@@ -21,11 +22,11 @@ from train.stream.row_buffer import RowBuffer
 __all__ = ["OnDamaged", "Source", "StreamStats", "Transform", "rows_at_once"]
 
 Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
-"""Online corruption: (rows, a variant for each) to examples and, for each, 0 or why it was skipped."""
+"""Online corruption: from rows and a variant for each to examples and, for each, 0 or the reason of a skip."""
 OnDamaged: TypeAlias = Literal["raise", "skip"]
 _REREADS: Final = 2
 _PAUSE_S: Final = 0.05
-_FACTS: Final = 64  # bytes beside a row's columns: origin, weight, start and length of lists
+_FACTS: Final = 64  # bytes of a row beside its columns: origin, weight, start and length of lists
 
 
 @dataclass
@@ -42,20 +43,20 @@ class StreamStats:
 
 @dataclass(frozen=True)
 class Source:
-    """What a load needs to know: the set, its order, the rank's lanes, and what becomes of the rows.
+    """One set of a stream, with the settings by which its blocks are loaded.
 
     Args:
         shards: the set.
         number: of the set among those of the stream.
         order: of its rows over the lanes of all ranks.
         blocks: its blocks as the order counts them.
-        lanes: first lane of this rank, and first one behind.
+        lanes: first lane of this rank, and the first after its last one.
         columns: list columns that are delivered.
         transform: online corruption of samples.
         stats: of the stream.
-        memory_bytes: for what is loaded at once.
-        on_damaged: `raise`, or `skip`: rows of a block that cannot be read come as filler, nothing else moves.
-        max_damaged_fraction: share of the set's blocks that may be skipped before the stream gives up.
+        memory_bytes: limit for the rows that are loaded at once.
+        on_damaged: `raise`, or `skip`: filler takes the place of rows that cannot be read; no other row moves.
+        max_damaged_fraction: share of the set's blocks that may be skipped; one more ends the stream.
     """
 
     shards: ShardSet
@@ -70,30 +71,30 @@ class Source:
     on_damaged: OnDamaged
     max_damaged_fraction: float
     buffers: list[bytearray] = field(default_factory=list)
-    """Memory of finished reads, to be read into again: fresh memory costs a page fault for every 4 KiB."""
-    masked: set[int] = field(default_factory=set)
-    """Blocks found corrupt since the stream was opened."""
+    """Memory of finished reads, for later reads: fresh memory costs a page fault for every 4 KiB."""
+    skipped: set[int] = field(default_factory=set)
+    """Damaged blocks that were skipped since the stream was opened."""
 
     @cached_property
-    def most(self) -> int | None:
-        """Lane rows of a round that are loaded at once; None: all."""
+    def max_lane_rows(self) -> int | None:
+        """Return the lane rows of a round that may be loaded at once; None: all."""
         first, last = self.lanes
         return rows_at_once(self.shards, last - first, self.order.lane_rows, self.memory_bytes)
 
-    def origin(self, block: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where rows of a logical block stand: source, stored block and row, shape [n, 3]."""
+    def origin(self, block: int, order: Int64) -> Int64:
+        """Return the origin of rows of a logical block: source, stored block and row, shape [n, 3]."""
         origin = np.empty((len(order), 3), np.int64)
         origin[:, 0] = self.number
         origin[:, 1], origin[:, 2] = self.blocks.stored(block, order)
         return origin
 
-    def fill(self, load: Load, order: NDArray[np.int64], row_buffer: RowBuffer) -> None:
+    def fill(self, load: Load, order: Int64, row_buffer: RowBuffer) -> None:
         """Read a logical block and place the rank's rows of it.
 
         Args:
-            load: which block, for which slots.
+            load: the block, and the slots of its rows.
             order: rows of the block in the order of the slots.
-            row_buffer: where they go.
+            row_buffer: the buffer to fill.
         """
         pieces = self.blocks.pieces(load.block)
         buffer = self._buffer()
@@ -102,9 +103,9 @@ class Source:
         if any(part is None for part in parts):
             kept, order = _without(pieces, parts, order)
             origin, slots = origin[kept], np.arange(len(row_buffer.weight))[slots][kept]
-        found = [part for part in parts if part is not None]
-        if found and len(order):
-            rows = found[0] if len(found) == 1 else Rows.concatenate(found)
+        readable = [part for part in parts if part is not None]
+        if readable and len(order):
+            rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
             if self._place(load, row_buffer, rows, slots, order, origin):
                 self.buffers.append(buffer)
 
@@ -113,12 +114,12 @@ class Source:
         load: Load,
         row_buffer: RowBuffer,
         rows: Rows,
-        slots: NDArray[np.int64] | slice,
-        order: NDArray[np.int64],
-        origin: NDArray[np.int64],
+        slots: Int64 | slice,
+        order: Int64,
+        origin: Int64,
     ) -> bool:
         weight = np.ones(len(order), np.float32)
-        if len(order) < len(rows):  # rows of other lanes or of later are cut away before the work, not after it
+        if len(order) < len(rows):  # rows of other lanes and of later parts are dropped before the work on them
             rows, order = rows.take(order), np.arange(len(order))
         if self.transform is not None:
             variants = np.full(len(rows), load.epoch % 65536, np.uint16)
@@ -129,8 +130,8 @@ class Source:
         return row_buffer.place(slots, rows.columns, order, weight, origin) and self.transform is None
 
     def _read(self, piece: Piece, buffer: bytearray | None) -> Rows | None:
-        """Rows of a piece, which may be views of `buffer`; None for a skipped block."""
-        if piece.block in self.shards.quarantined or piece.block in self.masked:
+        """Read the rows of a piece, which may be views of `buffer`; None for a skipped block."""
+        if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
         columns = self.columns if self.transform is None else None
         for attempt in range(_REREADS + 1):
@@ -141,7 +142,7 @@ class Source:
                 if attempt == _REREADS:
                     if self.on_damaged == "raise":
                         raise
-                    self._mask(piece.block, error)
+                    self._skip(piece.block, error)
                     return None
                 time.sleep(_PAUSE_S * (attempt + 1))
         with self.stats.lock:
@@ -150,27 +151,29 @@ class Source:
         whole = piece.start == 0 and piece.stop == len(rows)
         return rows if whole else cut(rows, piece.start, piece.stop)
 
-    def _mask(self, block: int, error: DamagedBlock) -> None:
-        """Remember a corrupt block, unless that would be one too many."""
+    def _skip(self, block: int, error: DamagedBlock) -> None:
+        """Record a damaged block as skipped.
+
+        Raises:
+            DamagedBlock: more blocks than `max_damaged_fraction` allows would be skipped.
+        """
         with self.stats.lock:
-            masked, blocks, most = len(self.masked | {block}), len(self.shards.index), self.max_damaged_fraction
-            if masked > most * blocks:
-                got = f"{error.got} ({masked} of {blocks} blocks: max_damaged_fraction is {most:g})"
+            skipped, blocks, limit = len(self.skipped | {block}), len(self.shards.index), self.max_damaged_fraction
+            if skipped > limit * blocks:
+                got = f"{error.got} ({skipped} of {blocks} blocks: max_damaged_fraction is {limit:g})"
                 raise DamagedBlock(error.shard, error.block, error.expected, got) from error
-            self.stats.skipped_blocks += masked - len(self.masked)
-            self.masked.add(block)
+            self.stats.skipped_blocks += skipped - len(self.skipped)
+            self.skipped.add(block)
 
     def _buffer(self) -> bytearray:
-        try:  # not a test first: another thread may take the last one in between
+        try:  # no test before: another thread may take the last buffer after it
             return self.buffers.pop()
         except IndexError:
             return self.shards.buffer()
 
 
-def _without(
-    pieces: Sequence[Piece], parts: Sequence[Rows | None], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places in `order` whose rows could be read, and where those rows stand in what was read."""
+def _without(pieces: Sequence[Piece], parts: Sequence[Rows | None], order: Int64) -> tuple[Int64, Int64]:
+    """Return the places in `order` whose rows could be read, and the places of those rows among all rows read."""
     present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
     where = np.cumsum(present) - 1
     kept = np.flatnonzero(present[order])
@@ -178,16 +181,16 @@ def _without(
 
 
 def rows_at_once(shards: ShardSet, lanes: int, lane_rows: int, budget: int) -> int | None:
-    """Lane rows of a round that may be loaded at once; None: all of them.
+    """Return the lane rows of a round that may be loaded at once; None: all of them.
 
     Args:
         shards: the set.
         lanes: of the rank.
-        lane_rows: of an epoch, for a round has no more.
-        budget: bytes for what is loaded at once.
+        lane_rows: of an epoch; a round has at most that number.
+        budget: bytes for the rows that are loaded at once.
 
-    Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so that 120 of a block's 1,920 fit into 2 GiB.
+    Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit into 2 GiB.
     """
     row_bytes = shards.manifest.max_block_bytes // int(shards.index.rows.max()) + _FACTS
-    most = max(1, budget // (lanes * row_bytes))
-    return None if most >= min(shards.manifest.block_rows, lane_rows) else most
+    fitting = max(1, budget // (lanes * row_bytes))
+    return None if fitting >= min(shards.manifest.block_rows, lane_rows) else fitting

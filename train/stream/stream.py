@@ -27,7 +27,7 @@ from train.stream.phases import DataPhase, as_phases, plain_plans, read_plans
 from train.stream.prefetch import Prefetcher
 from train.stream.reading_order import ReadingOrder
 from train.stream.source import OnDamaged, Source, StreamStats, Transform
-from train.stream.threads import Workers
+from train.stream.threads import LoaderThreads
 
 __all__ = ["Stream"]
 
@@ -58,7 +58,7 @@ class Stream:
         on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
         max_damaged_fraction: share of a set's blocks that may be skipped.
         pin: put tensors into page-locked memory.
-        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for each part of
+        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for every part of
             a round; that is slow, but nothing moves.
 
     Raises:
@@ -135,9 +135,9 @@ class Stream:
             collate, micro_batch, longest, {"input_ids": token_dtype, "label_weight": "float32"}, by_length, pin
         )
         self._prefetch = prefetch_blocks
-        self._workers = Workers(io_threads, "clozeline-io") if io_threads else None
+        self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None
         self._position = 0
-        self._batches = Batches(self.reading, self.sources, self._assembly, self._workers, prefetch_blocks)
+        self._batches = Batches(self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks)
         self._process = os.getpid()
         self._closed = False
         self._release: weakref.finalize[..., Stream] | None = None
@@ -201,7 +201,7 @@ class Stream:
         self.set_position(samples)
         if reading.plans != self.reading.plans:
             self.reading = reading
-            self._batches = Batches(reading, self.sources, self._assembly, self._workers, self._prefetch)
+            self._batches = Batches(reading, self.sources, self._assembly, self._loaders, self._prefetch)
             self._finalize()
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
@@ -243,7 +243,7 @@ class Stream:
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        prefetcher = Prefetcher(self.sources[0], self._workers, self._prefetch, end)
+        prefetcher = Prefetcher(self.sources[0], self._loaders, self._prefetch, end)
         first = self.reading.inputs[0]
         phase = DataPhase((first.shards,), corruptions=(first.corruption,))
         reading = ReadingOrder([phase], self.seed, self.lanes, size)
@@ -284,8 +284,8 @@ class Stream:
             self._release.detach()
         if not self._closed and self._process == os.getpid():
             self._batches.stop()
-            if self._workers is not None:
-                self._workers.close()
+            if self._loaders is not None:
+                self._loaders.close()
         self._closed = True
 
     def __enter__(self) -> Stream:
@@ -300,7 +300,7 @@ class Stream:
         """End the threads when the stream is dropped without `close`; they hold no reference to it."""
         if self._release is not None:
             self._release.detach()
-        self._release = weakref.finalize(self, _release, self._process, self._batches, self._workers)
+        self._release = weakref.finalize(self, _release, self._process, self._batches, self._loaders)
         self._release.atexit = False
 
     def _check_open(self) -> None:
@@ -344,20 +344,21 @@ def _own_lanes(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     return rank * own, (rank + 1) * own
 
 
-def _release(process: int, batches: Batches, workers: Workers | None) -> None:
+def _release(process: int, batches: Batches, loaders: LoaderThreads | None) -> None:
     """End the threads of a stream without waiting; the collector may call this in any thread."""
     if process == os.getpid():
         batches.stop(wait=False)
-        if workers is not None:
-            workers.release()
+        if loaders is not None:
+            loaders.release()
 
 
 def _tell_of_parts(sources: Sequence[Source], memory_bytes: int) -> None:
     for source in sources:
-        if source.most is not None:
+        if source.max_lane_rows is not None:
             first, last = source.lanes
             sys.stderr.write(
                 f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} lanes on one rank do "
-                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.most} are loaded at a time and blocks are "
-                "read again for every part: take more ranks or memory, or smaller blocks (tools/repack_shards.py)\n"
+                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.max_lane_rows} are loaded at a time and "
+                "blocks are read again for every part: take more ranks or memory, or smaller blocks "
+                "(tools/repack_shards.py)\n"
             )

@@ -1,4 +1,4 @@
-"""Threads of a stream: loaders that run what is submitted, and one that builds batches ahead of the training thread.
+"""Threads of a stream: loaders that run submitted tasks, and one that builds batches ahead of the training thread.
 
 All are daemon threads, so a process can end while one of them hangs in a slow read.
 """
@@ -14,15 +14,15 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from train.errors import StreamError
 
-__all__ = ["BackgroundBuilder", "Workers"]
+__all__ = ["BackgroundBuilder", "LoaderThreads"]
 
 T = TypeVar("T")
 _Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 _CLOSING_S: Final = 0.8
 
 
-class Workers:
-    """A fixed number of threads; unlike those of `concurrent.futures` they never keep the interpreter alive.
+class LoaderThreads:
+    """A fixed number of threads; unlike those of `concurrent.futures` they do not delay the interpreter's end.
 
     Args:
         count: threads, at least 1.
@@ -44,12 +44,12 @@ class Workers:
         return future
 
     def release(self) -> None:
-        """Let the threads end after the tasks they have begun, without waiting; also safe in a finalizer."""
+        """Have the threads end after all submitted tasks, without waiting; also safe in a finalizer."""
         for _ in self._threads:
             self._tasks.put(None)
 
     def close(self) -> None:
-        """Let the threads end as `release` does, and wait less than a second for them."""
+        """Release the threads, and wait less than a second for their end."""
         self.release()
         deadline = time.monotonic() + _CLOSING_S
         for thread in self._threads:
@@ -57,7 +57,7 @@ class Workers:
 
 
 def _work(tasks: SimpleQueue[_Task | None]) -> None:
-    """Run tasks until None comes."""
+    """Run tasks from the queue until it gives None."""
     while (task := tasks.get()) is not None:
         future, function, arguments = task
         if future.set_running_or_notify_cancel():
@@ -69,39 +69,39 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
 
 
 class BackgroundBuilder(Generic[T]):
-    """Calls `build()` again and again from the first `get` on, at most `depth` results ahead of it.
+    """A thread that calls `build` again and again from the first `get` on, at most `depth` results ahead.
 
     Args:
-        build: makes the next result; its exception ends the thread and comes out of `get`.
+        build: makes the next result; its exception ends the thread, and `get` raises it.
         depth: results that may wait.
     """
 
     def __init__(self, build: Callable[[], T], depth: int) -> None:
         self._build = build
         self._ready: SimpleQueue[T | BaseException] = SimpleQueue()
-        # Queues, not a semaphore: a finalizer may call `stop` inside the very thread that waits for room.
+        # Queues, not a semaphore: a finalizer may call `stop` in the same thread that waits for room.
         self._room: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
             self._room.put(None)
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="clozeline-build", daemon=True)
         self.wait_seconds = 0.0
-        """Time that `get` waited."""
+        """Seconds that `get` has waited."""
 
     def get(self) -> T:
-        """The next result, in order; an exception of `build` is raised here, and nothing follows it."""
-        if self._thread.ident is None:  # not before somebody holds this object, who can stop it
+        """Return the next result, in order, or raise the exception of `build`; no result follows an exception."""
+        if self._thread.ident is None:  # not in `__init__`: before the caller has this object, `stop` cannot be called
             self._thread.start()
         try:
-            found = self._ready.get_nowait()
+            result = self._ready.get_nowait()
         except Empty:
             begun = time.perf_counter()
-            found = self._ready.get()
+            result = self._ready.get()
             self.wait_seconds += time.perf_counter() - begun
         self._room.put(None)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def stop(self) -> None:
         """Build nothing more, without waiting for the thread; a `get` that waits in another thread raises."""
@@ -110,7 +110,7 @@ class BackgroundBuilder(Generic[T]):
         self._ready.put(StreamError("the stream was closed while a batch was waited for"))
 
     def join(self) -> bool:
-        """Wait less than a second for what is being built; whether the thread has ended."""
+        """Wait less than a second for the result being built, and return whether the thread has ended."""
         if self._thread.ident is not None:
             self._thread.join(_CLOSING_S)
         return not self._thread.is_alive()
@@ -122,6 +122,6 @@ class BackgroundBuilder(Generic[T]):
                 return
             try:
                 self._ready.put(self._build())
-            except BaseException as error:  # every error belongs to whoever asks for the result
+            except BaseException as error:  # `get` raises every error
                 self._ready.put(error)
                 return

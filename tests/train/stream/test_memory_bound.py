@@ -52,9 +52,9 @@ def test_parts_of_rounds_hold_the_same_rows(
     given: Any = sets.get(data) or [DataPhase(tuple(sets.values()), (2.0, 1.0))]
     with open_stream(given) as stream:
         expected = [delivered(stream, 1) for _ in range(70)]
-        assert not any(source.most for source in stream.sources)
+        assert not any(source.max_lane_rows for source in stream.sources)
     streams = [open_stream(given, rank, world, io_threads=threads, memory_bytes=memory) for rank in range(world)]
-    assert all(source.most for stream in streams for source in stream.sources)
+    assert all(source.max_lane_rows for stream in streams for source in stream.sources)
     for step in (0, 1, 19, 58):
         for stream in streams:
             stream.set_position(step * 24)
@@ -88,11 +88,11 @@ def test_no_more_is_held_than_fits(
     monkeypatch.setattr(RowBuffer, "__init__", init)
     monkeypatch.setattr(ShardSet, "read_block", read_block)
     with open_stream(sets["equal"], memory_bytes=50_000) as stream:
-        (most,) = (source.most for source in stream.sources)
-        assert 10 <= most < 14, most
+        (limit,) = (source.max_lane_rows for source in stream.sources)
+        assert 10 <= limit < 14, limit
         delivered(stream, 60)  # positions 0 .. 119: the normal rounds of the epoch
-    assert max(held) == LANES * most
-    assert set(read.values()) == {-(-40 // most)}
+    assert max(held) == LANES * limit
+    assert set(read.values()) == {-(-40 // limit)}
     message = capsys.readouterr().err
     assert "toy/train: 40 rows of 12 lanes on one rank do not fit into data.memory_bytes (50,000)" in message
     assert message.count("\n") == 1

@@ -6,8 +6,8 @@ import torch
 from pipeline.rows import Ragged
 from train.stream.buffer_pool import BufferPool
 from train.stream.order import BlockOrder
-from train.stream.row_buffer import RowBuffer, Segment, gather
-from train.stream.row_views import Cells, Step, step_of_cells, step_of_segments
+from train.stream.row_buffer import Lists, RowBuffer, Segment, gather
+from train.stream.row_views import BatchRows, Cells, rows_of_cells, rows_of_segments
 
 
 def test_gather() -> None:
@@ -33,13 +33,13 @@ def placed(widths: list[int], spare: BufferPool) -> RowBuffer:
     return arena
 
 
-def together(segments: list[Segment], batches: int = 1) -> Step:
+def together(segments: list[Segment], batches: int = 1) -> BatchRows:
     """Rows of all lanes, as one or more batches."""
     first, rows = segments[0].row_buffer, sum(segment.stop - segment.start for segment in segments)
-    return step_of_segments(segments, (batches, first.lanes, rows // batches), ["x"], BufferPool(2), {})
+    return rows_of_segments(segments, (batches, first.lanes, rows // batches), ["x"], BufferPool(2), {})
 
 
-def lists(step: Step, rows: int, start: int = 0) -> list[list[int]]:
+def lists(step: BatchRows, rows: int, start: int = 0) -> list[list[int]]:
     column = step.micro_batch(start, start + rows)[0]["x"]
     return [row.tolist() for row in (column[n] for n in range(rows))]
 
@@ -47,8 +47,8 @@ def lists(step: Step, rows: int, start: int = 0) -> list[list[int]]:
 def test_equal_and_odd_loads_give_the_same_rows() -> None:
     """Equally long loads make a matrix, another width makes the column ragged; the rows are the same."""
     equal, odd = placed([2, 2], BufferPool(2)), placed([2, 3], BufferPool(2))
-    assert equal.lists("x").matrix is not None
-    assert odd.lists("x").matrix is None
+    assert isinstance(equal.column("x"), np.ndarray)
+    assert isinstance(odd.column("x"), Lists)
     assert lists(together([Segment(equal, 1, 3)]), 4) == [[0, 0], [1, 1], [10, 10], [11, 11]]
     assert lists(together([Segment(odd, 1, 3)]), 4) == [[0, 0], [1, 1], [10] * 3, [11] * 3]
 
@@ -70,8 +70,8 @@ def test_matrices_are_used_again() -> None:
     ring = BufferPool(2)
 
     def place_of(arena: RowBuffer) -> int:
-        matrix = arena.lists("x").matrix
-        assert matrix is not None
+        matrix = arena.column("x")
+        assert isinstance(matrix, np.ndarray)
         return matrix.ctypes.data
 
     first = placed([2, 2], ring)
@@ -105,7 +105,7 @@ def test_cells_of_several_arenas_are_gathered() -> None:
             Cells(arenas[0], np.array([4, 0]), np.array([2, 0])),
             Cells(arenas[1], np.array([5]), np.array([1])),
         ]
-        step = step_of_cells(cells, 4, ["x"], BufferPool(2), {"x": np.uint16})
+        step = rows_of_cells(cells, 4, ["x"], BufferPool(2), {"x": np.uint16})
         width = 2 if arenas[1] is equal else 3
         assert lists(step, 3) == [[2, 2], [11] * width, [10, 10]]
         assert step.origin[3].tolist() == [-1] * 3

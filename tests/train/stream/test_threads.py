@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from train.stream.threads import BackgroundBuilder, Workers
+from train.stream.threads import BackgroundBuilder, LoaderThreads
 
 
 def test_results_come_in_order_and_not_too_many_are_made() -> None:
@@ -35,25 +35,25 @@ def test_an_error_comes_after_the_results_before_it() -> None:
     assert ahead.join()
 
 
-def test_workers_give_results_and_errors() -> None:
-    workers = Workers(2, "test")
-    futures = [workers.submit(divmod, 7, n) for n in (2, 0, 3)]
+def test_loaders_give_results_and_errors() -> None:
+    loaders = LoaderThreads(2, "test")
+    futures = [loaders.submit(divmod, 7, n) for n in (2, 0, 3)]
     assert futures[0].result(10) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         futures[1].result(10)
     assert futures[2].result(10) == (2, 1)
-    workers.close()
+    loaders.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("test-")]
 
 
-def test_workers_end_without_one_that_hangs() -> None:
+def test_loaders_end_without_one_that_hangs() -> None:
     """Closing does not wait for a read that never ends; what was cancelled never runs."""
     begun, never = threading.Event(), threading.Event()
-    workers = Workers(1, "hanging")
-    workers.submit(lambda: (begun.set(), never.wait(30)))
+    loaders = LoaderThreads(1, "hanging")
+    loaders.submit(lambda: (begun.set(), never.wait(30)))
     assert begun.wait(10)
-    waiting = workers.submit(divmod, 1, 1)
+    waiting = loaders.submit(divmod, 1, 1)
     assert waiting.cancel()
-    workers.close()
+    loaders.close()
     assert [thread for thread in threading.enumerate() if thread.name == "hanging-0"]
     never.set()
