@@ -36,12 +36,6 @@ def test_encoder_decoder_gives_nothing_to_the_encoder() -> None:
     assert objective.frame.decoder_start == 0
 
 
-def test_document_starts_are_those_of_the_row() -> None:
-    rows = samples([50, 9])
-    examples = corrupt(wide("causal_lm", cross_documents=False), rows)
-    assert (examples.columns["document_starts"].values == rows.columns["document_starts"].values).all()
-
-
 @pytest.mark.parametrize("grouping", ["packed", "document"])
 def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str) -> None:
     causal = wide("causal_lm", architecture="encoder", grouping=grouping, separator="sep")
@@ -55,13 +49,3 @@ def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str
     assert [example["attention"].tolist() for example in examples] == [[1], [1], [1]]
     assert (causal.heads, causal.frame.predict_from) == (("masked_lm",), "previous")
     assert [feature.name for feature in causal.features] == ["input_ids", "attention"]
-
-
-def test_the_document_starts_of_an_encoder_count_its_head() -> None:
-    rows = samples([50, 9])
-    found = corrupt(wide("causal_lm", architecture="encoder", cross_documents=False), rows)
-    starts = rows.columns["document_starts"]
-    assert [found.columns["document_starts"][row].tolist() for row in range(2)] == [
-        [0, *(starts[row][1:] + 1).tolist()] for row in range(2)
-    ]
-    assert len(starts[0]) > 1

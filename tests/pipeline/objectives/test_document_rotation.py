@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.objectives import build_objective
 from pipeline.seeding import ORDERS, words
-from tests.pipeline.corruption_cases import WORDS, samples
+from tests.pipeline.corruption_cases import samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import keyed, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import keyed, variants_of, wide
 
 
 def test_equals_a_plain_loop() -> None:
@@ -27,11 +26,3 @@ def test_rotation_is_uniform_on_1_to_n_minus_1() -> None:
     assert observed[0] == 0
     assert len(observed) == 21
     assert chi_square_is_plausible(observed[1:], np.full(20, 500.0), 19)
-
-
-def test_worked_example() -> None:
-    hard, work, leads, to, success, stop, brings, happiness = range(300, 308)
-    text = [hard, work, leads, to, success, stop, success, brings, happiness, stop]
-    examples = variants_of(build_objective("document_rotation", WORDS), text, [0, 6], count=200)
-    turned = [leads, to, success, stop, success, brings, happiness, stop, hard, work]
-    assert reachable(examples, input_ids=[4, *turned, 5], rotation=[2], target_ids=[*text, 5])

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.objectives import build_objective
 from tests.pipeline.corruption_cases import MASK, WORDS, samples
-from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
 
 
@@ -25,13 +25,6 @@ def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:
     ours = corrupt(wide("masked_encoder_decoder", WORDS, "same"), rows)
     encoder = corrupt(wide("masked_lm", WORDS, "same"), rows)
     assert all(np.array_equal(ours.columns[name].values, encoder.columns[name].values) for name in ours.columns)
-
-
-def test_worked_example() -> None:
-    text = list(range(200, 208))
-    examples = variants_of(wide("masked_encoder_decoder", mask_rate=0.25), text)
-    row = [1, *text[:3], MASK, text[4], MASK, *text[6:], 2]
-    assert reachable(examples, input_ids=row, label_positions=[4, 6], label_ids=[text[3], text[5]])
 
 
 @pytest.mark.parametrize("start", ["bos", "pad"])

@@ -9,11 +9,10 @@ from math import ceil, comb, floor
 import numpy as np
 import pytest
 
-from pipeline.objectives import build_objective
 from pipeline.seeding import LABELS, RATES, kernel_keys, words
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
 
 UNIFORM = {"uniform": [0.0, 1.0]}
@@ -80,20 +79,6 @@ def test_two_variants_are_independent() -> None:
     taken[np.repeat(np.arange(4000), 9), first.values] = True
     shared = int(taken[np.repeat(np.arange(4000), 9), second.values].sum())
     assert within_sigmas(shared, 36_000, 9 / 60)
-
-
-def test_worked_example() -> None:
-    """[CLS] It is [MASK] . [SEP], labels 1 and 3, with "It" kept."""
-    it, is_, raining, stop = range(200, 204)
-    examples = variants_of(build_objective({"name": "masked_lm", "mask_rate": 0.5}, WORDS), [it, is_, raining, stop])
-    assert reachable(examples, input_ids=[1, it, is_, MASK, stop, 2], label_positions=[1, 3], label_ids=[it, raining])
-
-
-def test_document_starts_in_the_framed_row() -> None:
-    objective = wide("masked_lm", cross_documents=False)
-    rows = samples([40, 9], seed=2)
-    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
-        assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + 1).tolist()]
 
 
 def slow_number(uid: int, variant: int, m: int, lowest: Fraction, highest: Fraction) -> int:

@@ -19,7 +19,7 @@ from pipeline.objectives import Objective, Skip
 from pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, samples, vocabulary
 from tests.pipeline.objectives.golden import GOLDEN, digest, golden, write_golden
-from tests.pipeline.objectives.runner import plain_options, wide
+from tests.pipeline.objectives.runner import corrupt, plain_options, wide
 from tests.temporary_module import temporary_module
 from tools.gallery.page import gallery
 
@@ -121,6 +121,26 @@ def test_other_options_are_undone_and_independent_of_the_batch(name: str, option
         assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
         alone, _ = objective.corrupt(rows.take(np.array([row])), variants[row : row + 1], 3)
         assert not changed(alone, whole.take(np.array([row]))).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shift"),
+    [
+        ("causal_lm", {}, 0),
+        ("causal_lm", {"architecture": "encoder"}, 1),
+        ("masked_lm", {}, 1),
+        ("permuted_lm", {"frame": "bert"}, 1),
+        ("permuted_lm", {"frame": "xlnet"}, 0),
+        ("prefix_lm", {"mode": "none"}, 0),
+        ("prefix_lm", {"mode": "S"}, 1),
+    ],
+)
+def test_document_starts_count_what_precedes_the_content(name: str, options: dict[str, Any], shift: int) -> None:
+    objective = wide(name, cross_documents=False, **options)
+    rows = samples([50, 40, 9], seed=2)
+    assert rows.columns["document_starts"].lengths.max() > 1
+    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
+        assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + shift).tolist()]
 
 
 @each

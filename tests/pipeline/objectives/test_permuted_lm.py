@@ -145,14 +145,6 @@ def test_frame_of_xlnet() -> None:
         assert xlnet.uncorrupt(other).tolist() == xlnet.framed(sample["ids"]).tolist()
 
 
-@pytest.mark.parametrize(("frame", "head"), [("bert", 1), ("xlnet", 0)])
-def test_document_starts_in_the_framed_row(frame: str, head: int) -> None:
-    objective = wide("permuted_lm", frame=frame, cross_documents=False)
-    rows = samples([40, 9], seed=2)
-    for sample, example in zip(rows, corrupt(objective, rows), strict=True):
-        assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + head).tolist()]
-
-
 def test_worked_example() -> None:
     examples = variants_of(
         build_objective({"name": "permuted_lm", "prediction_rate": 0.5}, WORDS), [200, 201, 202, 203]

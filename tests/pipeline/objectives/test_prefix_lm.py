@@ -12,7 +12,7 @@ from pipeline.objectives import build_objective
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, variants_of, wide
 
 TWO_SIDES = {"architecture": "encoder_decoder"}
 LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
@@ -94,18 +94,3 @@ def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
             assert moded["target_ids"].tolist() == plain["target_ids"].tolist()
         else:
             assert moded["prefix_length"].tolist() == [plain["prefix_length"][0] + 1]
-
-
-def test_document_starts_in_the_row() -> None:
-    rows = samples([40, 9], seed=2)
-    for mode, shift in (("none", 0), ("S", 1)):
-        objective = wide("prefix_lm", cross_documents=False, mode=mode)
-        for sample, example in zip(rows, corrupt(objective, rows), strict=True):
-            assert example["document_starts"].tolist() == [0, *(sample["document_starts"][1:] + shift).tolist()]
-
-
-def test_worked_example() -> None:
-    text = list(range(200, 208))
-    assert reachable(variants_of(wide("prefix_lm"), text), input_ids=[*text, EOS], prefix_length=[4])
-    sides = variants_of(wide("prefix_lm", **TWO_SIDES), text)
-    assert reachable(sides, input_ids=[*text[:4], EOS], target_ids=[*text[4:], EOS])

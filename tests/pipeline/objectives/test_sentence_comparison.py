@@ -9,7 +9,7 @@ from pipeline.objectives import build_objective
 from pipeline.seeding import CROPS, LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, variants_of, wide
 
 
 def keys_of(rows: object) -> np.ndarray:
@@ -45,12 +45,6 @@ def test_pairs_of_neighbours_are_equally_likely() -> None:
     observed = np.unique([int(example["input_ids"][1]) for example in examples], return_counts=True)[1]
     assert len(observed) == 4
     assert chi_square_is_plausible(observed, np.full(4, 2000.0), 3)
-
-
-def test_worked_example() -> None:
-    rain, umbrella = [200, 201, 202, 203], [204, 205, 206, 207, 208]
-    examples = variants_of(build_objective("sentence_comparison", WORDS), rain + umbrella, (0, 4), count=3)
-    assert reachable(examples, input_ids=[1, *rain, 2], input_ids_b=[1, *umbrella, 2])
 
 
 def test_the_same_text_twice() -> None:

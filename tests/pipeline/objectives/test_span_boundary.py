@@ -11,11 +11,10 @@ import pytest
 from pipeline.kernels.distributions import geometric_thresholds, inverse_cdf
 from pipeline.kernels.ragged import IdSet
 from pipeline.kernels.whole_words import find_words, take_words
-from pipeline.objectives import build_objective
 from pipeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, wide
 from tests.pipeline.word_cases import drawn, slow_roles, slow_take, slow_words
 
 
@@ -108,14 +107,3 @@ def test_spans_never_cross_a_separator_and_share_a_role() -> None:
                 assert (span == MASK).all()
             kinds.add("mask" if span[0] == MASK else "kept" if (span == was).all() else "random")
     assert kinds == {"mask", "kept", "random"}
-
-
-def test_worked_example() -> None:
-    an, american, football, game, was, played = range(201, 219, 3)
-    examples = variants_of(
-        build_objective({"name": "span_boundary", "mask_rate": 0.5}, WORDS), [an, american, football, game, was, played]
-    )
-    assert reachable(
-        examples, input_ids=[1, an, MASK, MASK, MASK, was, played, 2], label_positions=[2, 3, 4],
-        label_ids=[american, football, game], span_starts=[2], span_lengths=[3],
-    )  # fmt: skip

@@ -16,7 +16,7 @@ from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.word_cases import smallest
 
-X, Y, Z = WORDS.sentinels[:3]
+X, Y = WORDS.sentinels[:2]
 
 
 def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int], list[int]]:
@@ -137,22 +137,6 @@ def test_every_gap_may_hold_a_span() -> None:
     objective = wide("span_corruption", input_length=60, noise_density=0.666667, mean_noise_span_length=1.0)
     examples = variants_of(objective, [300, 301, 302], count=5)
     assert all(example["target_ids"].tolist() == [X, 300, Y, 302, EOS] for example in examples)
-
-
-PUPPIES = list(range(300, 308))  # The puppies are frolicking outside the house .
-
-
-@pytest.mark.parametrize(("final", "closing"), [(False, []), (True, [Z])])
-def test_worked_example(final: bool, closing: list[int]) -> None:
-    objective = wide(
-        "span_corruption", input_length=60, noise_density=0.25, mean_noise_span_length=1.0, final_sentinel=final
-    )
-    the, puppies, are, frolicking, outside, the2, house, stop = PUPPIES
-    assert reachable(
-        variants_of(objective, PUPPIES),
-        input_ids=[the, puppies, are, X, outside, Y, house, stop, EOS],
-        target_ids=[X, frolicking, Y, the2, *closing, EOS],
-    )
 
 
 def test_decoder_form_and_mode_token() -> None:
