@@ -58,8 +58,8 @@ class Stream:
         on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
         max_damaged_fraction: share of a set's blocks that may be skipped.
         pin: put tensors into page-locked memory.
-        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for every part of
-            a round; that is slow, but nothing moves.
+        memory_bytes: for loaded rows on this rank. Where whole rounds need more, blocks are read again for every part
+            of a round; that is slow, but nothing moves.
 
     Raises:
         ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.

@@ -15,6 +15,12 @@ def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Str
     return Stream(data, rank=rank, world_size=world, **settings)
 
 
+def run(stream: Stream, steps: int) -> None:
+    """Take some steps."""
+    for _ in range(steps):
+        stream.next_step()
+
+
 def rows_of(batches: Iterable[Batch]) -> list[tuple[list[int], list[int], float]]:
     """(origin, token ids, weight) of every row in order; the ids of a filler row are one pad."""
     return [

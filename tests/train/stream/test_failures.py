@@ -15,21 +15,15 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, toy_set
 from tests.train.stream.streams import open_stream as open_toy
+from tests.train.stream.streams import run
 from train.errors import StreamError
-from train.stream.stream import Stream
 
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
-
-
-def run(stream: Stream, steps: int) -> None:
-    for _ in range(steps):
-        stream.next_step()
 
 
 @pytest.mark.parametrize("threads", [0, 2])
@@ -40,47 +34,6 @@ def test_a_flipped_bit_surfaces_with_shard_and_block(tmp_path: Path, threads: in
         run(stream, 8)
     assert (caught.value.shard, caught.value.block) == (str(shards.shard_path(1)), 2)
     assert caught.value.expected != caught.value.got
-
-
-def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three of the first four blocks never come; the fourth is corrupt, and that is told."""
-    never, real = threading.Event(), ShardSet.read_block
-    shards = toy_set(tmp_path, [400], block_rows=100)
-    damage(shards, 2)
-
-    def read(self: ShardSet, block: int, *arguments: Any) -> Any:
-        assert block == 2 or never.wait(60)
-        return real(self, block, *arguments)
-
-    monkeypatch.setattr(ShardSet, "read_block", read)
-    with open_stream(shards, io_threads=4) as stream:
-        with pytest.raises(DamagedBlock) as caught:
-            stream.next_step()
-        assert caught.value.block == 2
-        assert not never.is_set()
-        never.set()
-
-
-def test_asking_again_reads_again(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [32])
-    path = shards.shard_path(0)
-    whole = path.read_bytes()
-    damage(shards, 6)
-    with open_stream(shards) as stream, open_stream(shards, io_threads=0) as reference:
-        with pytest.raises(DamagedBlock):
-            run(stream, 8)
-        path.write_bytes(whole)
-        reference.set_position(stream.samples)
-        assert (stream.next_step()[0].origin == reference.next_step()[0].origin).all()
-
-
-def test_a_shard_truncated_while_streaming_is_an_exception(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [400], block_rows=20)
-    with open_stream(shards, prefetch_blocks=0) as stream:
-        stream.next_step()
-        os.truncate(shards.shard_path(0), 1000)
-        with pytest.raises(DamagedBlock, match="truncated"):
-            run(stream, 50)
 
 
 def open_files() -> set[tuple[str, str]]:
@@ -250,21 +203,6 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkey
     stream.close()
     assert not never.is_set(), "closed while the read was still waiting"
     never.set()
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_pinned_memory_is_not_used_again_before_its_copy_is_done(tmp_path: Path) -> None:
-    """Copies queue up behind slow work on the device while the stream goes on; each must still find its own batch."""
-    shards = toy_set(tmp_path, [4000], block_rows=100, row_length=256)
-    options: Any = {"global_batch": 64, "micro_batch": 64}
-    with open_stream(shards, pin=True, **options) as stream, open_stream(shards, **options) as plain:
-        for _ in range(5):
-            stalling = torch.ones(4096, 4096, device="cuda")
-            for _ in range(20):
-                stalling = stalling @ stalling * 0
-            moved = [stream.next_step()[0].tensors["input_ids"].to("cuda", non_blocking=True) for _ in range(10)]
-            for found in moved:
-                assert (found.cpu() == plain.next_step()[0].tensors["input_ids"]).all()
 
 
 def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:

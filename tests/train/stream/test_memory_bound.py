@@ -1,11 +1,9 @@
-"""Prefetcher that do not fit into memory are loaded in parts; no row comes at another place for it."""
+"""Rounds that do not fit into memory are loaded in parts; all rows keep their places."""
 
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from tests.train.stream.streams import open_stream as open_toy
 from tests.train.stream.streams import rows_of
 from train.stream.phases import DataPhase
 from train.stream.row_buffer import RowBuffer
-from train.stream.source import rows_at_once
 from train.stream.stream import Stream
 
 LANES = 12
@@ -73,7 +70,7 @@ def test_a_pass_in_parts(sets: dict[str, ShardSet]) -> None:
 def test_no_more_is_held_than_fits(
     sets: dict[str, ShardSet], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A block is read once for each part of its round; the reason is told once, by one rank."""
+    """A block is read once for each part of its round; one rank says the reason, once."""
     held, read = Counter[int](), Counter[int]()
     made, real = RowBuffer.__init__, ShardSet.read_block
 
@@ -98,27 +95,3 @@ def test_no_more_is_held_than_fits(
     assert message.count("\n") == 1
     with open_stream(sets["equal"], 1, 2, memory_bytes=9_000), open_stream(sets["equal"]):
         assert not capsys.readouterr().err
-
-
-def test_small_sets_on_many_lanes_fit(tmp_path: Path) -> None:
-    """What counts is the rows that there are: a set of 5 rows is no burden on 16,384 lanes."""
-    small = toy_set(tmp_path, [5], block_rows=1920)
-    assert rows_at_once(small, 16384, 1, 1 << 31) is None
-    assert 1000 < (rows_at_once(small, 16384, 1920, 1 << 31) or 0) < 1200
-
-
-@pytest.mark.parametrize("threads", [0, 2])
-def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path, threads: int) -> None:
-    long = toy_set(tmp_path / "long", [1300], row_length=2000, block_rows=100, name="long")
-    short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
-    a_round = LANES * 100 * 2000 * 2
-    phases = [DataPhase((long,), (), 24 * 60), DataPhase((short,))]
-    tracemalloc.start()
-    with open_stream(phases, io_threads=threads) as stream:
-        for _ in range(30):
-            stream.next_step()
-        assert tracemalloc.get_traced_memory()[0] > a_round
-        for _ in range(500):
-            stream.next_step()
-        assert tracemalloc.get_traced_memory()[0] < a_round
-    tracemalloc.stop()

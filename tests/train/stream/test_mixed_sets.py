@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -91,28 +90,6 @@ def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threa
             stream.close()
 
 
-@pytest.mark.parametrize("later", [(1.0, 10.0, 13.0), (9.0, 17.0, 7.0), (8.0, 3.0, 13.0)])
-def test_a_block_is_read_once_however_lanes_lag(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: tuple[float, ...]
-) -> None:
-    """After a change of weights a lane may be rows behind in a set, and draw nothing of it for some steps."""
-    sets = [toy_set(tmp_path / name, [960], name=name, block_rows=2) for name in "abc"]
-    read: Counter[tuple[Path, int]] = Counter()
-    real = ShardSet.read_block
-
-    def read_block(shards: ShardSet, block: int, *arguments: Any) -> Any:
-        read[shards.path, block] += 1
-        return real(shards, block, *arguments)
-
-    monkeypatch.setattr(ShardSet, "read_block", read_block)
-    monkeypatch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 1)
-    phases = [DataPhase(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), DataPhase(tuple(sets), later)]
-    with open_stream(phases, global_batch=8, micro_batch=8) as stream:
-        for _ in range(150):
-            stream.next_step()
-    assert set(read.values()) == {1}
-
-
 def test_two_phases_of_two_lengths(tmp_path: Path) -> None:
     """Short rows first, long ones later: the length changes at the very sample, and no row is lost."""
     short, long = (toy_set(tmp_path / name, [60], row_length=size, name=name) for name, size in (("s", 4), ("l", 9)))
@@ -155,16 +132,6 @@ def test_weights_that_draw_alike_are_the_same_data(sets: list[ShardSet]) -> None
     pair = (sets[0], sets[1])
     (alike,) = {tuple(phase_plans([DataPhase(pair, weights)])) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
     assert alike != tuple(phase_plans([DataPhase(pair, (1.0, 2.0))]))
-
-
-def test_equal_lengths_are_one_matrix(tmp_path: Path) -> None:
-    """Sets of one row length are gathered without padding work; the tensors are those of the ragged way."""
-    pair = [toy_set(tmp_path / name, [40, 25], name=name) for name in ("x", "y")]
-    with open_stream([DataPhase(tuple(pair))]) as stream:
-        for _ in range(20):
-            for batch in stream.next_step():
-                if (batch.row_weight > 0).all():
-                    assert batch.tensors["input_ids"].shape == (2, 8)
 
 
 def test_sets_that_do_not_go_together(sets: list[ShardSet], tmp_path: Path) -> None:

@@ -140,3 +140,10 @@ def test_the_order_depends_on_name_seed_and_sizes() -> None:
 def test_an_empty_set_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no rows"):
         BlockOrder("empty", 0, 4, 1, 1)
+
+
+def test_a_small_epoch() -> None:
+    order = BlockOrder("set", 10, 4, 1, 2)
+    rounds = [order.round_at(position) for position in range(5)]
+    assert [(turn.number, turn.length) for turn in rounds] == [(0, 4)] * 4 + [(1, 1)]
+    assert order.lane_rows == 5

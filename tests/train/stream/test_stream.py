@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.shard_sets import ids_of, objective, rows, toy_set, write_set
 from tests.train.stream.streams import contents, open_stream
 from train.errors import StateMismatch
 from train.stream.collate import Collate
-from train.stream.phases import DataPhase
 from train.stream.stream import Stream
 
 SIZES = [10, 0, 1, 27, 13]
@@ -276,33 +274,6 @@ def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
                     lane, at = divmod(number, 3)
                     epoch = (position + at) // stream.order.lane_rows
                     assert stream.order.where(*blocks.logical(block, row), epoch) == (lane, position + at)
-
-
-def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Function calls of a step do not grow with rows or lanes."""
-    monkeypatch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 1)  # a step at a time
-
-    def calls(data: Any, lanes: int, batch: int) -> int:
-        with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
-            stream.next_step()
-            count = 0
-
-            def count_calls(frame: Any, event: str, argument: Any) -> None:
-                nonlocal count
-                count += event in ("call", "c_call")
-
-            sys.setprofile(count_calls)
-            try:
-                stream.next_step()
-            finally:
-                sys.setprofile(None)
-            return count
-
-    equal = toy_set(tmp_path / "equal", [64 * 40], block_rows=40)
-    mixed = write_set(tmp_path / "mixed", [rows(range(1, 2561), [n % 7 + 1 for n in range(2560)])], block_rows=40)
-    other = toy_set(tmp_path / "other", [64 * 40], block_rows=40, name="other")
-    for data in (equal, mixed, [DataPhase((equal, other))]):
-        assert calls(data, 8, 8) == calls(data, 64, 64) == calls(data, 8, 64)
 
 
 def test_statistics(shards: ShardSet) -> None:

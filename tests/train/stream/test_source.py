@@ -14,7 +14,8 @@ import pytest
 from pipeline.shards import DamagedBlock, ManifestError, StoreOptions, open_shards
 from tests.shard_server import ShardServer
 from tests.shard_sets import damage, rows, toy_set, write_set
-from tests.train.stream.streams import open_stream, rows_of
+from tests.train.stream.streams import open_stream, rows_of, run
+from train.stream.source import rows_at_once
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def expected(whole: list[Any], block: int) -> list[Any]:
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("make", ["equal", "ragged"])
 @pytest.mark.parametrize("threads", [0, 2])
-def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block: int, make: str, threads: int) -> None:
+def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block: int, make: str, threads: int) -> None:
     """Block 1 is a whole one; block 4 is a tail, which is only a piece of a virtual block."""
     if make == "equal":
         shards = toy_set(tmp_path, [19, 18, 3])
@@ -47,7 +48,7 @@ def test_a_masked_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block:
     assert found == expected(whole, block)
 
 
-def test_an_object_that_has_become_shorter_is_masked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_has_become_shorter_is_skipped_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.0)
     shards, server = toy_set(tmp_path, [19, 18]), ShardServer(tmp_path)
     with open_stream(shards) as stream:
@@ -62,8 +63,8 @@ def test_an_object_that_has_become_shorter_is_masked_too(tmp_path: Path, monkeyp
             assert stream.stats()["retries"] > 0
 
 
-def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
-    """Also when they are asked for again; the message says that one more was not masked, and why."""
+def test_too_many_skipped_blocks_end_the_stream(tmp_path: Path) -> None:
+    """A second request ends in the same way; the message says why one more block was not skipped."""
     shards = toy_set(tmp_path, [40])
     for block in (2, 5):
         damage(shards, block)
@@ -75,10 +76,10 @@ def test_too_many_masked_blocks_end_the_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
-def test_no_block_is_masked_for_what_ails_the_process(
+def test_no_block_is_skipped_for_an_error_of_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Too many open files say nothing of a block; a disk that cannot read does."""
+    """Too many open files are no sign of a damaged block; a failed read of the disk is one."""
     shards, real = toy_set(tmp_path, [40]), os.open
 
     def failing(path: Any, *arguments: Any) -> int:
@@ -95,7 +96,7 @@ def test_no_block_is_masked_for_what_ails_the_process(
             assert {row[2] for row in rows_of(stream.next_step())} == {0.0}
 
 
-def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
+def test_quarantined_blocks_are_skipped_without_reading(tmp_path: Path) -> None:
     """Neither digest nor order change; a shard of which every block is in quarantine may be missing."""
     shards = toy_set(tmp_path, [16, 12])
     with open_stream(shards) as stream:
@@ -118,8 +119,8 @@ def test_quarantine_masks_without_reading(tmp_path: Path) -> None:
         open_shards(tmp_path)
 
 
-def test_masked_samples_are_not_corrupted(tmp_path: Path) -> None:
-    """With online corruption the rows of a masked block never reach the kernel."""
+def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
+    """With online corruption the rows of a skipped block never reach the kernel."""
     from train.stream.collate import Collate
 
     shards = toy_set(tmp_path, [19, 18], kind="samples", objective=None)
@@ -138,17 +139,17 @@ def test_masked_samples_are_not_corrupted(tmp_path: Path) -> None:
     assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
 
 
-def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> None:
-    """Batches before the bad block are delivered, whatever is loaded and built ahead of them."""
-    shards = toy_set(tmp_path, [400], block_rows=10)
-    with open_stream(shards) as reference:
-        reference.set_position(4 * 10 * 2)
-        block = int(reference.next_step()[0].origin[0, 1])
-    damage(shards, block)
-    with open_stream(shards, io_threads=2, prefetch_blocks=3) as stream:
-        for _ in range(10):
-            stream.next_step()
-        with pytest.raises(DamagedBlock) as caught:
-            stream.next_step()
-        assert caught.value.block == block
-        assert stream.samples == 80
+def test_small_sets_on_many_lanes_fit(tmp_path: Path) -> None:
+    """Only rows that exist count: a set of 5 rows fits on 16,384 lanes."""
+    small = toy_set(tmp_path, [5], block_rows=1920)
+    assert rows_at_once(small, 16384, 1, 1 << 31) is None
+    assert 1000 < (rows_at_once(small, 16384, 1920, 1 << 31) or 0) < 1200
+
+
+def test_a_shard_truncated_while_streaming_is_an_exception(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [400], block_rows=20)
+    with open_stream(shards, io_threads=2, prefetch_blocks=0) as stream:
+        stream.next_step()
+        os.truncate(shards.shard_path(0), 1000)
+        with pytest.raises(DamagedBlock, match="truncated"):
+            run(stream, 50)

@@ -1,4 +1,4 @@
-"""Reading ahead: no thread sits idle while a store is slow, nothing runs away while nobody takes batches."""
+"""Reading ahead: no thread is idle while a store is slow, and loading stops while no batches are taken."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.shards import ShardSet
-from tests.shard_sets import toy_set
+from pipeline.shards import DamagedBlock, ShardSet
+from tests.shard_sets import damage, toy_set
 from tests.train.stream.streams import open_stream as open_toy
+from tests.train.stream.streams import run
 
 LANES = 4
 WAIT_S = 20.0
@@ -38,7 +39,7 @@ class Gate:
         monkeypatch.setattr(ShardSet, "read_block", read)
 
     def wait_for(self, reads: int) -> None:
-        """Until so many reads are in flight."""
+        """Wait until at least `reads` reads are in flight."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self._waiting) >= reads, WAIT_S), len(self._waiting)
 
@@ -83,14 +84,14 @@ def test_a_slow_store_always_has_as_many_reads_in_flight(
             if gate.in_flight:
                 gate.release()
             taker.join(0.001)
-        assert stream.stats()["wait_seconds"] > 0, "starvation is told"
+        assert stream.stats()["wait_seconds"] > 0, "starvation is counted"
         monkeypatch.undo()
         while gate.in_flight:
             gate.release()
 
 
 def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
-    """Back-pressure: with nobody taking batches, loading stops after the rounds ahead."""
+    """Back-pressure: while no batches are taken, loading stops after the rounds ahead."""
     shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
     with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
         stream.next_step()
@@ -100,3 +101,35 @@ def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
             pass
         rounds = stream.stats()["blocks"] / LANES
         assert rounds <= 874 * 3 / 40 + 3, "three portions of at most 2**19 values, and the round ahead"
+
+
+def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of the first four blocks never come; the error of the fourth, which is damaged, comes at once."""
+    never, real = threading.Event(), ShardSet.read_block
+    shards = toy_set(tmp_path, [400], block_rows=100)
+    damage(shards, 2)
+
+    def read(self: ShardSet, block: int, *arguments: Any) -> Any:
+        assert block == 2 or never.wait(60)
+        return real(self, block, *arguments)
+
+    monkeypatch.setattr(ShardSet, "read_block", read)
+    with open_stream(shards, io_threads=4) as stream:
+        with pytest.raises(DamagedBlock) as caught:
+            stream.next_step()
+        assert caught.value.block == 2
+        assert not never.is_set()
+        never.set()
+
+
+def test_asking_again_reads_again(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [32])
+    path = shards.shard_path(0)
+    whole = path.read_bytes()
+    damage(shards, 6)
+    with open_stream(shards) as stream, open_stream(shards, io_threads=0) as reference:
+        with pytest.raises(DamagedBlock):
+            run(stream, 8)
+        path.write_bytes(whole)
+        reference.set_position(stream.samples)
+        assert (stream.next_step()[0].origin == reference.next_step()[0].origin).all()
