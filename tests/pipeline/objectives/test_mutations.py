@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 OBJECTIVES, GROUPINGS = "tests/pipeline/objectives/test_", "tests/pipeline/groupings/test_"
 COLLATE, KERNELS = "tests/train/stream/test_collate.py", "tests/pipeline/kernels/test_sampling.py"
+RATES = "tests/pipeline/kernels/test_rates.py"
 PAIRS, WORDS = GROUPINGS + "sentence_pair.py", OBJECTIVES + "whole_word_masking.py"
 MASKED, INFILLING = OBJECTIVES + "masked_lm.py", OBJECTIVES + "text_infilling.py"
 FAILED = 1
@@ -55,8 +56,8 @@ OF_OBJECTIVES = [
 
 # A line of what they share: file, old, new, test.
 OF_KERNELS = [
-    ("pipeline/kernels/rates.py", "(n * ppm + MILLION // 2)", "(n * ppm)", KERNELS),
-    ("pipeline/kernels/rates.py", "wanted = np.maximum(1, (2000", "wanted = np.maximum(2, (2000", KERNELS),
+    ("pipeline/kernels/rates.py", "(n * ppm + MILLION // 2)", "(n * ppm)", RATES),
+    ("pipeline/kernels/rates.py", "wanted = np.maximum(1, (2000", "wanted = np.maximum(2, (2000", RATES),
     ("pipeline/kernels/sampling.py", "words.partition(largest - 1, axis=1)", "pass", KERNELS),
     ("pipeline/kernels/sampling.py", "choose(keys, kept + 1, counts", "choose(keys, kept, counts", KERNELS),
     ("pipeline/kernels/sampling.py", "np.flatnonzero(changed & ~masked)", "np.flatnonzero(changed)", MASKED),
