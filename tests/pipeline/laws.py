@@ -9,7 +9,7 @@ import numpy as np
 
 
 def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: float = 1.0) -> bool:
-    """Whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6 runs.
+    """Return whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6 runs.
 
     The normal approximation of Wilson and Hilferty; `scale` divides the statistic (draws without replacement).
     """
@@ -20,5 +20,5 @@ def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: f
 
 
 def within_sigmas(hits: int, trials: int, probability: float, sigmas: float = 5) -> bool:
-    """Whether a count of hits is binomial with this probability."""
+    """Return whether a count of hits is binomial with this probability."""
     return abs(hits / trials - probability) <= sigmas * math.sqrt(probability * (1 - probability) / trials)

@@ -19,7 +19,7 @@ from tests.pipeline.corruption_cases import WORDS, one_sample
 
 
 def wide(name: str, words: Vocabulary = WORDS, label: str | None = None, **options: Any) -> Objective:
-    """An objective whose rows may have 600 content tokens."""
+    """Return an objective whose rows may have 600 content tokens."""
     fields = {field.name for field in dataclasses.fields(find("pipeline.objectives", name).Options)}
     lengths = {key: 700 for key in ("max_length", "input_length") if key in fields}
     return build_objective({"name": name, **lengths, **options}, words, label)
@@ -28,7 +28,7 @@ def wide(name: str, words: Vocabulary = WORDS, label: str | None = None, **optio
 def variants_of(
     objective: Objective, ids: Sequence[int], sentence_starts: Sequence[int] = (0,), count: int = 4000
 ) -> list[Example]:
-    """The examples of one sample under variants 0 .. count - 1."""
+    """Return the examples of one sample under variants 0 .. count - 1."""
     rows = one_sample(ids, sentence_starts, objective.vocabulary, count)
     examples, skips = objective.corrupt(rows, np.arange(count, dtype=np.uint16), seed=1)
     assert not skips.any()
@@ -36,24 +36,24 @@ def variants_of(
 
 
 def reachable(examples: Sequence[Example], **wanted: Sequence[int]) -> bool:
-    """Whether some variant has these features."""
+    """Return whether some variant has these features."""
     return any(all(example[name].tolist() == list(value) for name, value in wanted.items()) for example in examples)
 
 
 def corrupt(objective: Objective, rows: Rows, variant: int | NDArray[Any] = 0, seed: int = 1) -> Rows:
-    """Examples of rows that all can be corrupted, under one variant or one of each row."""
+    """Return examples of rows that all can be corrupted, under one variant or one of each row."""
     examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
     assert not skips.any(), skips
     return examples
 
 
 def reasons(objective: Objective, rows: Rows) -> list[str]:
-    """Why each row is skipped; "none" for those that are not."""
+    """Return why each row is skipped; "none" for those that are not."""
     return [Skip(skip).reason for skip in objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)[1]]
 
 
 def example_of(**features: Sequence[int]) -> Example:
-    """An example with these features alone."""
+    """Return an example with these features alone."""
     return Example({}, {name: np.array(values, np.uint16) for name, values in features.items()})
 
 
@@ -70,6 +70,6 @@ def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> 
 
 
 def plain_options(objective: Objective) -> dict[str, Any]:
-    """Resolved options."""
+    """Return resolved options."""
     plain: dict[str, Any] = to_plain(objective.options)
     return plain
