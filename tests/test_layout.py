@@ -156,3 +156,18 @@ def test_tests_mirror_the_source() -> None:
         if path.parent != ROOT / "tests" and not (ROOT / path.parent.relative_to(ROOT / "tests")).is_dir()
     }
     assert not strangers
+
+
+NOT_VERBS = frozenset({"What", "Where", "Whether", "How", "Which", "Who", "Why", "The", "A", "An"})
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_of_functions_begin_with_a_verb(package: str) -> None:
+    """A property is named like an attribute, so its docstring may be a noun phrase."""
+    found = []
+    for path in files(package):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and not any("property" in ast.unparse(d) for d in node.decorator_list):
+                words = (ast.get_docstring(node) or "").split()
+                found += [f"{relative(path)}:{node.lineno} {words[0]}" for _ in words[:1] if words[0] in NOT_VERBS]
+    assert not found
