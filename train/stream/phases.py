@@ -1,4 +1,4 @@
-"""Which shard sets a stream reads, in which shares and until when."""
+"""The phases of the data: the shard sets that a stream reads, their shares, and where each phase ends."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _DIGEST_DIGITS = 32
 
 
 class Input(NamedTuple):
-    """A shard set, and what becomes of its samples in the stream; None for examples."""
+    """A shard set, and the objective that corrupts its samples in the stream; None for examples."""
 
     shards: ShardSet
     corruption: Corruption | None = None
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the examples that the stream reads or makes."""
+        """Return the manifest of the examples that the stream reads or makes."""
         manifest = self.shards.manifest
         return manifest if self.corruption is None else self.corruption.manifest(manifest)
 
     @property
     def key(self) -> SourceKey:
-        """Its identity in phases and in saved states."""
+        """Return the identity of the input in phases and in saved states."""
         manifest, corruption = self.shards.manifest, "" if self.corruption is None else self.corruption.identity
         digest = self.shards.digest[:_DIGEST_DIGITS]
         return SourceKey(manifest.name, len(self.shards), manifest.block_rows, digest, corruption)
@@ -54,14 +54,14 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class DataPhase:
-    """One phase of the data; one phase of one set is the usual case.
+    """One phase of the data; most runs have one phase of one set.
 
     Args:
         sets: shard sets that are mixed, each once.
-        weights: their shares; empty: equal ones.
+        weights: shares of the sets; empty: equal shares.
         until_samples: position at which the phase ends; None for the last.
         global_batch: rows of a step; None: the stream's own.
-        corruptions: what becomes of the samples of each set; empty: nothing.
+        corruptions: of each set, the objective that corrupts its samples, or None; empty: None for all sets.
     """
 
     sets: tuple[ShardSet, ...]
@@ -72,7 +72,7 @@ class DataPhase:
 
     @property
     def inputs(self) -> list[Input]:
-        """Its sets with their corruptions."""
+        """Return the sets with their corruptions."""
         corruptions = self.corruptions or (None,) * len(self.sets)
         return [Input(*pair) for pair in zip(self.sets, corruptions, strict=True)]
 
@@ -90,25 +90,25 @@ def as_phases(data: ShardSet | Sequence[DataPhase]) -> list[DataPhase]:
 
 
 def distinct_inputs(phases: Sequence[DataPhase]) -> dict[SourceKey, Input]:
-    """Return the inputs of all phases, each once, in order of appearance; the place here is a source's number."""
-    found: dict[SourceKey, Input] = {}
+    """Return the inputs of all phases, each once, in order of appearance; an input's place is its source number."""
+    inputs: dict[SourceKey, Input] = {}
     for phase in phases:
         for one in phase.inputs:
-            found.setdefault(one.key, one)
-    return found
+            inputs.setdefault(one.key, one)
+    return inputs
 
 
 def distinct_sets(phases: Sequence[DataPhase]) -> list[ShardSet]:
     """Return the sets of all phases, each once, in order of appearance."""
-    found: dict[tuple[str, str], ShardSet] = {}
+    sets: dict[tuple[str, str], ShardSet] = {}
     for phase in phases:
         for shards in phase.sets:
-            found.setdefault((shards.manifest.name, shards.digest), shards)
-    return list(found.values())
+            sets.setdefault((shards.manifest.name, shards.digest), shards)
+    return list(sets.values())
 
 
 def set_labels(sets: Sequence[ShardSet]) -> list[str]:
-    """Return names for sets side by side, with the digest where several have the same name."""
+    """Return a name for each set; sets of one name and different content get their digests too."""
     digests: dict[str, set[str]] = {}
     for one in sets:
         digests.setdefault(one.manifest.name, set()).add(one.digest)
@@ -120,10 +120,10 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
 
 
 def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
-    """Return the phases as states hold them: keys in place of sets, weights as they are drawn.
+    """Return the phases as states hold them: keys instead of sets, and the counts that are drawn in a period.
 
     Raises:
-        ConfigurationError: a set appears twice in one phase, or weights and sets are not equally many.
+        ConfigurationError: a set appears twice in one phase, or there is not one weight for each set.
     """
     plans = []
     for phase in phases:
@@ -139,7 +139,7 @@ def phase_plans(phases: Sequence[DataPhase]) -> list[PhasePlan]:
 
 
 def plain_plans(plans: Sequence[PhasePlan]) -> list[Any]:
-    """Return plans as plain data: of each phase sources, counts, end and global batch."""
+    """Return plans as plain data: sources, counts, end and global batch of each phase."""
     return [
         [[list(key) for key in plan.sources if not isinstance(key, int)], [int(count) for count in plan.weights],
          plan.until_samples, plan.global_batch]
@@ -148,10 +148,10 @@ def plain_plans(plans: Sequence[PhasePlan]) -> list[Any]:
 
 
 def read_plans(plain: Any) -> list[PhasePlan]:
-    """Return what `plain_plans` was given.
+    """Return the plans from which `plain_plans` made plain data.
 
     Raises:
-        ConfigurationError: it is something else.
+        ConfigurationError: the data is not of this form.
     """
     try:
         return [
@@ -163,10 +163,10 @@ def read_plans(plain: Any) -> list[PhasePlan]:
 
 
 def continued(saved: Sequence[PhasePlan], plans: Sequence[PhasePlan], samples: int) -> list[PhasePlan]:
-    """Return the phases of a stream that has read `samples` by `saved`, and is to continue by `plans`.
+    """Return the phases of a stream that has read `samples` by `saved` and continues by `plans`.
 
-    Where both say the same from here on, these are the saved ones. Else what was read stays as it was, and the first
-    of the remaining plans begins at this very position, so that no row is read twice or left out.
+    If both are the same from this position on, return the saved ones. Else the phases that were read stay as they
+    were, and the first remaining plan begins at this position, so that no row is read twice or left out.
     """
     if _after(saved, samples) == _after(plans, samples):
         return list(saved)
@@ -181,11 +181,12 @@ def continued(saved: Sequence[PhasePlan], plans: Sequence[PhasePlan], samples: i
 
 
 def _after(plans: Sequence[PhasePlan], samples: int) -> list[PhasePlan]:
+    """Return the plans that end after a position."""
     return [plan for plan in plans if plan.until_samples is None or plan.until_samples > samples]
 
 
 def describe(phases: Sequence[DataPhase]) -> str:
-    """Return the phases as text for people: sets, shares as they are drawn, ends and batches.
+    """Return the phases as text: sets, the shares that are drawn, ends and batches.
 
     Example: `wiki/train 0f3a...` or `0.75 wiki/train 0f3a... + 0.25 books/train 9b1c... until 64000 samples`.
     """
@@ -196,22 +197,22 @@ def _described(phase: DataPhase) -> str:
     mixture = mixture_of(phase)
     shares = [f"{share} " if len(mixture) > 1 else "" for share in (mixture.counts / mixture.period).tolist()]
     sets = [f"{shards.manifest.name} {shards.digest[:16]}" for shards in phase.sets]
-    found = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
-    found += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
-    return found + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
+    text = " + ".join(share + one for share, one in zip(shares, sets, strict=True))
+    text += f" in batches of {phase.global_batch}" if phase.global_batch is not None else ""
+    return text + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
 
 
 def mixture_of(phase: DataPhase) -> Mixture:
-    """Return the sets as they are drawn: weights of 1 and 1 are those of 2 and 2."""
+    """Return the mixture that a phase draws; weights of 1 and 1 give the same one as 2 and 2."""
     return Mixture(phase.weights or (1.0,) * len(phase.sets))
 
 
 def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
-    """Open the training sets as configured, each once, and bind the objectives that corrupt their samples.
+    """Open the configured training sets, each once, and assign the objectives that corrupt their samples.
 
     Raises:
-        ConfigurationError: no objective, or more than one, reads a set of samples, a set appears twice in a mixture,
-            weights and sets are not equally many, or a phase ends where no whole batch ends.
+        ConfigurationError: a set of samples has no objective that reads it, or more than one; a set appears twice in a
+            mixture; there is not one weight for each set; or a phase does not end with a whole batch.
     """
     opened: dict[Path, ShardSet] = {}
     phases = []
@@ -220,7 +221,7 @@ def open_phases(data: DataConfig) -> tuple[DataPhase, ...]:
             if path not in opened:
                 opened[path] = open_shards(path, options=data.store)
         sets = tuple(opened[path] for path in phase.sets)
-        # A batch equal to the run's own is not recorded: however it is spelt, the phase is the same.
+        # A batch equal to the run's own is not recorded, so that naming it does not make another phase.
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         entries = phase.corrupt or data.corrupt
         corruptions = tuple(

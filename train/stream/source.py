@@ -31,7 +31,7 @@ _FACTS: Final = 64  # bytes of a row beside its columns: origin, weight, start a
 
 @dataclass
 class StreamStats:
-    """Counters since the stream was opened, over all its sets."""
+    """Counters of all sets of a stream since it was opened."""
 
     blocks: int = 0
     bytes: int = 0
