@@ -4,8 +4,8 @@ import numpy as np
 
 from tests.train.stream.filled_buffers import lists, placed, together
 from train.stream.buffer_pool import BufferPool
-from train.stream.row_buffer import Segment
-from train.stream.row_views import Cells, rows_of_cells
+from train.stream.row_buffer import Lists, Segment
+from train.stream.row_views import BatchRows, Cells, rows_of_cells
 
 
 def test_rounds_are_joined_lane_by_lane() -> None:
@@ -55,3 +55,18 @@ def test_rows_in_order_of_length() -> None:
     portion = together([Segment(placed([3, 1], BufferPool(2)), 0, 2)])
     assert [len(row) for row in lists(portion.by_length("x", 4), 4)] == [1, 1, 3, 3]
     assert lists(portion.by_length("x", 2), 4) == lists(portion, 4)
+
+
+def test_all_columns_follow_the_order_of_length() -> None:
+    """Lists, a matrix of its own and a view of a round are sorted together, with weight and origin."""
+    ragged = Lists(np.arange(5), np.array([0, 3]), np.array([3, 2]))
+    view = together([Segment(placed([2, 2], BufferPool(2)), 0, 1)]).columns["x"]
+    origin = np.array([[0, 0, 7], [0, 0, 8]])
+    given = {"x": ragged, "matrix": np.array([[1], [2]]), "view": view}
+    portion = BatchRows(given, np.array([1, 0], np.float32), origin)
+    columns, weight, origins = portion.by_length("x", 2).micro_batch(0, 2)
+    found = {name: [list(column[n]) for n in range(2)] for name, column in columns.items()}
+    assert found == {"x": [[3, 4], [0, 1, 2]], "matrix": [[2], [1]], "view": [[12, 12], [2, 2]]}
+    assert weight is not None
+    assert weight.tolist() == [0, 1]
+    assert origins.tolist() == [[0, 0, 8], [0, 0, 7]]
