@@ -213,7 +213,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
         return str(caught.value)
 
     endless = [{"shards": sets[0]}, {"shards": sets[1]}]
-    assert "only the last may go on for ever" in problem({"phases": endless})
+    assert "only the last may be endless" in problem({"phases": endless})
     odd = [{"shards": sets[0], "until_samples": 44}, {"shards": sets[1]}]
     assert "until_samples 44 of phase 0 is not a multiple of 8" in problem({"phases": odd})
     assert "twice in one mixture" in problem({"shards": [sets[0], sets[0]]})
