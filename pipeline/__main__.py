@@ -6,10 +6,19 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.command import Parser, Terminal, guarded, keys_of, name_hiding_files, print_keys, program_name
+from pipeline.command import (
+    Parser,
+    Terminal,
+    guarded,
+    keys_of,
+    name_hiding_files,
+    print_keys,
+    program_name,
+    stopping_at_sigterm,
+)
 from pipeline.config import config_file
 from pipeline.errors import StorageError
-from pipeline.execution.order import all_stages, check_needs, stage_of, stages_of
+from pipeline.execution.order import all_stages, check_recipe, stage_of, stages_of
 from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.progress import Progress
 from pipeline.execution.report import write_run_report
@@ -19,7 +28,10 @@ from pipeline.recipe import Recipe, load_recipe
 
 __all__ = ["main", "stage_main"]
 
-_ALGORITHMS: Final = (("input", "reader", "pipeline.readers"),)
+_ALGORITHMS: Final = (
+    ("input", "reader", "pipeline.readers"),
+    ("executor.options", "executor.name", "pipeline.executors"),
+)
 """Algorithms whose options are beside other keys of a recipe."""
 
 
@@ -42,7 +54,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     parser = Parser(prog=program_name(program), description=description, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this, and every key of a recipe")
     parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
-    parser.add_argument("--verify", action="store_true", help="re-hash published outputs before skipping them")
+    parser.add_argument("--verify", action="store_true", help="hash inputs and finished files before units are skipped")
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
     options = parser.parse_intermixed_args(arguments)
@@ -58,12 +70,13 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
 
 def _run(options: argparse.Namespace, stage: str | None) -> int:
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    check_needs(recipe)
+    check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
     summaries: list[StageSummary] = []
     try:
-        run_recipe(recipe, stage, Progress(), summaries, verify=options.verify)
+        with stopping_at_sigterm():
+            run_recipe(recipe, stage, Progress(), summaries, verify=options.verify)
     finally:
         if summaries:
             print_table(summaries)

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 from rich.console import Console
 
 from pipeline.config import describe
-from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.errors import ClozelineError, ConfigurationError, message_text
 from pipeline.registry import find, names
 
-__all__ = ["Parser", "Terminal", "guarded", "keys_of", "name_hiding_files", "print_keys", "program_name"]
+__all__ = [
+    "Parser",
+    "Stopped",
+    "Terminal",
+    "guarded",
+    "keys_of",
+    "name_hiding_files",
+    "print_keys",
+    "program_name",
+    "stopping_at_sigterm",
+]
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,6 +87,24 @@ def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
         console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
 
 
+class Stopped(KeyboardInterrupt):
+    """A request to end by SIGTERM, which systems and supervisors send: handled like Ctrl-C, with exit code 75."""
+
+
+@contextmanager
+def stopping_at_sigterm() -> Iterator[None]:
+    """Raise `Stopped` in the main thread at SIGTERM, so that what the block started is ended."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped
+
+    handler = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
 _KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
 
 
@@ -95,13 +126,13 @@ def guarded(action: Callable[[], int], interrupted: str = _KEPT) -> int:
         return error.exit_code
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""  # none: the standard output, mostly
-        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
+        sys.stderr.write(message_text(f"error: {where}{error.strerror or error}\n"))
         return 74
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         sys.stderr.write(f"{interrupted}\n")
-        return 130
+        return 75 if isinstance(stop, Stopped) else 130
     except Exception:
-        traceback.print_exc()
+        sys.stderr.write(message_text(traceback.format_exc()))
         sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
         return 1
     return code

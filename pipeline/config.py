@@ -4,7 +4,8 @@ Traps of YAML 1.1 are closed: `3e-4` is a number, `no` and `on` are words, a key
 
 A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
 uses the former name ends with an error that gives the present one. Files of an earlier version are read within
-`former_names()`.
+`former_names()`. A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class
+whose key holds a mapping that is written beside its other keys lists it: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.configuration.overrides import override
+from pipeline.configuration.redaction import MASK, masked_keys, redacted, remember, without_masks
 from pipeline.configuration.schema import config_classes, describe, fields_of
-from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from pipeline.errors import ConfigurationError
 
 __all__ = [
@@ -78,18 +80,53 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
 
     Raises:
         ConfigurationError: the file is missing or not YAML, a key is unknown (the nearest known one is named), or a
-            value has the wrong type or range.
+            value has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigurationError(f"--config {path}: no such file") from error
+    except yaml.MarkedYAMLError as error:  # its own text quotes the line, which may hold a secret
+        place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error.problem}{place}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
-    validated: T = validate(schema, override(schema, data, overrides, str(path)), str(path))
+    remember(data)
+    resolved = override(schema, data, overrides, str(path))
+    remember(resolved)
+    value, mistakes = _checked(schema, _with_secrets(resolved, str(path)), "")
+    if mistakes:
+        in_file = _mistakes_alone(schema, data, str(path)) if overrides else mistakes
+        lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
+        raise ConfigurationError("\n".join(lines))
+    validated: T = value
     return validated
+
+
+def _mistakes_alone(schema: Any, data: dict[str, Any], where: str) -> list[str]:
+    """Return the mistakes that a file has without the command line; none where a reference in it leads nowhere."""
+    try:
+        return _checked(schema, override(schema, data, [], where), "")[1]
+    except ConfigurationError:
+        return []
+
+
+def _with_secrets(data: Any, where: str) -> Any:
+    """Return data that lacks no secret; in the file of an earlier run a masked one counts as not given.
+
+    Raises:
+        ConfigurationError: a value is the mask that a run wrote in the place of a secret.
+    """
+    if _FORMER_NAMES.get():
+        return without_masks(data)
+    if (masked := next(masked_keys(data), None)) is not None:
+        raise ConfigurationError(
+            f"{where}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
+            f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
+        )
+    return data
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
@@ -101,22 +138,28 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
         where: file or algorithm, named in front of each mistake; may be empty.
         prefix: of the keys in messages, for example `clean.`.
     """
+    value, mistakes = _checked(schema, data, prefix)
+    if mistakes:
+        head = f"{where}: " if where else ""
+        raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
+    return value
+
+
+def _checked(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
+    """Return the validated value, and the mistakes, one a line: without mistakes the value holds."""
     try:
         text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
+        return TypeAdapter(schema).validate_json(text, strict=True), []
     except TypeError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
-    try:
-        return TypeAdapter(schema).validate_json(text, strict=True)
+        return None, [str(error)]
     except ValidationError as error:
-        head = f"{where}: " if where else ""
-        mistakes = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
-        lines = [f"{head}{line}" for line in mistakes]
-        raise ConfigurationError("\n".join(dict.fromkeys(lines))) from error
+        lines = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
+        return None, list(dict.fromkeys(lines))
 
 
 @contextmanager
 def former_names() -> Iterator[None]:
-    """Accept former names of keys in all that is validated inside: for files that an earlier version wrote."""
+    """Accept former names of keys, and secrets that were left out: for files that an earlier run wrote."""
     token = _FORMER_NAMES.set(True)
     try:
         yield
@@ -143,12 +186,12 @@ def _with_present_names(schema: Any, data: Any) -> Any:
         return [_with_present_names(schema, item) for item in data]
     if not isinstance(data, Mapping):
         return data
-    found = dict(data)
+    present = dict(data)
     for inner in config_classes(schema):
         renamed, fields = _renamed(inner), fields_of(inner)
-        found = dict(_present(renamed, key, value) for key, value in found.items())
-        found |= {key: _with_present_names(fields[key], value) for key, value in found.items() if key in fields}
-    return found
+        present = dict(_present(renamed, key, value) for key, value in present.items())
+        present |= {key: _with_present_names(fields[key], value) for key, value in present.items() if key in fields}
+    return present
 
 
 def _present(renamed: Mapping[str, str], key: str, value: Any) -> tuple[str, Any]:
@@ -159,7 +202,7 @@ def _present(renamed: Mapping[str, str], key: str, value: Any) -> tuple[str, Any
 
 def _explain(schema: Any, error: Any, prefix: str) -> str:
     location = [str(part) for part in error["loc"]]
-    key = prefix + ".".join(location)
+    key = (prefix + ".".join(location)).removesuffix(".")
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         plain = ".".join(part for part in location if not part.isdigit())
         if plain in (renamed := dict(renamed_keys(schema))):
@@ -171,7 +214,8 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
         return f"'{key}' is missing and has no default"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if error["type"] == "value_error":
-        return message if not key or f"'{key}." in message or message.startswith(f"{key}.") else f"{key}: {message}"
+        named = not key or f"'{key}." in message or message.startswith((f"{key}.", f"{key}:"))
+        return message if named else f"{key}: {message}"
     return f"{key}: {message}, got {error['input']!r}"
 
 
@@ -187,5 +231,5 @@ def config_digest(value: Any) -> str:
 
 
 def save_yaml(config: Mapping[str, Any], path: Path) -> None:
-    """Write plain data as YAML, keys in their own order."""
-    path.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    """Write plain data as YAML without its secrets, keys in their own order."""
+    path.write_text(dump_yaml(redacted(config)), encoding="utf-8")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
@@ -19,9 +20,9 @@ import xxhash
 from pipeline.errors import StorageError
 
 __all__ = [
+    "cannot_write",
     "file_hash",
     "lock",
-    "one_at_a_time",
     "publish",
     "publish_json",
     "read_json",
@@ -74,13 +75,39 @@ def publish(path: Path) -> Iterator[Path]:
 
     Raises:
         StorageError: the folder cannot be written, or the disk is full.
+        OSError: another file fails inside the block.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             yield temporary
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        if error.filename is not None and not _belongs(Path(os.fsdecode(error.filename)), path):
+            raise  # a file that was read meanwhile
+        raise StorageError(cannot_write(path, error)) from error
+
+
+def _belongs(found: Path, path: Path) -> bool:
+    """Return whether an error of a file is one of writing `path`: of a neighbour of it, or of a folder above."""
+    return found.parent == path.parent or found in path.parents
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_IN_THE_WAY: Final = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+
+
+def cannot_write(path: Path, error: OSError) -> str:
+    """Return a message for a file or folder of the output that cannot be written: what failed, and the way out."""
+    if error.errno in _FULL:
+        remedy = "free some space, then run the same command again: what is finished is kept"
+    elif error.errno in _REFUSED:
+        remedy = "make it writable, or choose another place with output=DIR"
+    elif error.errno in _IN_THE_WAY:
+        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another place with output=DIR"
+    else:
+        remedy = "run the same command again, or choose another place with output=DIR"
+    return f"cannot write {path}: {error.strerror or error}; {remedy}"
 
 
 def sync(path: Path) -> None:
@@ -138,23 +165,3 @@ def lock(file: IO[Any]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-@contextmanager
-def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock of `folder/.lock`, after waiting for it if need be.
-
-    Args:
-        folder: output folder, made if need be.
-        waiting: called once if another process holds the lock.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
-    except OSError as error:
-        raise StorageError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    with file:
-        if not lock(file):
-            waiting()
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -24,9 +24,11 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from pipeline.config import STRICT, load_config, validate
+from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
 from pipeline.readers import check_options
+from pipeline.registry import Chosen, choose
 
 __all__ = ["ExecutorConfig", "InputEntry", "Recipe", "load_recipe", "part_of_stage", "stage_names"]
 
@@ -47,7 +49,9 @@ def part_of_stage(stage: str, part: str) -> Any:
 class InputEntry:
     """Files of one source and how to read them."""
 
-    path: str | list[str]
+    WORD: ClassVar = "path"
+
+    path: Annotated[str | list[str], HOME_EXPANDED]
     """file, folder or glob (`**` descends), or a list of them"""
     reader: str | None = None
     """name of a reader; default: found by magic bytes, then by extension"""
@@ -78,10 +82,26 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 class ExecutorConfig:
     """Distribution of units over processes; the bytes of the output do not depend on it."""
 
+    name: str = "local"
+    """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of a cluster"""
     tasks: Annotated[int, Field(ge=1)] = 1
     """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""
     workers: Annotated[int, Field(ge=1)] | None = None
-    """processes at a time, ≥ 1; default: min(tasks, CPU cores)"""
+    """tasks at a time, ≥ 1; default: min(tasks, CPU cores) for `local`, all that the cluster lets run for the others"""
+    retries: Annotated[int, Field(ge=0)] = 1
+    """times that a unit is tried again after its process died, ≥ 0; a unit whose data is at fault is not tried again"""
+    options: dict[str, Any] = field(default_factory=dict)
+    """options of the executor, such as the partition of Slurm"""
+
+    def __post_init__(self) -> None:
+        try:
+            self.chosen()
+        except ConfigurationError as error:
+            raise ValueError(f"executor.options: {error}") from error
+
+    def chosen(self) -> Chosen:
+        """Return the executor with its validated options."""
+        return choose("pipeline.executors", {**self.options, "name": self.name})
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -89,7 +109,8 @@ class PlanConfig:
     """Sizes of units, into which inputs are cut, and of shards."""
 
     unit_bytes: Annotated[int, Field(ge=4096)] = 1 << 28
-    """largest input range of a unit in bytes, where the format can be split; ≥ 4096"""
+    """largest input range of a unit in bytes, where the format can be split; consecutive small files share a unit up to
+    it; ≥ 4096"""
     shard_bytes: Annotated[int, Field(ge=4096)] = 1 << 28
     """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096"""
 
@@ -144,8 +165,8 @@ def _entry(item: Any) -> Any:
         return {"path": item}
     if not isinstance(item, Mapping):
         return item
-    own = {key: value for key, value in item.items() if key in _INPUT_KEYS}
-    return {**own, "options": {key: value for key, value in item.items() if key not in own}}
+    declared = {key: value for key, value in item.items() if key in _INPUT_KEYS}
+    return {**declared, "options": {key: value for key, value in item.items() if key not in declared}}
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -157,8 +178,8 @@ class Recipe:
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
     """seed of every random choice of the pipeline"""
     input: Annotated[list[InputEntry], BeforeValidator(_entries)] = field(default_factory=list)
-    """what to read: path, glob, or entries with a reader and a source"""
-    output: Path | None = None
+    """data to read: path, glob, or entries with a reader and a source"""
+    output: Annotated[Path | None, HOME_EXPANDED] = None
     """folder to write; each stage has its own below it"""
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     plan_options: Annotated[PlanConfig, Field(alias="plan")] = field(default_factory=PlanConfig)

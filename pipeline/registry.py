@@ -11,7 +11,9 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -21,11 +23,20 @@ from pipeline.errors import ConfigurationError
 
 __all__ = ["Chosen", "OneOf", "choose", "find", "names"]
 
+_FOLDERS: Final = 64
+"""Registry folders whose listing is kept: planning asks for the readers several times a file."""
+
 
 def names(package: str) -> list[str]:
     """Return the algorithms of a registry folder, sorted."""
-    path = importlib.import_module(package).__path__
-    return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+    folders = tuple(importlib.import_module(package).__path__)
+    return list(_listed(folders, tuple(Path(folder).stat().st_mtime_ns for folder in folders)))
+
+
+@lru_cache(_FOLDERS)
+def _listed(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the algorithms in folders, read again when the time of a folder's last change is another."""
+    return tuple(sorted(one.name for one in pkgutil.iter_modules(folders) if not one.name.startswith("_")))
 
 
 def find(package: str, name: str) -> Any:
@@ -46,6 +57,8 @@ def find(package: str, name: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """An algorithm named in a configuration, with its validated options."""
+
+    WORD: ClassVar = "name"
 
     name: str
     type: Any

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.sealed_json import sealed, unsealed
 
 __all__ = ["SENTINELS", "SPECIALS", "Vocabulary"]
 
@@ -86,17 +87,17 @@ class Vocabulary:
         del fields["folder"], fields["token_counts"]
         for name in ("special", "word_start"):
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
-        path.write_text(json.dumps(fields, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(sealed(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
         """Read what `save` wrote."""
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
+            fields = unsealed(json.loads(path.read_text(encoding="utf-8")))
             for name in ("special", "word_start"):
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)
             fields["sentinels"] = tuple(fields["sentinels"])
             return Vocabulary(**fields, folder=path.parent)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise IntegrityError(f"{path}: not a vocabulary written by train_tokenizer ({error})") from error

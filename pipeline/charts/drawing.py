@@ -7,7 +7,6 @@ equal bytes. matplotlib is imported by the first picture that is drawn: a proces
 from __future__ import annotations
 
 import io
-import math
 import re
 import unicodedata
 import warnings
@@ -136,12 +135,14 @@ def plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear"
 
 def short(value: float) -> str:
     """Return a number as an axis shows it: 1.25e-4, 0.005, 4,096, 20k, 1.5M."""
-    for limit, size, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if abs(value) >= limit:
-            return f"{value / size:.3g}{letter}"
-    if 0 < abs(value) < 1e-3:
-        exponent = math.floor(math.log10(abs(value)))
-        return f"{value / 10.0**exponent:.3g}e{exponent}"
+    value = float(f"{value:.4g}")  # rounded first: 9999.9 is 10k, and 0.0009999 a tick at 0.001
+    if abs(value) >= 1e4:
+        value = float(f"{value:.3g}")
+        size, letter = next(pair for pair in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= pair[0])
+        return f"{value / size:.4g}{letter}"
+    if 0 < abs(value) < 1e-3 and (tiny := float(f"{value:.3g}")) and abs(tiny) < 1e-3:
+        mantissa, exponent = f"{tiny:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
     return f"{value:,.4g}"
 
 

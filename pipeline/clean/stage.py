@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -12,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.clean.unit import CleanUnits, SourceSteps
 from pipeline.clean.unit_counts import CleanCounts
 from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
 from pipeline.recipe import Recipe
@@ -45,7 +46,7 @@ class CleanConfig:
     """The steps from raw records to documents."""
 
     extractor: ChosenExtractor = field(default_factory=lambda: choose("pipeline.extractors", "resiliparse"))
-    """how the text is taken out of HTML"""
+    """extractor that takes the text out of HTML"""
     language: ChosenLanguage | None = field(default_factory=lambda: choose("pipeline.languages", "py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] = field(
@@ -76,9 +77,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 known = ", ".join(sorted(labels))
                 raise ConfigurationError(f"clean.sources.{label}: no input has this `source` label; they are: {known}")
 
+    def mistakes(self) -> Iterator[str]:
+        """Name languages to keep that the identifier does not know: all documents would be rejected."""
+        named = {f"clean.sources.{label}.language": source.language for label, source in self.config.sources.items()}
+        for key, chosen in {"clean.language": self.config.language, **named}.items():
+            if isinstance(chosen, Chosen) and chosen.options.keep:
+                known = chosen.build().languages()
+                for code in sorted(set(chosen.options.keep) - known):
+                    near = ", ".join(difflib.get_close_matches(code, known)) or ", ".join(sorted(known))
+                    yield f"{key}.keep: {chosen.name} knows no language '{code}'; it knows {near}"
+
     def version(self) -> int:
         """Sum of the versions of everything that decides a document's text, or whether it is kept."""
-        readers = [find("pipeline.readers", name) for name in {unit.reader for unit in self.plan.units}]
+        readers = [find("pipeline.readers", name) for name in {planned.reader for planned in self.plan.ranges}]
         steps = [source for _, source in sorted(self._sources().items())]
         chosen = [step for source in steps for step in (source.extractor, source.language, *source.filters) if step]
         versions = [algorithm.VERSION for algorithm in readers] + [step.type.VERSION for step in chosen]
@@ -98,22 +109,40 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return [work]
 
     def _sources(self) -> dict[str, SourceSteps]:
-        labels = {unit.source_group for unit in self.plan.units}
+        labels = {planned.source_group for planned in self.plan.ranges}
         return {label: self._steps(label) for label in sorted(labels)}
 
     def _steps(self, label: str) -> SourceSteps:
-        own = self.config.sources.get(label, SourceConfig())
+        source = self.config.sources.get(label, SourceConfig())
         return SourceSteps(
-            extractor=own.extractor or self.config.extractor,
-            language=self.config.language if own.language == "same" else own.language,
-            filters=self.config.filters if own.filters is None else own.filters,
-            pair_filters=own.filters or [],
+            extractor=source.extractor or self.config.extractor,
+            language=self.config.language if source.language == "same" else source.language,
+            filters=self.config.filters if source.filters is None else source.filters,
+            pair_filters=source.filters or [],
         )
 
     def row(self, counts: CleanCounts) -> Row:
         """Show documents, and the reasons why records and documents were left out."""
-        left_out = (counts["rejected"], counts["malformed"], counts["ignored"], counts["notes"])
+        without = {
+            f"bytes without a record in {name}": size for name, size in counts.get("without_records", {}).items()
+        }
+        lacks = counts.get("text_lacks", {})
+        left_out = (counts["rejected"], counts["malformed"], counts["ignored"], counts["notes"], without, lacks)
         return Row(amount(counts["documents_in"], "document"), amount(counts["documents_out"], "document"), left_out)
+
+    def nothing_left(self, counts: CleanCounts) -> ClozelineError:
+        """Return an error that tells records without text from documents that were rejected."""
+        if counts.get("documents_in", 0):
+            return super().nothing_left(counts)
+        if lacks := counts.get("text_lacks"):
+            return ConfigurationError(
+                f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Name the key that holds it: "
+                "input.text_key=KEY on the command line, or `text_key: KEY` beside the path of the input"
+            )
+        return PartialFailureError(
+            "clean: no document was found in the input (the table above says what was); check the files, and name "
+            "their reader: `reader: NAME` beside the path of the input"
+        )
 
     def check(self, counts: CleanCounts) -> None:
         """Check that no record, document or character is lost or counted twice."""
@@ -125,4 +154,16 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",
                       counts.get("documents_out", 0) + rejected)  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
+        _check_bytes(counts)
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
+
+
+def _check_bytes(counts: CleanCounts) -> None:
+    """Check the bytes and records of the files; units that an older version made do not count them."""
+    undecoded, skipped = counts.get("bytes_undecoded", {}), counts.get("content_skipped", {})
+    decoded = counts.get("bytes_decoded", 0) + sum(undecoded.values()) - counts.get("bytes_read_twice", 0)
+    require_equal("clean", "bytes_owned", counts.get("bytes_owned", 0), "bytes decoded + undecoded", decoded)
+    taken = counts.get("content_kept", 0) + sum(skipped.values())
+    require_equal("clean", "content_bytes", counts.get("content_bytes", 0), "content kept + skipped", taken)
+    require_equal("clean", "records_found", counts.get("records_found", 0), "records_given",
+                  counts.get("records_given", 0))  # fmt: skip

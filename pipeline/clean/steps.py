@@ -121,7 +121,7 @@ class Steps:
                 return None
             if verdict.text is not None:
                 self._tally.removed(name, len(document.text) - len(verdict.text))
-                self._tally.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
+                self._tally.edit(document, name, verdict)
                 document = document.having(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
         return document.having(

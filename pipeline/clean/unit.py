@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +13,14 @@ from pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents, write_rejects
 from pipeline.errors import IntegrityError, StorageError
-from pipeline.execution.plan import PlannedUnit
+from pipeline.execution.input_changes import other_name, range_hash, range_name
+from pipeline.execution.plan import PlannedRange
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output
 from pipeline.extractors import BATCH, shared_extraction
+from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, RawRecord, Reader, options_of
+from pipeline.readers import Counted, Item, RawRecord, Reader, options_of, other_files
 from pipeline.recipe import InputEntry
 from pipeline.registry import Chosen, choose
 
@@ -39,9 +42,9 @@ class SourceSteps:
 
 @dataclass
 class CleanUnits(Pass[CleanCounts]):
-    """Documents and rejections of each unit of the plan."""
+    """Documents and rejections of each unit of the plan, which is one range of a file or several small files."""
 
-    planned: Sequence[PlannedUnit]
+    planned: Sequence[Sequence[PlannedRange]]
     sources: dict[str, SourceSteps]
     corpus: str
     seed: int
@@ -61,42 +64,57 @@ class CleanUnits(Pass[CleanCounts]):
             StorageError: the input is missing, changed while it was read, or is truncated under `truncated: fail`.
             IntegrityError: the rejections written are not those counted.
         """
-        planned = self.planned[unit]
-        path = _present(planned)
-        before = path.stat().st_size
         tally = UnitCounts(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
-            write_documents(temporary, self._documents(planned, path, tally))
-            if path.stat().st_size != before:
-                raise StorageError(f"{path}: changed while it was read ({before} bytes before): run again later")
-            if self.fail_truncated and tally.counts["malformed"].get("truncated"):
-                raise StorageError(
-                    f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept"
-                )
+            steps: dict[str, Steps] = {}
+            ranges = (self._documents(planned, _present(planned), tally, steps) for planned in self.planned[unit])
+            write_documents(temporary, chain.from_iterable(ranges))
+        for planned in self.planned[unit]:
+            name = range_name(planned.source, planned.start, planned.end)
+            output.inputs[name] = range_hash(_present(planned), planned.start, planned.end)
+            for option, path in _others(planned).items():
+                size = path.stat().st_size
+                output.inputs[range_name(other_name(planned.source, option), 0, size)] = range_hash(path, 0, size)
+        output.edits = tally.edits
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             written = write_rejects(temporary, tally.rejections)
         if written != sum(tally.counts["rejected"].values()):
             raise IntegrityError(f"clean: unit {unit} wrote {written} rejections, but counted {tally.counts}")
         return tally.counts
 
-    def _documents(self, planned: PlannedUnit, path: Path, tally: UnitCounts) -> Iterator[Document]:
+    def _documents(
+        self, planned: PlannedRange, path: Path, tally: UnitCounts, built: dict[str, Steps]
+    ) -> Iterator[Document]:
+        before = {one: _state(one) for one in (path, *_others(planned).values())}
         entry = planned.entry or InputEntry(path=str(path))
         source = self.sources[planned.source_group]
-        steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, tally)
+        if planned.source_group not in built:
+            made = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, tally)
+            built[planned.source_group] = made
+        steps = built[planned.source_group]
         reader = _reader(planned.reader, entry, self.limits)
-        tally.open(reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
+        tally.open(planned.source, reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
         tally.add({"bytes_in": planned.end - planned.start})
         if path.stat().st_size == 0:
             tally.count(Counted("note", _EMPTY))
             return
-        for record in self._extracted(reader.read(path, planned.start, planned.end), source, planned, tally):
+        account = Account()
+        items = reader.read(path, planned.start, planned.end, account)
+        for record in self._extracted(items, source, planned, tally):
             kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
                 tally.keep(kept)
                 yield kept
+        for one, state in before.items():
+            if _state(one) != state:
+                raise StorageError(f"{one}: changed while it was read ({state[0]} bytes before): run again later")
+        if self.fail_truncated and tally.events.get("truncated"):
+            raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
+        owned = reader.first(path, planned.end) - reader.first(path, planned.start)
+        tally.settle(planned.source, owned, account)
 
     def _extracted(
-        self, items: Iterator[Item], source: SourceSteps, planned: PlannedUnit, tally: UnitCounts
+        self, items: Iterator[Item], source: SourceSteps, planned: PlannedRange, tally: UnitCounts
     ) -> Iterator[Document]:
         """Yield documents with their text, in order; pages go to the extractor in batches."""
         for batch in _batches(items, tally):
@@ -104,7 +122,8 @@ class CleanUnits(Pass[CleanCounts]):
             answers = iter(shared_extraction(source.extractor).extract(pages) if pages else ())
             for record in batch:
                 document = self._document(record, planned)
-                tally.enter(document.uid, planned.source, record.locator)
+                taken = record.length if record.span is None else record.span
+                tally.enter(document.uid, planned.source, record.locator, taken)
                 if not record.markup:
                     yield document
                     continue
@@ -114,7 +133,7 @@ class CleanUnits(Pass[CleanCounts]):
                 else:
                     tally.reject(document.having(text=""), "extraction", answer.reason)
 
-    def _document(self, record: RawRecord, planned: PlannedUnit) -> Document:
+    def _document(self, record: RawRecord, planned: PlannedRange) -> Document:
         return Document(
             uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
             text=record.text,
@@ -131,10 +150,20 @@ class CleanUnits(Pass[CleanCounts]):
         )
 
 
-def _present(planned: PlannedUnit) -> Path:
+def _present(planned: PlannedRange) -> Path:
     if planned.path is None or not planned.path.is_file():
         raise StorageError(f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run")
     return planned.path
+
+
+def _others(planned: PlannedRange) -> dict[str, Path]:
+    return {} if planned.entry is None else other_files(planned.reader, planned.entry.options)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Return size and time of the last change of a file."""
+    state = path.stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def _reader(name: str, entry: InputEntry, limits: Limits) -> Reader:

@@ -13,7 +13,8 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.configuration.schema import below, maps_names
+from pipeline.configuration.redaction import remember
+from pipeline.configuration.schema import below, default_of, maps_names, word_key
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
 
@@ -21,25 +22,39 @@ __all__ = ["override"]
 
 
 def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
-    """Return the data with overrides applied, in their order, and references resolved.
+    """Return the data with overrides applied and references resolved.
 
     Args:
         schema: config class of the data.
         data: content of the file.
-        overrides: `a.b=value`; the value is read as YAML. `a.b=null` removes an entry of a mapping of names.
+        overrides: `a.b=value`; the value is read as YAML. `a.b=null` removes an entry of a mapping of names. A key
+            below a list reaches every entry, or one by its index: `a.0.b`. Longer keys are applied after shorter ones.
         where: the file, for messages.
 
     Raises:
         ConfigurationError: an override is not `key=value`, or names no place in the data.
     """
+    config = _applied(schema, data, overrides, where)
     try:
-        config = OmegaConf.create(data)
-        for item in overrides:
-            key, text = _split(item)
-            _apply(schema, config, key, _value(text))
         return OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
-        raise ConfigurationError(f"{where}: {error}") from error
+        if overrides:
+            override(schema, data, [], where)  # raises where the file is to blame
+        raise ConfigurationError(f"{'command line' if overrides else where}: {error}") from error
+
+
+def _applied(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
+    item = ""
+    try:
+        config = OmegaConf.create(data)
+        for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
+            key, text = _split(item)
+            remember(_nested(key, text))
+            for place in _places(schema, config, key.split(".")):
+                _apply(schema, config, place, _value(text))
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(f"{f'argument {item!r}' if item else where}: {error}") from error
+    return config
 
 
 def _split(item: str) -> tuple[str, str]:
@@ -51,11 +66,49 @@ def _split(item: str) -> tuple[str, str]:
     return key, text
 
 
+def _nested(key: str, text: str) -> Any:
+    """Return `{"a": {"b": value}}` for `a.b` and the text of a value."""
+    nested: Any = _value(text)
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    return nested
+
+
 def _value(text: str) -> Any:
     try:
         return parse_yaml(text)
     except yaml.YAMLError:
         return text  # a glob such as *.warc.gz is not YAML, but a good string
+
+
+def _places(schema: Any, config: Any, key: list[str]) -> list[str]:
+    """Return the dotted keys that a key means: it reaches every entry of a list on its way, unless it has the index.
+
+    A word on its way becomes a mapping, to which the rest of the key can be added: `py3langid` is `{name: py3langid}`.
+    """
+    kind = schema
+    for depth, part in enumerate(key):
+        path = ".".join(key[:depth])
+        node = OmegaConf.select(config, path, throw_on_resolution_failure=False) if path else config
+        if OmegaConf.is_list(node) and not part.isdigit():
+            if not node:
+                raise ConfigurationError(
+                    f"argument '{'.'.join(key)}=...': {path} has no entry yet; give {path}=[{{...}}]"
+                )
+            listed = [[*key[:depth], str(index), *key[depth:]] for index in range(len(node))]
+            return [place for entry in listed for place in _places(schema, config, entry)]
+        if path and (full := _mapping_of(kind, node)) is not None:
+            OmegaConf.update(config, path, full, merge=False)
+        absent = node is None or (OmegaConf.is_dict(node) and part not in node)
+        if absent and depth + 1 < len(key) and (default := default_of(kind, part)) is not None:
+            OmegaConf.update(config, ".".join(key[: depth + 1]), default, merge=False)
+        kind = below(kind, part)
+    return [".".join(key)]
+
+
+def _mapping_of(kind: Any, value: Any) -> dict[str, Any] | None:
+    word = word_key(kind)
+    return {word: value} if word is not None and isinstance(value, str) else None
 
 
 def _apply(schema: Any, config: Any, key: str, value: Any) -> None:
@@ -70,7 +123,8 @@ def _apply(schema: Any, config: Any, key: str, value: Any) -> None:
             raise ConfigurationError(f"argument '{key}=null': there is no '{last}' to remove; {above} has: {known}")
         del entries[last]
         return
-    before = OmegaConf.select(config, key)
+    # What the file has there is replaced: a reference in it that leads nowhere does not matter.
+    before = OmegaConf.select(config, key, throw_on_resolution_failure=False)
     if OmegaConf.is_dict(before):
         value = _merged(below(outer, last), OmegaConf.to_container(before), value)
     OmegaConf.update(config, key, value, merge=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["below", "config_classes", "describe", "fields_of", "maps_names"]
+__all__ = ["below", "config_classes", "default_of", "describe", "fields_of", "maps_names", "word_key"]
 
 
 def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
@@ -21,6 +21,7 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
                 continue
             name = field.alias or field_name
             kind = kinds[name]
+            name = getattr(inner, "BESIDE", {}).get(name, name)
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
             entry = "NAME." if get_origin(kind) is dict else ""
             nested = list(describe(kind, f"{prefix}{name}.{entry}"))
@@ -28,16 +29,24 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
                 f"{prefix}{name}",
                 _type_name(kind),
                 "" if nested else default,
-                " ".join((field.description or "").split()),
+                _meaning(inner, field_name),
             )
             yield from nested
+
+
+def _meaning(kind: Any, field_name: str) -> str:
+    """Return the docstring of a field in one line; an inherited field has it in the class that declares it."""
+    declared = [
+        parent.__pydantic_fields__.get(field_name) for parent in kind.__mro__ if "__pydantic_fields__" in vars(parent)
+    ]
+    return " ".join(next((field.description for field in declared if field and field.description), "").split())
 
 
 def _type_name(kind: Any) -> str:
     """Return a type as people write it: `int`, `str or null`, `list of str`, `train or heldout`."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _type_name(parts[0])
+        return _type_name(next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0]))
     if origin is Literal:
         return " or ".join(map(str, parts))
     if origin in (Union, UnionType):
@@ -53,10 +62,13 @@ def _type_name(kind: Any) -> str:
 
 
 def _short(value: Any) -> str:
+    """Return a default as YAML has it, so that it can be copied: `null`, `true`, `[0.9, 0.98]`."""
+
     def named(item: Any) -> str:
         return str(getattr(item, "name", item))  # an algorithm is shown by its name
 
-    text = json.dumps(value, default=named) if isinstance(value, (str, list, dict)) else named(value)
+    plain = value is None or isinstance(value, (bool, str, list, tuple, dict))
+    text = json.dumps(value, default=named) if plain else named(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -82,23 +94,43 @@ def _alternatives(kind: Any) -> list[Any]:
         inner = next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), get_args(kind)[0])
         return _alternatives(inner)
     if get_origin(kind) in (Union, UnionType):
-        return [found for part in get_args(kind) for found in _alternatives(part)]
+        return [alternative for part in get_args(kind) for alternative in _alternatives(part)]
     return [kind]
 
 
 def below(kind: Any, key: str) -> Any:
     """Return the type of a key, entry or list item of a value of type `kind`; None where it is not known."""
-    for found in _alternatives(kind):
-        origin, parts = get_origin(found), get_args(found)
+    for alternative in _alternatives(kind):
+        origin, parts = get_origin(alternative), get_args(alternative)
         if origin is dict:
             return parts[1]
         if origin in (list, tuple) and key.isdigit():
             return parts[0]
-        if hasattr(found, "__pydantic_fields__") and key in fields_of(found):
-            return fields_of(found)[key]
+        if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
+            return fields_of(alternative)[key]
+    return None
+
+
+def word_key(kind: Any) -> str | None:
+    """Return the key that a word means where a mapping is expected: `name` of an algorithm, `path` of an input."""
+    for alternative in _alternatives(kind):
+        if (word := getattr(alternative, "WORD", None)) is not None:
+            return str(word)
+        if get_origin(alternative) is list:
+            return word_key(get_args(alternative)[0])
+    return None
+
+
+def default_of(kind: Any, key: str) -> Any:
+    """Return the plain default of a key that names an algorithm; None for other keys, and where it has no default."""
+    for alternative in _alternatives(kind):
+        for name, field in getattr(alternative, "__pydantic_fields__", {}).items():
+            if (field.alias or name) == key and not field.is_required():
+                default = field.get_default(call_default_factory=True)
+                return default.plain() if hasattr(default, "plain") else None
     return None
 
 
 def maps_names(kind: Any) -> bool:
     """Return whether a value may be a mapping whose keys are names that the user gives or chooses."""
-    return any(get_origin(found) is dict for found in _alternatives(kind))
+    return any(get_origin(alternative) is dict for alternative in _alternatives(kind))

@@ -1,4 +1,4 @@
-"""YAML without the traps of YAML 1.1: `3e-4` is a number, `no` and `on` are words, a key given twice is an error."""
+"""YAML without the traps of YAML 1.1: `3e-4` is a number, `no` and `12:30` are words, a key given twice is an error."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 
 import yaml
 
-__all__ = ["parse_yaml"]
+__all__ = ["dump_yaml", "parse_yaml"]
+
+
+_REPLACED = (":bool", ":int", ":float", ":timestamp")
 
 
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML where only `true` and `false` are booleans, `3e-4` is a float and keys are unique."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":float", ":timestamp"))]
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_REPLACED)]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -29,6 +32,12 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+# No numbers of base 60 (`12:30`) and no octal ones (`010`), which are rarely meant.
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"),
+    list("-+0123456789"),
+)
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"),
@@ -43,3 +52,33 @@ def parse_yaml(text: str) -> Any:
         yaml.YAMLError: it is not YAML, or gives a key twice.
     """
     return yaml.load(text, Loader=_StrictLoader)
+
+
+class _StrictDumper(yaml.SafeDumper):
+    """Safe YAML that quotes each text that the loader above, or one of YAML 1.1, would take for a number or a word."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
+        first: [
+            *yaml.SafeDumper.yaml_implicit_resolvers.get(first, []),
+            *_StrictLoader.yaml_implicit_resolvers.get(first, []),
+        ]
+        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_StrictLoader.yaml_implicit_resolvers}
+    }
+
+
+_LINE_BREAKS_OF_YAML = re.compile("[\x85\u2028\u2029\ufeff]")
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Quote a text with a line break that only YAML knows: PyYAML writes it as it is, and reads it back as a blank."""
+    style = '"' if _LINE_BREAKS_OF_YAML.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_StrictDumper.add_representer(str, _represent_text)
+
+
+def dump_yaml(data: Any) -> str:
+    """Return plain data as a YAML text that `parse_yaml` reads as the same, keys in their own order."""
+    text: str = yaml.dump(data, Dumper=_StrictDumper, sort_keys=False, allow_unicode=True)
+    return text

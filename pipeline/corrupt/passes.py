@@ -16,6 +16,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, records
 from pipeline.objectives import Objective, Skip
+from pipeline.recorded_file import check_recorded
 from pipeline.rows import Rows
 from pipeline.shards import (
     Manifest,
@@ -82,8 +83,8 @@ class CorruptShards(Pass[CorruptCounts]):
         writer = set_writer(entry, objective, made.split, made.shards * made.variants)
         info = writer.write_shard(output, made.file_number, shard.blocks())
         shard.counts["tokens"] = info.tokens
-        own: SetCounts = {**shard.counts, "by_language": shard.by_language}
-        counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: own}}}
+        set_counts: SetCounts = {**shard.counts, "by_language": shard.by_language}
+        counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: set_counts}}}
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
@@ -101,6 +102,7 @@ class CorruptShards(Pass[CorruptCounts]):
                 f"corrupt: '{entry.set_label}' reads the sample set {objective.grouping.label}/{split}, but group made "
                 f"{have or 'none'}; use `groupings: auto`, or name this one too"
             )
+        check_recorded(self.samples, "manifest-000000", f"{objective.grouping.label}/{split}/manifest.json")
         return objective, open_shards(folder)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
@@ -177,16 +179,16 @@ class CorruptManifests(Pass[CorruptCounts]):
         for record in records(output.folder, self.shards.name):
             add_counts(counts, record.counts)
         for number, entry in enumerate(self.shards.entries):
-            for split, found in counts["objectives"][entry.set_label].items():
-                if not found["examples"]:
+            for split, set_counts in counts["objectives"][entry.set_label].items():
+                if not set_counts["examples"]:
                     raise ConfigurationError(
                         f"corrupt: the {split} set of '{entry.set_label}' is empty: "
-                        f"{found['samples_in']} samples, skipped {found['skipped']}"
+                        f"{set_counts['samples_in']} samples, skipped {set_counts['skipped']}"
                     )
-                self._write(number, split, found, output)
+                self._write(number, split, set_counts, output)
         return {}
 
-    def _write(self, number: int, split: str, found: SetCounts, output: Output) -> None:
+    def _write(self, number: int, split: str, set_counts: SetCounts, output: Output) -> None:
         work, entry = self.shards, self.shards.entries[number]
         objective, source = work.open(entry, split)
         made = [unit for unit in work.made if (unit.entry, unit.split) == (number, split)]
@@ -194,7 +196,7 @@ class CorruptManifests(Pass[CorruptCounts]):
         set_writer(entry, objective, split, len(made)).write_manifest(
             output, name=f"{entry.set_label}/{split}", kind="examples", seed=work.seed_of(entry),
             tokenizer=samples.tokenizer.model_dump(),
-            totals={"tokens_by_language": found["by_language"], "skipped": found["skipped"]},
+            totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["skipped"]},
             grouping=samples.grouping.model_dump() if samples.grouping else None, variants=made[0].variants,
             objective=objective_facts(entry, objective), languages=samples.languages,
             parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}], config=to_plain(entry),

@@ -35,8 +35,8 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         tokens = self.recipe.folder("encode")
         splits = Splits(len(Manifest.load(tokens).shards), self.recipe.heldout.fraction)
         entries = tuple(self.config)
-        found = example_units(entries, splits)
-        work = CorruptShards(len(found), tokens, self.recipe.folder("group"), entries, found, self.recipe.seed)
+        units = example_units(entries, splits)
+        work = CorruptShards(len(units), tokens, self.recipe.folder("group"), entries, units, self.recipe.seed)
         return [work, CorruptManifests(work)]
 
     def row(self, counts: CorruptCounts) -> Row:
@@ -47,10 +47,10 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     def check(self, counts: CorruptCounts) -> None:
         """Check that each sample of each variant is an example or skipped for a reason."""
         for label, splits in counts.get("objectives", {}).items():
-            for split, found in splits.items():
-                _check_set(f"corrupt {label}/{split}", found)
+            for split, set_counts in splits.items():
+                _check_set(f"corrupt {label}/{split}", set_counts)
 
 
-def _check_set(where: str, found: SetCounts) -> None:
-    skipped = sum(found["skipped"].values())
-    require_equal(where, "samples_in", found["samples_in"], "examples + skipped", found["examples"] + skipped)
+def _check_set(where: str, set_counts: SetCounts) -> None:
+    skipped = sum(set_counts["skipped"].values())
+    require_equal(where, "samples_in", set_counts["samples_in"], "examples + skipped", set_counts["examples"] + skipped)

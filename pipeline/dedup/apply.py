@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.columns import uid_bytes, uid_column
+from pipeline.dedup.columns import uid_bytes
 from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.parts import Parts
 from pipeline.documents.document import Document
-from pipeline.documents.files import Rejection, read_batches, read_documents, write_documents, write_rejects
+from pipeline.documents.files import Rejection, read_documents, write_documents, write_rejects
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts
 
@@ -76,21 +76,10 @@ class Apply(Pass[DedupCounts]):
 
     def _drops(self, unit: int) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
         """Return dropped uid → kept uid: exact ones of this part, near ones of it and of what was kept."""
-        uids = [uid_column([])]
-        if self.near:
-            batches = read_batches(self.parts.source(unit), ("uid",))
-            uids += [uid_column(batch.column("uid").to_pylist()) for batch in batches]
-        exact: dict[bytes, bytes] = {}
-        if self.exact:
-            dropped, kept = self.parts.exact_drops(unit)
-            exact = dict(zip(uid_bytes(dropped), uid_bytes(kept), strict=True))
-            uids.append(kept)
-        return exact, self._near_drops(np.concatenate(uids)) if self.near else {}
+        exact = self.parts.exact_drops(unit) if self.exact else ()
+        near = self.parts.near_drops_of(unit) if self.near else ()
+        return _pairs(*exact), _pairs(*near)
 
-    def _near_drops(self, wanted: NDArray[np.bytes_]) -> dict[bytes, bytes]:
-        drops = self.parts.read("near-drops", 0)
-        if not len(drops["uid"]):
-            return {}
-        rows = np.minimum(np.searchsorted(drops["uid"], wanted), len(drops["uid"]) - 1)
-        rows = rows[drops["uid"][rows] == wanted]
-        return dict(zip(uid_bytes(drops["uid"][rows]), uid_bytes(drops["kept"][rows]), strict=True))
+
+def _pairs(*columns: NDArray[np.bytes_]) -> dict[bytes, bytes]:
+    return dict(zip(*map(uid_bytes, columns), strict=True))

@@ -1,12 +1,13 @@
-"""Intermediate files of dedup: numpy columns in an uncompressed Arrow file, mapped when read.
+"""Intermediate files of dedup: numpy columns in an uncompressed Arrow file, and rows dealt to ranges of hashes.
 
-Runs are sorted by a hash, so the part of a run that falls into a hash range is one contiguous slice.
+Rows are sorted by a hash, so those of a range are one contiguous slice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.errors import IntegrityError, StorageError
+from pipeline.errors import IntegrityError
+from pipeline.execution.exchange import Exchange
+from pipeline.execution.pieces import PieceWriter
+from pipeline.execution.unit_record import Output
+from pipeline.recorded_file import RecordedFile
 
-__all__ = ["range_slice", "read_columns", "uid_bytes", "uid_column", "write_columns"]
+__all__ = [
+    "hash_bounds",
+    "range_slice",
+    "read_columns",
+    "read_rows",
+    "rows_of",
+    "uid_bytes",
+    "uid_column",
+    "write_columns",
+    "write_rows",
+]
 
 Columns = dict[str, NDArray[Any]]
+Schema = Sequence[tuple[str, str]]
+"""Names and numpy types of the columns of rows."""
 
 
 def uid_column(values: list[bytes]) -> NDArray[np.bytes_]:
@@ -47,22 +64,44 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]], facts: Mappin
         writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
-def read_columns(path: Path, facts: Mapping[str, Any] | None = None) -> Columns:
-    """Return the arrays of a file, read-only and mapped: only pages that are used are read.
+def rows_of(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return columns of equal length as rows, shape [n], without gaps between the fields."""
+    rows = np.empty(len(columns[schema[0][0]]), np.dtype(list(schema)))
+    for name, _ in schema:
+        rows[name] = columns[name]
+    return rows
+
+
+def write_rows(output: Output, exchange: Exchange, source: int, rows: NDArray[Any], bounds: Sequence[int]) -> None:
+    """Write sorted rows as the pieces of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
+    relative = exchange.file(source)
+    with output.file(relative) as path, path.open("wb") as sink:
+        writer = PieceWriter(sink, relative)
+        for first, last in pairwise(bounds):
+            writer.add([rows[first:last].tobytes()])
+        writer.close()
+
+
+def read_rows(folder: Path, exchange: Exchange, destination: int, schema: Schema) -> NDArray[Any]:
+    """Return the rows of a destination, in the order of the sources."""
+    return np.frombuffer(b"".join(exchange.read(folder, destination)), np.dtype(list(schema)))
+
+
+def read_columns(file: RecordedFile, facts: Mapping[str, Any] | None = None) -> Columns:
+    """Return the arrays of a file, read-only and mapped.
 
     Args:
-        path: a file of `write_columns`.
+        file: a file of `write_columns`.
         facts: facts under which the file must have been made.
 
     Raises:
         StorageError: the file is missing.
-        IntegrityError: it is not such a file, or was made under other facts.
+        IntegrityError: it is not such a file, not what its record says, or was made under other facts.
     """
+    path = file.path
     try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+        with pa.ipc.open_file(file.buffer()) as reader:
             batch = reader.get_batch(0)
-    except FileNotFoundError as error:
-        raise StorageError(f"{path}: missing intermediate file; run dedup again to rebuild it") from error
     except (pa.ArrowException, OSError) as error:
         raise IntegrityError(f"{path}: not an intermediate file of dedup ({error}); delete it and run again") from error
     metadata = {key.decode(): json.loads(value) for key, value in (batch.schema.metadata or {}).items()}
@@ -74,6 +113,11 @@ def read_columns(path: Path, facts: Mapping[str, Any] | None = None) -> Columns:
         values = np.frombuffer(buffer, dtype=dtype) if buffer is not None else np.empty(0, dtype)
         columns[name] = values[: len(batch) * int(np.prod(shape))].reshape(len(batch), *shape)
     return columns
+
+
+def hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
+    """Return where each range begins in sorted hashes, and their number, `ranges` + 1 values."""
+    return [_lower_bound(hashes, index, ranges) for index in range(ranges + 1)]
 
 
 def range_slice(hashes: NDArray[Any], index: int, ranges: int) -> slice:

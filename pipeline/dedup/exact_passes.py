@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dedup.columns import range_slice, uid_column, write_columns
+from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_rows
 from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, kept_rows, merits
-from pipeline.dedup.parts import Parts, write_clusters
+from pipeline.dedup.parts import COPY, DROP, Parts, write_clusters
 from pipeline.documents.files import read_batches
 from pipeline.errors import IntegrityError
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output
 
 __all__ = ["ExactHashes", "ExactSurvivors"]
+
+_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
 
 
 @dataclass
@@ -40,30 +43,38 @@ class ExactHashes(Pass[DedupCounts]):
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
             merit.append(merits(batch, self.keep)[present])
         columns = {"hash": np.concatenate(hashes), "uid": np.concatenate(uids), "merit": np.concatenate(merit)}
-        order = np.lexsort((columns["uid"], columns["hash"]))
-        with output.file(self.parts.temporary("exact-hashes", unit)) as path:
-            write_columns(path, {name: values[order] for name, values in columns.items()})
-        return {"hashed": len(order)}
+        columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
+        rows = rows_of(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
+        write_rows(output, self.parts.exact_hashes, unit, rows, hash_bounds(rows["hash"], self.parts.ranges))
+        return {"hashed": len(rows)}
 
 
 @dataclass
 class ExactSurvivors(Pass[DedupCounts]):
-    """Per hash range: groups of equal hashes, the one of each that stays, and the drops of every part."""
+    """Per hash range: groups of equal hashes, the one of each that stays, and the drops of every part.
+
+    Before near dedup it also tells which parts hold copies of a document that stays: that one may be dropped then.
+    """
 
     units: int
     parts: Parts
+    before_near: bool
     name: str = "exact-survivors"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the clusters and the drops of a hash range."""
-        hashes, uids, merit, part = self._gather(unit)
-        kept = kept_rows(hashes, merit, uids)
+        rows = read_rows(self.parts.folder, self.parts.exact_hashes, unit, _ROW)
+        uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
+        kept = kept_rows(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
         self._check_repeated(kept, uids)
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
-        drops = {"part": part[order], "uid": uids[order], "kept": uids[kept[order]]}
-        with output.file(self.parts.temporary("exact-drops", unit)) as path:
-            write_columns(path, drops)
+        drops = rows_of(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
+        bounds = np.searchsorted(part[order], np.arange(self.parts.units + 1)).tolist()
+        write_rows(output, self.parts.drops, unit, drops, bounds)
+        if self.before_near:
+            copies = _once(rows_of(COPY, {"uid": drops["kept"], "part": part[order]}))
+            write_rows(output, self.parts.exact_kept, unit, copies, hash_bounds(copies["uid"], self.parts.ranges))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
         names = kept_rows(kept[members], np.zeros(len(members), dtype=np.int64), uids[members])
         stays = kept[members] == members
@@ -71,19 +82,6 @@ class ExactSurvivors(Pass[DedupCounts]):
             ones = np.ones(len(members), dtype=np.float32)
             write_clusters(path, uids[members][names], uids[members], stays, ones)
         return {"exact": {"clusters": int(stays.sum()), "dropped": len(dropped)}}
-
-    def _gather(
-        self, index: int
-    ) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_], NDArray[np.int64], NDArray[np.uint32]]:
-        hashes, uids, merit, part = [], [], [], []
-        for number in range(self.parts.units):
-            run = self.parts.read("exact-hashes", number)
-            inside = range_slice(run["hash"], index, self.parts.ranges)
-            hashes.append(run["hash"][inside])
-            uids.append(run["uid"][inside])
-            merit.append(run["merit"][inside])
-            part.append(np.full(inside.stop - inside.start, number, dtype=np.uint32))
-        return np.concatenate(hashes), np.concatenate(uids), np.concatenate(merit), np.concatenate(part)
 
     def _check_repeated(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
         order = np.lexsort((uids, kept))
@@ -94,3 +92,11 @@ class ExactSurvivors(Pass[DedupCounts]):
                 f"dedup: document {uid} is there twice below {self.parts.documents}: the same record was read twice; "
                 "name each input once"
             )
+
+
+def _once(copies: NDArray[Any]) -> NDArray[Any]:
+    """Return each row once, sorted."""
+    ordered = copies[np.lexsort((copies["part"], copies["uid"]))]
+    opens = np.ones(len(ordered), dtype=bool)
+    opens[1:] = ordered[1:] != ordered[:-1]
+    return ordered[opens]

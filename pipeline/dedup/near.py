@@ -7,7 +7,6 @@ agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -31,19 +30,19 @@ _CACHED_CHARACTERS: Final = 64
 _BASE: Final = 0x9E3779B97F4A7C15
 
 
-class _WordHashes(dict[str, int]):
-    """XXH3-64 of words of the match form, computed once each."""
+class _WordHashes(dict[str, bytes]):
+    """XXH3-64 of words of the match form, big-endian, computed once each."""
 
-    def __missing__(self, word: str) -> int:
+    def __missing__(self, word: str) -> bytes:
         if len(self) >= _CACHED:
             self.clear()
-        value = xxhash.xxh3_64_intdigest(word.encode())
+        value = xxhash.xxh3_64_digest(word.encode())
         self[word] = value
         return value
 
 
-class _TokenHashes(dict[str, tuple[int, ...]]):
-    """Hashes of the words in a token, a run of characters between blanks.
+class _TokenHashes(dict[str, bytes]):
+    """Hashes of the words in a token, a run of characters between blanks, laid end to end.
 
     No word of the match form crosses a blank, so the words of a text are those of its tokens; nearly all tokens have
     been seen before, and the cost of the match form is paid for the new ones only.
@@ -53,10 +52,10 @@ class _TokenHashes(dict[str, tuple[int, ...]]):
         super().__init__()
         self._words = _WordHashes()
 
-    def __missing__(self, token: str) -> tuple[int, ...]:
+    def __missing__(self, token: str) -> bytes:
         if len(self) >= _CACHED:
             self.clear()
-        value = tuple(map(self._words.__getitem__, match_words(token)))
+        value = b"".join(map(self._words.__getitem__, match_words(token)))
         if len(token) <= _CACHED_CHARACTERS:
             self[token] = value
         return value
@@ -84,7 +83,8 @@ class MinHash:
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash for each run of `ngram` words, repeated ones included: they do not change a minimum."""
-        hashes = np.fromiter(chain.from_iterable(map(self._tokens.__getitem__, text.split())), dtype=np.uint64)
+        joined = b"".join(map(self._tokens.__getitem__, text.split()))
+        hashes = np.frombuffer(joined, dtype=">u8").astype(np.uint64)
         if len(hashes) < self.ngram:
             whole = " ".join(match_words(text)) or text
             return np.array([xxhash.xxh3_64_intdigest(whole.encode())], dtype=np.uint64)

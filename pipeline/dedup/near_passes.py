@@ -1,28 +1,29 @@
-"""Passes of near-duplicate removal: signatures per part, candidate groups per hash range, clusters once."""
+"""The first passes of near-duplicate removal: signatures per part, candidates per range of band keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from pipeline.dedup.clusters import resolve, smallest_uids
-from pipeline.dedup.columns import range_slice, uid_column, write_columns
+from pipeline.dedup.columns import hash_bounds, read_rows, rows_of, uid_column, write_columns, write_rows
+from pipeline.dedup.component_passes import Levels, write_links
+from pipeline.dedup.contraction import contract
 from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.keep import KEEP_COLUMNS, Keep, merits
 from pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
-from pipeline.dedup.parts import Parts, write_clusters
+from pipeline.dedup.parts import Parts
 from pipeline.documents.files import read_batches
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output
 from pipeline.text.normal_form import MATCH_VERSION
 
-__all__ = ["NearCandidates", "NearClusters", "NearSignatures", "SignatureFacts"]
+__all__ = ["NearCandidates", "NearSignatures", "SignatureFacts"]
 
+_KEY: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
 _COLUMNS = ("uid", "text", "target_text", *KEEP_COLUMNS)
 
 
@@ -47,7 +48,7 @@ class SignatureFacts:
 
 @dataclass
 class NearSignatures(Pass[DedupCounts]):
-    """Per part: band keys (sorted), sketches, uids and merits of the documents that exact dedup left."""
+    """Per part: uids, merits, band keys and sketches of the documents that exact dedup left; and their keys, sorted."""
 
     units: int
     parts: Parts
@@ -74,10 +75,12 @@ class NearSignatures(Pass[DedupCounts]):
         documents = {
             "uid": np.concatenate(uids),
             "merit": np.concatenate(merit),
+            "keys": flat.reshape(-1, self.facts.bands),
             "sketch": np.concatenate(sketches),
         }
-        with output.file(self.parts.temporary("near-keys", unit)) as path:
-            write_columns(path, {"key": flat[order], "row": rows[order]}, self.facts.plain())
+        part = np.full(len(order), unit, np.uint32)
+        keys_of = rows_of(_KEY, {"key": flat[order], "part": part, "row": rows[order]})
+        write_rows(output, self.parts.near_keys, unit, keys_of, hash_bounds(flat[order], self.parts.ranges))
         with output.file(self.parts.temporary("near-documents", unit)) as path:
             write_columns(path, documents, self.facts.plain())
         return {"signatures": len(documents["uid"])}
@@ -98,87 +101,23 @@ def _both_sides(batch: pa.RecordBatch) -> list[str]:
 
 @dataclass
 class NearCandidates(Pass[DedupCounts]):
-    """Per range of band keys: the keys that two or more documents share, with those documents."""
+    """Per range of band keys: documents that share a key, joined as far as the range tells."""
 
     units: int
     parts: Parts
-    facts: SignatureFacts
     name: str = "near-candidates"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the candidate groups of a range."""
-        keys, parts, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
-        for number in range(self.parts.units):
-            run = self.parts.read("near-keys", number, self.facts.plain())
-            inside = range_slice(run["key"], unit, self.parts.ranges)
-            keys.append(run["key"][inside])
-            rows.append(run["row"][inside])
-            parts.append(np.full(inside.stop - inside.start, number, dtype=np.uint32))
-        key, part, row = np.concatenate(keys), np.concatenate(parts), np.concatenate(rows)
+        """Write the links of the documents of a range."""
+        found = read_rows(self.parts.folder, self.parts.near_keys, unit, _KEY)
+        key, part, row = (np.ascontiguousarray(found[name]) for name in ("key", "part", "row"))
         order = np.argsort(key, kind="stable")
         equal = key[order][1:] == key[order][:-1]
         shared = np.zeros(len(order), dtype=bool)
         shared[1:] |= equal
         shared[:-1] |= equal
         chosen = order[shared]
-        with output.file(self.parts.temporary("near-groups", unit)) as path:
-            write_columns(path, {"key": key[chosen], "part": part[chosen], "row": row[chosen]})
+        nodes = part[chosen].astype(np.uint64) << np.uint64(32) | row[chosen]
+        links = Levels.of(self.parts).links(1)
+        write_links(output, links, unit, contract(key[chosen], nodes, 0), by_part=True)
         return {"near": {"candidates": len(chosen)}}
-
-
-@dataclass
-class NearClusters(Pass[DedupCounts]):
-    """Once: components of the candidates, checked against their representatives; clusters and drops."""
-
-    units: int
-    parts: Parts
-    facts: SignatureFacts
-    verify: float | None
-    name: str = "near-clusters"
-
-    def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write all clusters, by range of their smallest uid, and the drops, sorted by uid."""
-        groups = [self.parts.read("near-groups", index) for index in range(self.parts.ranges)]
-        key, part, row = (np.concatenate([group[name] for group in groups]) for name in ("key", "part", "row"))
-        places, nodes = np.unique(part.astype(np.uint64) << np.uint64(32) | row, return_inverse=True)
-        uids, merit, sketches = self._documents(places)
-        found = resolve(key, nodes, uids, merit, sketches, self.verify)
-        dropped = np.flatnonzero(found.kept != np.arange(len(uids)))
-        order = dropped[np.argsort(uids[dropped])]
-        with output.file(self.parts.temporary("near-drops", 0)) as path:
-            write_columns(path, {"uid": uids[order], "kept": uids[found.kept[order]]})
-        members = np.flatnonzero(np.isin(found.kept, found.kept[dropped]))
-        names = uids[smallest_uids(found.kept, uids)]
-        for index in range(self.parts.ranges):
-            self._write_range(output, index, names, uids, found.kept, found.similarity, members)
-        clusters = len(members) - len(dropped)
-        return {"near": {"members": len(uids), "clusters": clusters, "dropped": len(dropped)}}
-
-    def _documents(
-        self, places: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.bytes_], NDArray[np.int64], NDArray[np.uint16]]:
-        uids, merit = [uid_column([])], [np.empty(0, dtype=np.int64)]
-        sketches = [np.empty((0, self.facts.bands * self.facts.rows), np.uint16)]
-        parts = (places >> np.uint64(32)).astype(np.int64)
-        for number in np.unique(parts).tolist():
-            rows = (places[parts == number] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-            documents = self.parts.read("near-documents", number, self.facts.plain())
-            uids.append(documents["uid"][rows])
-            merit.append(documents["merit"][rows])
-            sketches.append(documents["sketch"][rows])
-        return np.concatenate(uids), np.concatenate(merit), np.concatenate(sketches)
-
-    def _write_range(
-        self,
-        output: Output,
-        index: int,
-        names: NDArray[np.bytes_],
-        uids: NDArray[np.bytes_],
-        kept: NDArray[np.int64],
-        similarity: NDArray[np.float32],
-        members: NDArray[np.int64],
-    ) -> None:
-        by_name = members[np.argsort(names[members], kind="stable")]
-        inside = by_name[range_slice(names[by_name], index, self.parts.ranges)]
-        with output.file(f"clusters/near/{index:06d}.arrow") as path:
-            write_clusters(path, names[inside], uids[inside], kept[inside] == inside, similarity[inside])

@@ -15,14 +15,16 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.dedup.apply import Apply
+from pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
 from pipeline.dedup.clusters import CLUSTERS_VERSION
+from pipeline.dedup.component_passes import level_passes
 from pipeline.dedup.counts import DedupCounts
 from pipeline.dedup.exact import EXACT_VERSION, Key
 from pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
 from pipeline.dedup.keep import Keep
 from pipeline.dedup.near import NEAR_VERSION
-from pipeline.dedup.near_passes import NearCandidates, NearClusters, NearSignatures, SignatureFacts
-from pipeline.dedup.parts import Parts
+from pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureFacts
+from pipeline.dedup.parts import Parts, ranges_of
 from pipeline.execution.order import documents_folder
 from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
@@ -36,9 +38,9 @@ class ExactConfig:
     """Removal of documents with the same key."""
 
     key: Key = "text"
-    """what must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
+    """property that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
     keep: Keep = "longest"
-    """which copy stays: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
+    """copy that stays: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -57,7 +59,7 @@ class NearConfig:
     verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
     """smallest estimated Jaccard similarity to the document kept, 0 to 1; null keeps whole chains A ~ B ~ C together"""
     keep: Keep = "longest"
-    """which document of a cluster stays: `longest`, `first` (smallest uid) or `newest`; ties: the smallest uid"""
+    """document of a cluster that stays: `longest`, `first` (smallest uid) or `newest`; ties: the smallest uid"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -75,7 +77,7 @@ class DedupConfig:
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
-    """Exact, then near: hashes per part, decisions per hash range, and one pass that rewrites the parts."""
+    """Exact, then near: hashes per part, decisions per range, and one pass that rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
     place: ClassVar[int] = 20
@@ -89,19 +91,19 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         """Return the passes of exact and near as configured, then the one that applies both."""
         plan = self.plan
-        parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), plan.shards)
+        parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), ranges_of(plan.shards))
         exact, near = self.config.exact, self.config.near
-        found: list[Pass[DedupCounts]] = []
+        passes: list[Pass[DedupCounts]] = []
         if exact is not None:
-            found += [ExactHashes(parts.units, parts, exact.key, exact.keep), ExactSurvivors(parts.ranges, parts)]
-        if near is not None:
-            facts = SignatureFacts(near.ngram, near.bands, near.rows, near.seed)
-            found += [
-                NearSignatures(parts.units, parts, facts, near.keep, after_exact=exact is not None),
-                NearCandidates(parts.ranges, parts, facts),
-                NearClusters(1, parts, facts, near.verify),
+            passes += [
+                ExactHashes(parts.units, parts, exact.key, exact.keep),
+                *parts.exact_hashes.passes(),
+                ExactSurvivors(parts.ranges, parts, before_near=near is not None),
+                *parts.drops.passes(),
             ]
-        return [*found, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
+        if near is not None:
+            passes += _near_passes(parts, near, after_exact=exact is not None)
+        return [*passes, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
 
     def row(self, counts: DedupCounts) -> Row:
         """Show documents, and how many were duplicates, by kind."""
@@ -116,8 +118,26 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                       documents_out + sum(rejected.values()))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
-        for kind, found in (("exact", counts.get("exact", {})), ("near", counts.get("near", {}))):
+        for kind, kind_counts in (("exact", counts.get("exact", {})), ("near", counts.get("near", {}))):
             # Per unit only one side is known: drops are decided by hash range and applied by part.
-            if "documents_in" in counts and "dropped" in found:
+            if "documents_in" in counts and "dropped" in kind_counts:
                 applied = rejected.get(f"{kind}_duplicate", 0)
-                require_equal(self.name, f"{kind} drops", found["dropped"], "rejected", applied)
+                require_equal(self.name, f"{kind} drops", kind_counts["dropped"], "rejected", applied)
+
+
+def _near_passes(parts: Parts, near: NearConfig, *, after_exact: bool) -> list[Pass[DedupCounts]]:
+    facts = SignatureFacts(near.ngram, near.bands, near.rows, near.seed)
+    return [
+        NearSignatures(parts.units, parts, facts, near.keep, after_exact),
+        *parts.near_keys.passes(),
+        NearCandidates(parts.ranges, parts),
+        *level_passes(parts),
+        NearMembers(parts.units, parts, facts),
+        *parts.near_members.passes(),
+        NearClusters(parts.ranges, parts, facts, near.verify),
+        *(parts.exact_kept.passes() if after_exact else ()),
+        *parts.near_clusters.passes(),
+        *parts.near_decisions.passes(),
+        NearDrops(parts.ranges, parts, after_exact),
+        *parts.near_drops.passes(),
+    ]

@@ -11,12 +11,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pipeline.documents.document import DOCUMENT_SCHEMA, Document
-from pipeline.errors import IntegrityError, StorageError
+from pipeline.errors import IntegrityError
+from pipeline.recorded_file import RecordedFile, recorded
 from pipeline.seeding import fraction
 
 __all__ = [
     "REJECT_SCHEMA",
     "Rejection",
+    "documents_of",
     "read_batches",
     "read_documents",
     "read_rejects",
@@ -90,40 +92,48 @@ def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
     return _write(path, REJECT_SCHEMA, ({name: getattr(row, name) for name in names} for row in rows), "detail")
 
 
-def read_documents(path: Path) -> Iterator[Document]:
+def documents_of(folder: Path, unit: int) -> RecordedFile:
+    """Return the documents that a unit of the stage with this folder wrote."""
+    return recorded(folder, f"{unit:06d}", f"documents/{unit:06d}.arrow")
+
+
+def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
     """Yield the documents of a file, in order.
 
     Raises:
         StorageError: the file is missing or cannot be read.
-        IntegrityError: it is not an Arrow file of documents.
+        IntegrityError: it is not an Arrow file of documents, or not what its record says.
     """
-    for row in _read(path, DOCUMENT_SCHEMA):
+    for row in _read(file, DOCUMENT_SCHEMA):
         row["extra"] = {} if row["extra"] == "{}" else json.loads(row["extra"])
         yield Document(**row)
 
 
-def read_rejects(path: Path) -> Iterator[Rejection]:
+def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
     """Return the rejections of a file, in order."""
-    return (Rejection(**row) for row in _read(path, REJECT_SCHEMA))
+    return (Rejection(**row) for row in _read(file, REJECT_SCHEMA))
 
 
-def read_batches(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def read_batches(file: Path | RecordedFile, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a documents file with the named columns only; the others are not decompressed.
 
     Raises:
         StorageError: the file is missing.
-        IntegrityError: it is not an Arrow file.
+        IntegrityError: it is not an Arrow file, or not what its record says.
     """
+    one = _recorded(file)
     fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
     try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source, options=options) as reader:
+        with pa.ipc.open_file(one.buffer(), options=options) as reader:
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
-    except FileNotFoundError as error:
-        raise StorageError(f"{path}: missing; run its stage again") from error
     except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"{path}: not an Arrow file of documents ({error}); run its stage again") from error
+        raise IntegrityError(f"{one.path}: not an Arrow file of documents ({error}); run its stage again") from error
+
+
+def _recorded(file: Path | RecordedFile) -> RecordedFile:
+    return file if isinstance(file, RecordedFile) else RecordedFile(file)
 
 
 def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: str) -> int:
@@ -162,18 +172,17 @@ def _column(field: pa.Field, values: Sequence[Any], known: dict[str, dict[str, i
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(list(entries), pa.utf8()))
 
 
-def _read(path: Path, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+def _read(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+    one = _recorded(file)
     try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+        with pa.ipc.open_file(one.buffer()) as reader:
             if reader.schema != schema:
-                raise IntegrityError(f"{path}: expected the columns {schema.names}, got {reader.schema.names}")
+                raise IntegrityError(f"{one.path}: expected the columns {schema.names}, got {reader.schema.names}")
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 yield from _rows(batch)
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
-        raise IntegrityError(f"{path}: not an Arrow file written by a stage ({error})") from error
+        raise IntegrityError(f"{one.path}: not an Arrow file written by a stage ({error})") from error
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

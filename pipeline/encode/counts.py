@@ -39,6 +39,6 @@ class EncodeCounts(Counts, total=False):
     tokens_by_language: dict[str, int]
     tokens_by_source: dict[str, int]
     merged: ShardCounts
-    """what the shards hold"""
+    """content of the shards"""
     held_out: ShardCounts
     """the part of it that is held out"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 from pipeline.encode.counts import EncodeCounts, ShardCounts
 from pipeline.encode.runs import read_range, run_schema
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.execution.exchange import Exchange
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, records
 from pipeline.kernels.sampling import offsets_of
+from pipeline.recorded_file import check_recorded, recorded
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import SetWriter, auto_block_rows
 from pipeline.shards.token_set import (
@@ -83,7 +86,7 @@ class Codes(Pass[EncodeCounts]):
 
 
 def _codes(folder: Path) -> Any:
-    return json.loads((folder / _CODES).read_text(encoding="utf-8"))
+    return json.loads(recorded(folder, "codes-000000", _CODES).text())
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Merge(Pass[EncodeCounts]):
 
     name: str
     units: int
-    parts: int
+    runs: Exchange
     tokenizer: Path
     heldout: float
     seed: int
@@ -115,8 +118,7 @@ class Merge(Pass[EncodeCounts]):
         Raises:
             IntegrityError: two documents have one uid.
         """
-        paths = [folder / f"tmp/runs/{part:06d}.arrow" for part in range(self.parts)]
-        batches = [batch for path in paths for batch in read_range(path, shard, id_dtype)]
+        batches = read_range(folder, self.runs, shard, id_dtype)
         table = pa.Table.from_batches(batches, schema=run_schema(id_dtype)).combine_chunks()
         order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
         sorting = np.lexsort((uids.view("S16").reshape(-1), order))
@@ -138,8 +140,8 @@ class Merge(Pass[EncodeCounts]):
         training = tokens.values[~np.repeat(held, tokens.lengths)]
         with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
             others = targets.values[~np.repeat(held, targets.lengths)]
-            found = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
-            np.save(sink, found.astype(np.uint64))
+            token_counts = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
+            np.save(sink, token_counts.astype(np.uint64))
         merged: ShardCounts = {"documents": len(rows), "tokens": len(tokens.values)}
         if len(targets.values):
             merged["target_tokens"] = len(targets.values)
@@ -205,11 +207,13 @@ class TokenManifest(Pass[EncodeCounts]):
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Sum the counts of the shards and write what is known of the whole set."""
         folder = output.folder
+        check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(folder)
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
-            totals += np.load(folder / f"tmp/counts/{shard:06d}.npy")
+            counts = recorded(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
+            totals += np.load(io.BytesIO(counts.buffer()))
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
             write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
@@ -228,7 +232,7 @@ class TokenManifest(Pass[EncodeCounts]):
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"],
             source_groups=codes["source_groups"],
-            parents=[{"name": "train_tokenizer", "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            parents=[{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
             config=dict(self.config),
         )
         return {}

@@ -1,8 +1,7 @@
 """Sorted runs of token documents: what lies between a part and the shards.
 
-A run file holds Arrow record batches one after another, without header or footer, in one or more *flushes*. A flush
-is sorted by (order, uid) and cut by shard, so the documents of shard k are one byte range of each flush; the index
-gives its bounds. Reading shard k touches nothing else.
+A run holds Arrow record batches without header or footer, in one or more *flushes*. A flush is sorted by (order, uid)
+and cut by shard, so the documents of shard k are one piece of each flush. Reading shard k touches nothing else.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.documents.document import Document
-from pipeline.errors import IntegrityError
+from pipeline.execution.exchange import Exchange
+from pipeline.execution.pieces import PieceWriter
 
 __all__ = ["RunWriter", "read_range", "run_schema"]
 
@@ -51,18 +51,17 @@ class RunWriter:
     """Collects documents and writes a flush whenever about 64 MiB are held.
 
     Args:
-        sink: binary file, written from its start.
+        writer: takes the pieces of all shards, flush by flush.
         id_dtype: numpy type of token ids.
         shards: number of shards of the token set.
     """
 
-    def __init__(self, sink: BinaryIO, id_dtype: Any, shards: int) -> None:
-        self._sink = sink
+    def __init__(self, writer: PieceWriter, id_dtype: Any, shards: int) -> None:
+        self._writer = writer
         self._schema = run_schema(id_dtype)
         self._shards = shards
         self._rows: list[tuple[Any, ...]] = []
         self._held = 0
-        self._index: list[list[int]] = []
 
     def add(
         self,
@@ -80,23 +79,18 @@ class RunWriter:
         if self._held >= _FLUSH_BYTES:
             self._flush()
 
-    def close(self) -> NDArray[np.int64]:
-        """Write what is held. Returns the index, shape [flushes, shards + 1]: byte bounds of each shard's documents."""
+    def close(self) -> None:
+        """Write what is held, and the index."""
         if self._rows:
             self._flush()
-        return np.array(self._index, dtype=np.int64).reshape(-1, self._shards + 1)
+        self._writer.close()
 
     def _flush(self) -> None:
         self._rows.sort(key=lambda row: row[:2])
         shard_of = [row[0] * self._shards >> 64 for row in self._rows]
         bounds = np.searchsorted(shard_of, np.arange(self._shards + 1)).tolist()
-        position = self._index[-1][-1] if self._index else 0
-        offsets = [position]
         for first, last in pairwise(bounds):
-            if first < last:
-                position += self._sink.write(self._batch(self._rows[first:last]).serialize())
-            offsets.append(position)
-        self._index.append(offsets)
+            self._writer.add([self._batch(self._rows[first:last]).serialize()] if first < last else [])
         self._rows, self._held = [], 0
 
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -113,22 +107,17 @@ def _lists(values: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(values), kind.value_type))
 
 
-def read_range(path: Path, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
-    """Return the documents of one shard in a run file: one batch for each flush that has any.
+def read_range(folder: Path, runs: Exchange, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
+    """Return the documents of one shard from all runs: one batch for each flush that has any.
 
     Raises:
-        IntegrityError: the file is missing, or not what its index says.
+        StorageError: a run is missing.
+        IntegrityError: a run is not what was written.
     """
     schema = run_schema(id_dtype)
     batches = []
-    try:
-        index = np.load(path.with_suffix(".npy"), mmap_mode="r")
-        with path.open("rb") as file:
-            for first, last in index[:, shard : shard + 2].tolist():
-                if first < last:
-                    file.seek(first)
-                    message = pa.ipc.read_message(pa.py_buffer(file.read(last - first)))
-                    batches.append(pa.ipc.read_record_batch(message, schema))
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise IntegrityError(f"{path}: not a run of token documents ({error}); remove it and run again") from error
+    for piece in runs.read(folder, shard):
+        source = pa.BufferReader(piece)
+        while source.tell() < len(piece):
+            batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(source), schema))
     return batches

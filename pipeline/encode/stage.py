@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT, to_plain
 from pipeline.encode.counts import EncodeCounts
 from pipeline.encode.merge import MERGE_VERSION, Codes, Merge, TokenManifest
 from pipeline.encode.tokenise import TOKENISE_VERSION, Tokenise
-from pipeline.execution.order import documents_folder
+from pipeline.execution.exchange import Exchange
+from pipeline.execution.order import documents_folder, tokenizer_stage
 from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
 from pipeline.registry import Chosen, OneOf, choose
@@ -37,25 +39,33 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     name: ClassVar[str] = "encode"
     place: ClassVar[int] = 60
-    needs: ClassVar[tuple[str, ...]] = ("clean", "train_tokenizer")
+    needs: ClassVar[tuple[str, ...]] = ("clean",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
         """Return the sum of the versions of both passes, of the splitter and of the tokenizer."""
-        tokenizer = self.recipe.config_of("train_tokenizer").chosen().type
-        return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + int(tokenizer.VERSION)
+        tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
+        return TOKENISE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
+
+    def mistakes(self) -> Iterator[str]:
+        """Name what the recipe's tokenizer lacks."""
+        tokenizer_stage(self.recipe)
+        yield from ()
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         """Return the passes: parts, one unit for what all shards share, shards, the manifest."""
         recipe, plan = self.recipe, self.plan
         units, shards = len(plan.units), plan.shards
+        runs = Exchange("runs", units, shards)
         documents = documents_folder(recipe, self.name)
-        tokenizer = recipe.folder("train_tokenizer") / "tokenizer"
-        id_bytes = 2 if recipe.config_of("train_tokenizer").size <= 65536 else 4
+        giving = tokenizer_stage(recipe)
+        tokenizer = giving.folder / "tokenizer"
+        id_bytes = np.dtype(giving.foreseen_tokenizer().vocabulary.id_dtype).itemsize
         return [
-            Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, shards, recipe.seed),
+            Tokenise("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
+            *runs.passes(),
             Codes("codes", 1, id_bytes),
-            Merge("merge", shards, units, tokenizer, recipe.heldout.fraction, recipe.seed),
+            Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
             TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
         ]
 

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.documents.document import Document
-from pipeline.documents.files import read_documents
+from pipeline.documents.files import documents_of, read_documents
 from pipeline.encode.counts import EncodeCounts
 from pipeline.encode.runs import RunWriter
 from pipeline.encode.sentence_starts import sentence_starts
+from pipeline.execution.exchange import Exchange
+from pipeline.execution.pieces import PieceWriter
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts
+from pipeline.recorded_file import check_recorded
 from pipeline.registry import Chosen
 from pipeline.seeding import order_key
 from pipeline.sentences import Sentences
@@ -65,33 +68,32 @@ def token_documents(
 
 @dataclass(frozen=True)
 class Tokenise(Pass[EncodeCounts]):
-    """One unit a part: writes `tmp/runs/<unit:06d>.arrow` and its index."""
+    """One unit a part: writes its run."""
 
     name: str
     units: int
     documents: Path
     tokenizer: Path
     sentences: Chosen
-    shards: int
+    runs: Exchange
     seed: int
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Encode a part; a part whose unit failed in an earlier stage is empty."""
+        """Encode a part."""
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
-        path = self.documents / "documents" / f"{unit:06d}.arrow"
         counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
-        with output.file(f"tmp/runs/{unit:06d}.arrow") as file, file.open("wb") as sink:
-            writer = RunWriter(sink, tokenizer.vocabulary.id_dtype, self.shards)
-            for batch in _batches(read_documents(path) if path.exists() else ()):
+        relative = self.runs.file(unit)
+        with output.file(relative) as file, file.open("wb") as sink:
+            pieces = PieceWriter(sink, relative)
+            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations)
+            for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 for item in token_documents(batch, tokenizer, splitter):
                     add_counts(counts, _counted(item))
                     if len(item.ids):
                         order = order_key(item.document.uid, "order", self.seed)
                         writer.add(item.document, order, item.ids, item.sentence_starts, item.target_ids)
-            index = writer.close()
-        with output.file(f"tmp/runs/{unit:06d}.npy") as file, file.open("wb") as sink:
-            np.save(sink, index)
+            writer.close()
         return counts
 
 
@@ -130,4 +132,5 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 @lru_cache(maxsize=1)
 def _tokenizer(folder: Path, written: int) -> Tokenizer:
     """Load once in a process, since a unit may have a few kilobytes; load again after the file was `written` again."""
+    check_recorded(folder.parent, "000000", f"{folder.name}/")
     return load_tokenizer(folder)

@@ -10,12 +10,12 @@ from pipeline.execution.plan import Plan
 from pipeline.execution.stage import Stage
 from pipeline.recipe import Recipe, part_of_stage, stage_names
 
-__all__ = ["all_stages", "check_needs", "documents_folder", "stage_of", "stages_of"]
+__all__ = ["all_stages", "check_recipe", "documents_folder", "stage_of", "stages_of", "tokenizer_stage"]
 
 
 def _class_of(name: str) -> type[Stage[Any, Any]]:
-    found: type[Stage[Any, Any]] = part_of_stage(name, "Stage")
-    return found
+    stage_class: type[Stage[Any, Any]] = part_of_stage(name, "Stage")
+    return stage_class
 
 
 def all_stages() -> list[str]:
@@ -28,18 +28,32 @@ def stages_of(recipe: Recipe) -> list[str]:
     return [name for name in all_stages() if recipe.has(name)]
 
 
-def check_needs(recipe: Recipe) -> None:
-    """Check, before any stage runs, that the recipe has the stages that write what others read.
+def check_recipe(recipe: Recipe) -> None:
+    """Check, before any stage runs, what the configuration alone tells; all mistakes are in one message.
 
     Raises:
-        ConfigurationError: a stage needs another one that the recipe leaves out.
+        ConfigurationError: a stage needs another one that the recipe leaves out, or its own check fails.
     """
-    for stage in stages_of(recipe):
-        for key in _class_of(stage).needs:
-            if not recipe.has(key):
-                raise ConfigurationError(
-                    f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
-                )
+    names = stages_of(recipe)
+    mistakes = [
+        f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
+        for stage in names
+        for key in _class_of(stage).needs
+        if not recipe.has(key)
+    ]
+    if not names:
+        mistakes.append(f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}")
+    if not mistakes:  # a stage may look at the keys that it needs
+        mistakes = [mistake for name in names for mistake in _mistakes(recipe, name)]
+    if mistakes:
+        raise ConfigurationError("\n".join(dict.fromkeys(mistakes)))
+
+
+def _mistakes(recipe: Recipe, name: str) -> list[str]:
+    try:
+        return list(stage_of(recipe, name).mistakes())
+    except ConfigurationError as error:
+        return [str(error)]
 
 
 def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, Any]:
@@ -61,3 +75,19 @@ def documents_folder(recipe: Recipe, before: str) -> Path:
         if recipe.has(name) and _class_of(name).writes_documents:
             return recipe.folder(name)
     raise ConfigurationError(f"'{before}' needs documents, but the recipe has no earlier stage that writes them")
+
+
+def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
+    """Return the stage of the recipe that gives the tokenizer.
+
+    Raises:
+        ConfigurationError: the recipe has no such stage, or more than one.
+    """
+    giving = [name for name in all_stages() if _class_of(name).writes_tokenizer]
+    chosen = [name for name in giving if recipe.has(name)]
+    if len(chosen) != 1:
+        raise ConfigurationError(
+            f"the recipe needs one of the keys {' and '.join(map(repr, giving))}, got {' and '.join(chosen) or 'none'};"
+            " `train_tokenizer: {}` takes its defaults"
+        )
+    return stage_of(recipe, chosen[0])

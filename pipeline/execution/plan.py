@@ -1,39 +1,43 @@
-"""The plan: input files cut into units, and the number of shards, fixed before any task starts.
+"""The plan: input files cut into units or packed into them, and the number of shards, fixed before any task starts.
 
-Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no absolute path and no
-time, so moving the inputs keeps every uid.
+Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no absolute path, and its
+digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
+from pipeline.execution.input_changes import OBSERVED, changed_inputs, observed, observed_others
+from pipeline.execution.inputs import SourceFile, check_kinds, source_files
 from pipeline.files import publish_json
-from pipeline.readers import check_options, detect
+from pipeline.readers import check_options, detect, is_guess
 from pipeline.recipe import InputEntry, Recipe
+from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["PLAN_STAGE", "Plan", "PlannedUnit", "freeze_plan", "load_plan", "source_files"]
+__all__ = ["PLAN_STAGE", "Plan", "PlannedRange", "freeze_plan", "load_plan"]
 
 _FORMAT: Final = 1
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
 """Options that plans of this format hold for every input, whatever its reader; others are held where they are given."""
+_NONE: Final = -1
+"""Room for no further file, not even an empty one."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedUnit:
-    """A range of one input file. `path` is its present place; outputs name it by `source` alone."""
+class PlannedRange:
+    """A range of one input file, and its unit. `path` is its present place; outputs name it by `source` alone."""
 
     unit: int
     source: str
@@ -45,93 +49,37 @@ class PlannedUnit:
     path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """One input file with the entry it belongs to."""
-
-    source: str
-    path: Path
-    bytes: int
-    entry: InputEntry
-
-
 @dataclass(frozen=True)
 class Plan:
-    """Units in order of source name and offset, and the number of shards of every later set."""
+    """Ranges in order of source name and offset, and the number of shards of every later set.
 
-    units: tuple[PlannedUnit, ...]
+    A unit is one range, or several whole files that are consecutive and small.
+    """
+
+    ranges: tuple[PlannedRange, ...]
     shards: int
     digest: str
     inputs: tuple[dict[str, Any], ...]
 
+    @cached_property
+    def units(self) -> tuple[tuple[PlannedRange, ...], ...]:
+        """The ranges of each unit."""
+        return tuple(tuple(group) for _, group in groupby(self.ranges, lambda planned: planned.unit))
+
     def as_json(self) -> dict[str, Any]:
-        """Return the content of `clean/plan.json`."""
+        """Return the content of `clean/plan.json`. Its key `units` lists ranges; those of one unit share a number."""
         units = [
-            {name: value for name, value in asdict(unit).items() if name not in ("entry", "path")}
-            for unit in self.units
+            {name: value for name, value in asdict(planned).items() if name not in ("entry", "path")}
+            for planned in self.ranges
         ]
         return {"format": _FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
 
 
-def source_files(entries: Sequence[InputEntry]) -> list[SourceFile]:
-    """Expand inputs to files, sorted by source name.
-
-    Raises:
-        ConfigurationError: a path matches no file, or two files have one source name.
-    """
-    found: dict[str, SourceFile] = {}
-    for entry in entries:
-        for pattern in [entry.path] if isinstance(entry.path, str) else entry.path:
-            for file in _expand(pattern, entry):
-                if file.source in found:
-                    raise ConfigurationError(
-                        f"input {pattern!r}: {file.path} is named twice (as {file.source!r}); "
-                        "give each file once, or different `source` labels"
-                    )
-                found[file.source] = file
-    return sorted(found.values(), key=lambda file: file.source.encode())
-
-
-def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
-    root = _root(pattern)
-    if Path(pattern).is_dir():
-        root, matches = Path(pattern), [str(path) for path in sorted(Path(pattern).rglob("*"))]
-    else:
-        matches = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
-    files = [Path(match) for match in matches if Path(match).is_file()]
-    if not files:
-        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern")
-    for path in files:
-        name = _escape(os.fsencode(path.relative_to(root).as_posix()))
-        yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry)
-
-
-def _root(pattern: str) -> Path:
-    """Return the directory before the first wildcard, or that of the file."""
-    parts = Path(pattern).parts
-    fixed: list[str] = []
-    for part in parts[:-1]:
-        if glob.has_magic(part):
-            break
-        fixed.append(part)
-    return Path(*fixed) if fixed else Path()
-
-
-def _escape(raw: bytes) -> str:
-    """Return UTF-8 text, with `%`, control bytes and bytes that are not UTF-8 as %XX: unique and printable."""
-    text = raw.decode("utf-8", "surrogateescape")
-    pieces = [
-        f"%{ord(char) & 0xFF:02X}" if char == "%" or ord(char) < 32 or 0xDC80 <= ord(char) <= 0xDCFF else char
-        for char in text
-    ]
-    return "".join(pieces)
-
-
-def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> list[PlannedUnit]:
+def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> list[PlannedRange]:
     pieces = max(1, -(-file.bytes // unit_bytes)) if splittable else 1
     bounds = [file.bytes * i // pieces for i in range(pieces + 1)]
     return [
-        PlannedUnit(0, file.source, file.entry.source, reader, start, end, file.entry, file.path)
+        PlannedRange(0, file.source, file.entry.source, reader, start, end, file.entry, file.path)
         for start, end in pairwise(bounds)
     ]
 
@@ -139,22 +87,45 @@ def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> li
 def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
     """Cut the files; those that the saved plan holds with the same options are not opened again."""
     known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
-    units: list[PlannedUnit] = []
+    pieces: list[list[PlannedRange]] = []
     inputs: list[dict[str, Any]] = []
     for file in files:
         facts = _facts(file, known.get(file.source))
         inputs.append(facts)
-        units += _cut(file, facts["reader"], facts["splittable"], recipe.plan_options.unit_bytes)
+        pieces.append(_cut(file, facts["reader"], facts["splittable"], recipe.plan_options.unit_bytes))
+    readers = {facts["source"]: facts["reader"] for facts in inputs if facts["source"] not in known}
+    check_kinds([file for file in files if file.source in readers and _is_unknown(file, readers[file.source])])
     _check_inputs(zip(files, inputs, strict=True))
-    numbered = tuple(replace(unit, unit=number) for number, unit in enumerate(units))
     shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
-    return _with_digest(Plan(numbered, shards, "", tuple(inputs)))
+    alone = _with_digest(Plan(_numbered(pieces, _NONE), shards, "", tuple(inputs)))
+    if saved is not None and saved.digest == alone.digest:
+        return alone  # a run that began when each file was a unit of its own stays complete
+    return _with_digest(Plan(_numbered(pieces, recipe.plan_options.unit_bytes), shards, "", tuple(inputs)))
 
 
-def _check_inputs(found: Iterable[tuple[SourceFile, dict[str, Any]]]) -> None:
+def _numbered(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
+    """Number the units: consecutive files that are not cut share one while they have `shared` bytes or less."""
+    found: list[PlannedRange] = []
+    unit, room = -1, _NONE
+    for ranges in pieces:
+        whole = len(ranges) == 1
+        for planned in ranges:
+            size = planned.end - planned.start
+            if not whole or size > room:
+                unit, room = unit + 1, shared if whole else _NONE
+            found.append(replace(planned, unit=unit))
+            room = max(_NONE, room - size)
+    return tuple(found)
+
+
+def _is_unknown(file: SourceFile, reader: str) -> bool:
+    return file.folder is not None and file.bytes > 0 and file.entry.reader is None and is_guess(file.path, reader)
+
+
+def _check_inputs(inputs: Iterable[tuple[SourceFile, dict[str, Any]]]) -> None:
     """Check that each option of an input is one of a reader of its files."""
     readers: dict[int, tuple[InputEntry, set[str]]] = {}
-    for file, facts in found:
+    for file, facts in inputs:
         readers.setdefault(id(file.entry), (file.entry, set()))[1].add(facts["reader"])
     for entry, names in readers.values():
         try:
@@ -167,14 +138,22 @@ def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
     plain = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source")}
     options = {**_FIRST_OPTIONS, **plain}
     if known is not None and known["options"] == options:
-        return known
+        return _present(file, known) if "mtime_ns" in known else known
     reader, splittable = detect(file.path, file.entry.reader)
-    found = {"source": file.source, "bytes": file.bytes, "options": options}
-    return {**found, "reader": reader, "splittable": splittable}
+    facts = {"source": file.source, "bytes": file.bytes, "options": options, **observed(file.path, file.bytes)}
+    others = observed_others(reader, file.entry.options)
+    return {**facts, "reader": reader, "splittable": splittable, **({"others": others} if others else {})}
+
+
+def _present(file: SourceFile, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of an input whose content is as before, with the present times of its files."""
+    facts = {**known, "mtime_ns": file.path.stat().st_mtime_ns}
+    return {**facts, "others": observed_others(known["reader"], file.entry.options)} if "others" in known else facts
 
 
 def _with_digest(plan: Plan) -> Plan:
-    text = json.dumps(plan.as_json(), sort_keys=True, separators=(",", ":"))
+    facts = [{name: value for name, value in one.items() if name not in OBSERVED} for one in plan.inputs]
+    text = json.dumps({**plan.as_json(), "inputs": facts}, sort_keys=True, separators=(",", ":"))
     return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -187,50 +166,58 @@ def _read(recipe: Recipe) -> Plan | None:
     if not path.exists():
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
         if data["format"] != _FORMAT:
             raise IntegrityError(f"{path}: format {data['format']}, this version reads {_FORMAT}")
-        units = tuple(PlannedUnit(**unit) for unit in data["units"])
-        return _with_digest(Plan(units, data["shards"], "", tuple(data["inputs"])))
-    except (ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(f"{path}: not a plan ({error}); remove the folder to start again") from error
+        if unknown := data.keys() - {"format", "shards", "inputs", "units"}:
+            raise ValueError(f"unknown keys {sorted(unknown)}")
+        ranges = tuple(PlannedRange(**planned) for planned in data["units"])
+        return _with_digest(Plan(ranges, data["shards"], "", tuple(data["inputs"])))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise IntegrityError(
+            f"{path}: not a plan as it was written ({error}); remove this file and run `python -m pipeline.clean` with "
+            "the same inputs and configuration, which writes it again"
+        ) from error
 
 
-def freeze_plan(recipe: Recipe) -> Plan:
+def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     """Return the plan, after writing it as `clean/plan.json` where the file does not hold it yet.
 
     The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
     plan, and every stage is done again.
 
     Raises:
-        ConfigurationError: there is no input, or names or sizes of inputs differ from the first start.
+        ConfigurationError: there is no input, or the inputs are not those of the first start.
     """
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-    plan, saved = load_plan(recipe), _read(recipe)
-    if saved is None or saved.digest != plan.digest:
-        publish_json(_path(recipe), plan.as_json())
+    plan, saved = load_plan(recipe, verify=verify), _read(recipe)
+    if saved is None or saved.as_json() != plan.as_json():
+        publish_json(_path(recipe), sealed(plan.as_json()))
     return plan
 
 
-def _check_unchanged(recipe: Recipe, saved: Plan, files: Sequence[SourceFile]) -> None:
-    before = {facts["source"]: facts["bytes"] for facts in saved.inputs}
-    after = {file.source: file.bytes for file in files}
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+def _check_unchanged(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], verify: bool) -> None:
+    ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
+    changed = changed_inputs(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
     if changed:
         raise ConfigurationError(
-            f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ, first "
-            f"{changed[0]!r}); a run's inputs are frozen: use another output folder"
+            f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in name, "
+            f"size or content, first {changed[0]!r}); a run's inputs are frozen: restore them, or use another output "
+            "folder"
         )
 
 
-def load_plan(recipe: Recipe) -> Plan:
-    """Return the plan of the recipe's `input`, with the paths of this machine; without `input` the frozen one."""
+def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
+    """Return the plan of the recipe's `input`, with the paths of this machine; without `input` the frozen one.
+
+    `verify` compares the content of every input, also of those whose size and time are as before.
+    """
     saved = _read(recipe)
     if recipe.input:
-        files = source_files(recipe.input)
+        files = source_files(recipe.input, recipe.output)
         if saved is not None:
-            _check_unchanged(recipe, saved, files)
+            _check_unchanged(recipe, saved, files, verify)
         return _make_plan(recipe, files, saved)
     if saved is None:
         raise StorageError(f"{_path(recipe)} is missing: run `python -m pipeline.clean` first")

@@ -12,17 +12,24 @@ from typing import Any, Final
 
 from pipeline.charts.bars import Bar, Step, bars, funnel, shares
 from pipeline.charts.curves import histogram
+from pipeline.errors import ClozelineError, IntegrityError, StorageError
+from pipeline.execution.edit_samples import EditSample, EditSamples, merged_edits
 from pipeline.execution.plan import PLAN_STAGE
 from pipeline.execution.report_samples import Parts, SampleText, cluster_sizes, dropped_texts, kept_texts, lengths
 from pipeline.execution.unit_record import Counts, UnitRecord
 from pipeline.files import publish_json, read_json
 from pipeline.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
+from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["write_run_report", "write_stage_report"]
+__all__ = ["earlier_report", "read_report", "write_run_report", "write_stage_report"]
 
+REPORT_FORMAT: Final = 1
+"""Number in every `report.json`; raised when a key of it gets another meaning."""
 _LEFT_OUT: Final = {
     "ignored": "records_in",
     "malformed": "records_in",
+    "bytes_undecoded": "bytes_owned",
+    "content_skipped": "content_bytes",
     "rejected": "documents_in",
     "tokens_dropped": "tokens_in",
     "skipped": "samples_in",
@@ -48,12 +55,14 @@ class StageFacts:
     units: int
     bytes: int
     seconds: float
+    edits: EditSamples
 
     @staticmethod
     def read(folder: Path) -> StageFacts:
         """Read the report of a stage that is complete."""
-        data = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        return StageFacts(folder.name, folder, data["counts"], data["units"], data["bytes"], data["seconds"])
+        data = read_report(folder / "report.json", f"run `python -m pipeline.{folder.name}` again, which writes it")
+        numbers = (data["counts"], data["units"], data["bytes"], data["seconds"])
+        return StageFacts(folder.name, folder, *numbers, data.get("edits", {}))
 
     @property
     def documents(self) -> Path:
@@ -61,15 +70,47 @@ class StageFacts:
         return self.folder / "documents"
 
 
+def read_report(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the content of a `report.json`.
+
+    Args:
+        path: the file.
+        remedy: what writes it again.
+
+    Raises:
+        StorageError: it cannot be read.
+        IntegrityError: it was changed after it was written, or another version wrote it.
+    """
+    try:
+        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
+    except (ValueError, AttributeError) as error:
+        raise IntegrityError(f"{path}: damaged: {error}; {remedy}") from error
+    if data.get("format") != REPORT_FORMAT:
+        raise IntegrityError(f"{path}: format {data.get('format')}, this version reads {REPORT_FORMAT}; {remedy}")
+    return data
+
+
+def earlier_report(path: Path) -> dict[str, Any]:
+    """Return the content of a `report.json`; empty where it is missing, damaged or of another version."""
+    try:
+        return read_report(path, "")
+    except ClozelineError:
+        return {}
+
+
 def write_stage_report(folder: Path, name: str, counts: Counts, records: Sequence[UnitRecord], seconds: float) -> None:
     """Write `report.json` of a stage from its records."""
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
     facts = {"stage": name, "counts": counts, "units": len(records), "bytes": size, "seconds": round(seconds, 3)}
-    publish_json(folder / "report.json", {"format": 1, **facts})
+    edits = merged_edits(record.edits for record in records)
+    content = {"format": REPORT_FORMAT, **facts, **({"edits": edits} if edits else {})}
+    publish_json(folder / "report.json", sealed(content))
 
 
 def write_run_report(output: Path, names: Sequence[str]) -> Path:
-    """Write `report.json` and `report.html` of a run, unless they are newer than what its stages wrote.
+    """Write `report.json` and `report.html` of a run, unless they are whole and newer than what its stages wrote.
 
     Args:
         output: folder of the run.
@@ -81,11 +122,12 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
     path, folders = output / "report.html", [output / name for name in names]
     folders = [folder for folder in folders if (folder / "report.json").is_file()]
     newest = max((folder / "report.json").stat().st_mtime_ns for folder in folders)
-    if path.exists() and path.stat().st_mtime_ns > newest:
+    told = earlier_report(output / "report.json").get("stages", {}).keys()
+    if path.exists() and path.stat().st_mtime_ns > newest and {folder.name for folder in folders} <= told:
         return path
     stages = [StageFacts.read(folder) for folder in folders]
     plain = {one.name: {"counts": one.counts, "bytes": one.bytes, "seconds": one.seconds} for one in stages}
-    publish_json(output / "report.json", {"format": 1, "stages": plain})
+    publish_json(output / "report.json", sealed({"format": REPORT_FORMAT, "stages": plain}))
     write_page(path, page("Clozeline · what happened to every document", _parts(output, stages)))
     return path
 
@@ -100,6 +142,7 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
         parts = Parts.of(holders[-1].documents)
         texts = _quotes(kept_texts(parts))
         yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
+    yield section("What is edited", *_edited(stages))
     yield section("What is dropped", *_dropped(holders))
     yield section("Where it comes from", *_provenance(output, plan["inputs"], stages))
 
@@ -175,6 +218,20 @@ def _quotes(samples: Sequence[SampleText]) -> str:
     return grid(*(quote(one.text, one.origin) for one in samples))
 
 
+def _edited(stages: Sequence[StageFacts]) -> Iterator[str]:
+    """Yield up to three passages for each kind of edit, before and after."""
+    for one in stages:
+        counts = one.counts.get("edits", {})
+        for kind, samples in sorted(one.edits.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
+            title = f"{one.name} · {kind} · {counts.get(kind, 0):,} characters removed"
+            yield folded(title, *(_before_and_after(sample) for sample in samples))
+
+
+def _before_and_after(sample: EditSample) -> str:
+    after = "after" if sample["after"] else "after: nothing is left of it"
+    return grid(quote(sample["before"], f"before · {sample['origin']}"), quote(sample["after"], after))
+
+
 def _dropped(holders: Sequence[StageFacts]) -> Iterator[str]:
     """Yield up to three texts for each reason."""
     earlier: Path | None = None
@@ -196,6 +253,9 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
     if len(inputs) > len(rows):
         rows.append((f"{len(inputs) - len(rows):,} others", "", sum(one["bytes"] for one in inputs[_LISTED:])))
     yield f"<h3>Inputs</h3>{table(['source', 'reader', 'bytes'], rows)}"
+    empty = [pair for one in stages for pair in sorted(one.counts.get("without_records", {}).items())]
+    if empty:
+        yield f"<h3>Inputs without a record</h3>{table(['source', 'bytes'], empty)}"
     written = [(one.name, one.units, one.bytes, one.seconds) for one in stages]
     yield f"<h3>Stages</h3>{table(['stage', 'units', 'bytes written', 'seconds'], written)}"
     sets = [_set(output, path) for one in stages for path in sorted(one.folder.rglob("manifest.json"))]

@@ -17,6 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.documents.files import Rejection, read_batches, read_rejects
+from pipeline.errors import IntegrityError
+from pipeline.recorded_file import RecordedFile, recorded, recorded_by_any
 
 __all__ = ["Histogram", "Parts", "SampleText", "cluster_sizes", "dropped_texts", "kept_texts", "lengths"]
 
@@ -34,20 +36,23 @@ _SMALL: Final = 8
 class Parts:
     """Files of one folder, spread evenly over it where there are many."""
 
-    paths: tuple[Path, ...]
+    files: tuple[RecordedFile, ...]
     total: int
 
     @staticmethod
     def of(folder: Path) -> Parts:
-        """Return the Arrow files of a folder."""
-        files = sorted(folder.glob("*.arrow"))
-        count = min(len(files), _FILES)
-        return Parts(tuple(files[number * len(files) // count] for number in range(count)), len(files))
+        """Return the Arrow files of a folder, which is one of a stage's or below one."""
+        paths = sorted(folder.glob("*.arrow"))
+        count = min(len(paths), _FILES)
+        chosen = [paths[number * len(paths) // count] for number in range(count)]
+        stage = next((parent for parent in folder.parents if (parent / "records").is_dir()), folder)
+        relatives = [path.relative_to(stage).as_posix() for path in chosen]
+        return Parts(tuple(recorded_by_any(stage, relatives)), len(paths))
 
     @property
     def share(self) -> str:
-        """What a title says where not all files were read; else ""."""
-        return f" ({len(self.paths)} of {self.total:,} parts)" if len(self.paths) < self.total else ""
+        """Words for a title where not all files were read; else ""."""
+        return f" ({len(self.files)} of {self.total:,} parts)" if len(self.files) < self.total else ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class SampleText:
 
 def lengths(parts: Parts) -> Histogram:
     """Count documents by characters; each range is twice as wide as the one before."""
-    batches = (batch for path in parts.paths for batch in read_batches(path, ("n_chars",)))
+    batches = (batch for file in parts.files for batch in read_batches(file, ("n_chars",)))
     values = [np.empty(0, np.int64), *(batch.column("n_chars").to_numpy() for batch in batches)]
     return _counted(np.concatenate(values), [0, *(1 << power for power in range(40))])
 
@@ -76,18 +81,22 @@ def lengths(parts: Parts) -> Histogram:
 def cluster_sizes(parts: Parts) -> Histogram:
     """Count clusters of duplicates by the number of their documents, 2 or more."""
     sizes: Counter[bytes] = Counter()
-    for path in parts.paths:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-            for number in range(reader.num_record_batches):
-                sizes.update(reader.get_batch(number).column("cluster").to_pylist())
+    for file in parts.files:
+        try:
+            with pa.ipc.open_file(file.buffer()) as reader:
+                for number in range(reader.num_record_batches):
+                    sizes.update(reader.get_batch(number).column("cluster").to_pylist())
+        except (pa.ArrowException, KeyError) as error:
+            raise IntegrityError(f"{file.path}: not a file of clusters ({error}); run its stage again") from error
     values = np.fromiter(sizes.values(), np.int64, len(sizes))
     return _counted(values, [*range(2, _SMALL), *(_SMALL << power for power in range(40))])
 
 
 def kept_texts(parts: Parts) -> list[SampleText]:
     """Return the beginnings of the three documents with the smallest uids, which are as good as drawn by chance."""
-    chosen = heapq.nsmallest(_TEXTS, ((uid, path) for path in parts.paths for uid in _uids(path)))
-    return [SampleText(_cut(text), origin) for uid, path in chosen for text, origin in [_document(path, uid)]]
+    chosen = heapq.nsmallest(_TEXTS, ((uid, file.path) for file in parts.files for uid in _uids(file)))
+    files = {file.path: file for file in parts.files}
+    return [SampleText(_cut(text), origin) for uid, path in chosen for text, origin in [_document(files[path], uid)]]
 
 
 def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleText]]:
@@ -99,10 +108,10 @@ def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleTe
             where the stage read none.
     """
     chosen: dict[str, list[tuple[bool, bytes, Path, Rejection]]] = {}
-    for path in parts.paths:
-        for one in read_rejects(path):
+    for file in parts.files:
+        for one in read_rejects(file):
             entries = chosen.setdefault(one.reason, [])
-            entries.append((one.sample_text is None and earlier is None, one.uid, path, one))
+            entries.append((one.sample_text is None and earlier is None, one.uid, file.path, one))
             entries.sort(key=lambda entry: entry[:2])
             del entries[_TEXTS:]
     return {
@@ -114,14 +123,14 @@ def dropped_texts(parts: Parts, earlier: Path | None) -> dict[str, list[SampleTe
 def _rejected(one: Rejection, earlier: Path | None) -> SampleText:
     text = one.sample_text
     if text is None and earlier is not None and earlier.exists():
-        text, _ = _document(earlier, one.uid)
+        text, _ = _document(recorded(earlier.parents[1], earlier.stem, f"documents/{earlier.name}"), one.uid)
     parts = (f"{one.source} at {one.offset:,}", f"{one.n_chars:,} characters", one.detail)
     return SampleText(_cut(text or ""), " · ".join(part for part in parts if part))
 
 
-def _document(path: Path, uid: bytes) -> tuple[str, str]:
+def _document(file: RecordedFile, uid: bytes) -> tuple[str, str]:
     """Return text and origin of the document with this uid; "" where the file does not hold it."""
-    for batch in read_batches(path, ("uid", "text", "url", "source", "offset")):
+    for batch in read_batches(file, ("uid", "text", "url", "source", "offset")):
         uids = batch.column("uid")
         if (row := uids.index(pa.scalar(uid, uids.type)).as_py()) >= 0:
             text, url, source, offset = (
@@ -131,8 +140,8 @@ def _document(path: Path, uid: bytes) -> tuple[str, str]:
     return "", ""
 
 
-def _uids(path: Path) -> Iterator[bytes]:
-    for batch in read_batches(path, ("uid",)):
+def _uids(file: RecordedFile) -> Iterator[bytes]:
+    for batch in read_batches(file, ("uid",)):
         yield from batch.column("uid").to_pylist()
 
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, cast
 
 from pipeline.config import config_digest, save_yaml, to_plain
-from pipeline.errors import ConfigurationError, PartialFailureError
+from pipeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from pipeline.execution.executors import run_units
 from pipeline.execution.order import all_stages, stage_of, stages_of
+from pipeline.execution.output_lock import one_at_a_time
 from pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
 from pipeline.execution.progress import Progress
-from pipeline.execution.report import write_stage_report
+from pipeline.execution.report import earlier_report, write_stage_report
 from pipeline.execution.stage import Pass, Row, Stage
 from pipeline.execution.unit_record import (
+    LOGS,
     TEMPORARY,
     C,
     Counts,
@@ -27,7 +29,7 @@ from pipeline.execution.unit_record import (
     require_equal,
 )
 from pipeline.execution.unit_runner import UnitRunner
-from pipeline.files import one_at_a_time, publish, read_json, sweep
+from pipeline.files import publish, sweep
 from pipeline.recipe import Recipe
 
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
@@ -59,7 +61,7 @@ def run_recipe(
         only: one stage, or None for all.
         progress: where the run is shown.
         summaries: a summary is added for each stage that ends, also when a later stage fails.
-        verify: re-hash published outputs before skipping them.
+        verify: hash inputs and published outputs again before skipping units.
 
     Raises:
         ConfigurationError: an earlier stage is incomplete (the message names the command), or inputs have changed.
@@ -78,7 +80,7 @@ def _run_stages(
 ) -> None:
     names = stages_of(recipe)
     starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
-    plan = freeze_plan(recipe) if starts else load_plan(recipe)
+    plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
     upstream = plan.digest
     held: tuple[str, int] | None = None
     for name in names:
@@ -88,11 +90,12 @@ def _run_stages(
             _save_config(stage)
             summaries.append(run.execute(progress))
             _check_handover(held, summaries[-1])
-            _check_any_left(summaries[-1])
-        elif run.missing():
+            if summaries[-1].counts.get("documents_out") == 0:
+                raise stage.nothing_left(summaries[-1].counts)
+        elif gap := run.gap():
             raise ConfigurationError(
-                f"'{only}' needs '{name}', which is not complete: run `python -m pipeline.{name}` with the same "
-                "configuration first"
+                f"'{only}' needs '{name}', which is not complete ({gap}): run `python -m pipeline.{name}` with the "
+                "same configuration first"
             )
         if only == name:
             break
@@ -112,14 +115,6 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
             "version": stage.version(),
         }
     )
-
-
-def _check_any_left(summary: StageSummary) -> None:
-    if summary.counts.get("documents_out") == 0:
-        raise PartialFailureError(
-            f"{summary.name}: every document was rejected (reasons: the table above); check the input, or loosen "
-            "the filters of the recipe"
-        )
 
 
 def _check_handover(held: tuple[str, int] | None, summary: StageSummary) -> None:
@@ -150,17 +145,27 @@ class StageRun(Generic[C]):
 
         Intermediates count only for a pass that a later incomplete pass still needs.
         """
-        found: list[list[int]] = []
+        missing_units: list[list[int]] = []
         needed = False
         for work, runner in zip(reversed(self.passes), reversed(self.runners), strict=True):
-            lacking = [unit for unit in range(work.units) if not self._complete(runner, unit, needed)]
+            units = range(work.units if needed or not work.intermediate else 0)
+            lacking = [unit for unit in units if self._gap(runner, unit, needed)]
             needed = needed or bool(lacking)
-            found.append(lacking)
-        return found[::-1] if needed else []
+            missing_units.append(lacking)
+        return missing_units[::-1] if needed else []
 
-    def _complete(self, runner: UnitRunner, unit: int, temporary: bool) -> bool:
-        record = runner.load(unit)
-        return record is not None and record.complete(self.stage.folder, temporary=temporary, verify=self.verify)
+    def gap(self) -> str:
+        """Return what the first missing unit lacks; "" when the stage is complete."""
+        missing = self.missing()
+        later = ((runner, units[0]) for runner, units in zip(self.runners[::-1], missing[::-1], strict=False) if units)
+        return next((self._gap(runner, unit, False) for runner, unit in later), "")
+
+    def _gap(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
+        record, folder = runner.load(unit), self.stage.folder
+        if record is None:
+            path = UnitRecord.path(folder, runner.work.name, unit)
+            return f"{path} is missing, damaged, or the record of another configuration"
+        return record.gap(folder, temporary=temporary, verify=self.verify)
 
     def all_records(self) -> list[UnitRecord]:
         """Return the records of all passes, in order."""
@@ -189,7 +194,7 @@ class StageRun(Generic[C]):
         listed |= {folder / name for name in _OWN_FILES}
         for path in folder.rglob("*"):
             inside = path.relative_to(folder).parts[0]
-            if path.is_file() and path not in listed and inside not in ("records", TEMPORARY):
+            if path.is_file() and path not in listed and inside not in ("records", LOGS, TEMPORARY):
                 path.unlink()
 
     def digest(self, upstream: str) -> str:
@@ -218,8 +223,16 @@ class StageRun(Generic[C]):
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
             run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.done, units))))
-        loaded = [runner.load(unit) for unit in units]
-        return [record for record in loaded if record is not None and record.status == "failed"]
+        found = []
+        for unit in units:
+            if (record := runner.load(unit)) is None:
+                path = UnitRecord.path(self.stage.folder, work.name, unit)
+                raise IntegrityError(
+                    f"{path}: expected the record of a unit that has just run, got one that this version cannot read: "
+                    "see that all machines run the same version of Clozeline, then run the same command again"
+                )
+            found.append(record)
+        return [record for record in found if record.status == "failed"]
 
     def _raise(self, failed: Sequence[UnitRecord]) -> None:
         name = self.stage.name
@@ -237,16 +250,16 @@ class StageRun(Generic[C]):
         raise error
 
     def _summarise(self, progress: Progress, seconds: float, skipped: bool) -> StageSummary:
-        folder, found, counts = self.stage.folder, self.all_records(), self.counts()
+        folder, records, counts = self.stage.folder, self.all_records(), self.counts()
         self.stage.check(counts)
-        size = sum(facts["bytes"] for record in found for facts in record.outputs.values())
-        previous = read_json(folder / "report.json")
-        if skipped and previous is not None:
+        size = sum(facts["bytes"] for record in records for facts in record.outputs.values())
+        previous = earlier_report(folder / "report.json")
+        if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            write_stage_report(folder, self.stage.name, counts, found, seconds)
+            write_stage_report(folder, self.stage.name, counts, records, seconds)
         if not self.stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
-        summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(found), skipped)
+        summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(records), skipped)
         progress.stage_done(summary.name, seconds, skipped=skipped)
         return summary

@@ -7,16 +7,18 @@ A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
 
+from pipeline.errors import ClozelineError, PartialFailureError
 from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.unit_record import C, Output
 from pipeline.recipe import Recipe
+from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Pass", "Row", "Stage", "amount"]
+__all__ = ["ForeseenTokenizer", "Pass", "Row", "Stage", "amount"]
 
 K = TypeVar("K")
 """Config class of a stage."""
@@ -27,6 +29,8 @@ class Pass(ABC, Generic[C]):
 
     name: str
     units: int
+    intermediate: ClassVar[bool] = False
+    """true if it is made only for a later pass, so that it is not missed once that one is complete"""
 
     @abstractmethod
     def run(self, unit: int, output: Output) -> C:
@@ -40,6 +44,14 @@ class Row:
     amount_in: str
     amount_out: str = "–"
     left_out: tuple[Mapping[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenTokenizer:
+    """Facts known of a tokenizer before its stage has run: size and special ids, and the version of its algorithm."""
+
+    vocabulary: Vocabulary
+    version: int
 
 
 def amount(number: int, noun: str) -> str:
@@ -57,7 +69,9 @@ class Stage(ABC, Generic[K, C]):
     needs: ClassVar[tuple[str, ...]] = ()
     """stages that a recipe must have too"""
     writes_documents: ClassVar[bool] = False
-    """whether later stages find documents in its folder"""
+    """true if later stages find documents in its folder"""
+    writes_tokenizer: ClassVar[bool] = False
+    """true if later stages find a tokenizer in `tokenizer/` of its folder"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """keys of the recipe, beside its own, that decide its bytes"""
 
@@ -87,6 +101,21 @@ class Stage(ABC, Generic[K, C]):
     @abstractmethod
     def row(self, counts: C) -> Row:
         """Return the stage's row of the table of a run, from the sums over all its units."""
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
+        yield from ()
+
+    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+        """Return what is known, before any stage runs, of the tokenizer that a stage with `writes_tokenizer` gives."""
+        raise NotImplementedError(f"{self.name} gives no tokenizer")
+
+    def nothing_left(self, counts: C) -> ClozelineError:
+        """Return the error of a stage that leaves no document."""
+        return PartialFailureError(
+            f"{self.name}: every document was rejected (reasons: the table above); check the input, or loosen the "
+            "filters of the recipe"
+        )
 
     def check(self, counts: C) -> None:
         """Raise IntegrityError where an accounting equation fails; called per unit and on the sum."""

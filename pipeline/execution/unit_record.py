@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,9 +16,12 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pipeline.errors import IntegrityError
+from pipeline.execution.edit_samples import EditSamples
 from pipeline.files import file_hash, publish, publish_json
+from pipeline.sealed_json import sealed, unsealed
 
 __all__ = [
+    "LOGS",
     "TEMPORARY",
     "C",
     "Counts",
@@ -45,6 +49,8 @@ class Counts(TypedDict, total=False):
 C = TypeVar("C", bound=Counts)
 M = TypeVar("M", bound=Mapping[str, Any])
 
+LOGS: Final = "logs"
+"""Folder of the executors' logs below a stage's folder."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
@@ -66,6 +72,10 @@ class Output:
 
     folder: Path
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    """hashes (hex) of what the unit read, by name, where it reads inputs of the run"""
+    edits: EditSamples = field(default_factory=dict)
+    """samples of what filters changed"""
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
@@ -73,6 +83,12 @@ class Output:
         with publish(self.folder / relative) as temporary:
             yield temporary
             self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
+
+    def copy(self, folder: Path, relative: str) -> None:
+        """Publish a copy of every file of a folder below `relative`."""
+        for source in sorted(folder.iterdir()):
+            with self.file(f"{relative}/{source.name}") as path:
+                shutil.copyfile(source, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,8 @@ class UnitRecord:
     error: str = ""
     exit_code: int = 0
     trace: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
+    edits: EditSamples = field(default_factory=dict)
 
     @staticmethod
     def path(folder: Path, pass_name: str, unit: int) -> Path:
@@ -97,11 +115,12 @@ class UnitRecord:
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
-        """Return the record in a file, or None where it is missing or cannot be read."""
+        """Return the record in a file, or None where it is missing, damaged or that of another unit."""
         try:
-            return UnitRecord(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            record = UnitRecord(**unsealed(json.loads(path.read_text(encoding="utf-8"))))
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
+        return record if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit) else None
 
     @staticmethod
     def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
@@ -111,41 +130,43 @@ class UnitRecord:
     def save(self, folder: Path) -> None:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
-        publish_json(self.path(folder, self.pass_name, self.unit), data)
+        publish_json(self.path(folder, self.pass_name, self.unit), sealed(data))
 
-    def complete(self, folder: Path, *, temporary: bool, verify: bool = False) -> bool:
-        """Return whether every output that it lists exists with its size (and hash, with `verify`).
+    def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
+        """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
 
         `temporary=False` leaves intermediates out: they are removed once nothing needs them.
         """
         if self.status != "ok":
-            return False
+            return f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that failed"
         for relative, facts in self.outputs.items():
             if relative.startswith(f"{TEMPORARY}/") and not temporary:
                 continue
             path = folder / relative
-            if not path.is_file() or path.stat().st_size != facts["bytes"]:
-                return False
+            if not path.is_file():
+                return f"{path} is missing"
+            if (size := path.stat().st_size) != facts["bytes"]:
+                return f"{path} has {size} bytes, expected {facts['bytes']}"
             if verify and file_hash(path) != facts["xxh3_128"]:
-                return False
-        return True
+                return f"{path} has changed since it was written"
+        return ""
 
 
 def records(folder: Path, pass_name: str) -> list[UnitRecord]:
     """Return the records of the finished units of a pass, by unit."""
     prefix = "" if pass_name == "main" else f"{pass_name}-"
-    found = []
+    unit_records = []
     for path in sorted((folder / "records").glob(f"{prefix}[0-9]*.json")):
         record = UnitRecord.load(folder, pass_name, int(path.stem.removeprefix(prefix)))
         if record is not None and record.pass_name == pass_name and record.status == "ok":
-            found.append(record)
-    return found
+            unit_records.append(record)
+    return unit_records
 
 
-def outputs_digest(found: Sequence[UnitRecord]) -> str:
+def outputs_digest(unit_records: Sequence[UnitRecord]) -> str:
     """Return the SHA-256 over the published outputs of records: what later stages depend on."""
     digest = hashlib.sha256()
-    for record in found:
+    for record in unit_records:
         for relative, facts in sorted(record.outputs.items()):
             if not relative.startswith(f"{TEMPORARY}/"):
                 digest.update(f"{relative} {facts['bytes']} {facts['xxh3_128']}\n".encode())

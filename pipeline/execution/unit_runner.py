@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ClozelineError
+from pipeline.errors import ClozelineError, StorageError, message_text
 from pipeline.execution.stage import Pass, Stage
-from pipeline.execution.unit_record import TEMPORARY, Output, UnitRecord
+from pipeline.execution.unit_record import LOGS, TEMPORARY, Output, UnitRecord
+from pipeline.files import cannot_write
 
 __all__ = ["UnitRunner"]
 
@@ -22,22 +25,35 @@ class UnitRunner:
     work: Pass[Any]
     key: str
 
+    @property
+    def logs(self) -> Path:
+        """The folder for logs of executors, apart from those of other passes."""
+        return self.stage.folder / LOGS / self.work.name
+
     def __call__(self, unit: int) -> None:
         """Run a unit; an error of its own becomes a record with status `failed`."""
         folder = self.stage.folder
         marker = self._marker(unit)
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.touch()
+        try:
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+        except OSError as error:
+            raise StorageError(cannot_write(marker, error)) from error
         output = Output(folder)
         try:
             counts = self.work.run(unit, output)
             self.stage.check(counts)
         except ClozelineError as error:
             self._fail(unit, str(error), error.exit_code)
+        except OSError as error:
+            self._fail(unit, _explained(error, folder), StorageError.exit_code)
         except Exception as error:
-            self._fail(unit, repr(error), 1, traceback.format_exc())
+            self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
-            UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files).save(folder)
+            record = UnitRecord(
+                self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs, edits=output.edits
+            )
+            record.save(folder)
         marker.unlink(missing_ok=True)
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
@@ -66,3 +82,13 @@ class UnitRunner:
     def give_up(self, unit: int, reason: str) -> None:
         """Record the unit as failed."""
         self._fail(unit, reason, 69)
+
+
+def _explained(error: OSError, folder: Path) -> str:
+    """Return a message for an error of a file that no layer below has explained."""
+    path = Path(os.fsdecode(error.filename)) if error.filename else folder
+    if error.errno == errno.ENOENT:
+        return f"{path}: no such file; it was removed while the stage ran: put it back, or run the stage that wrote it"
+    if path.is_relative_to(folder):
+        return cannot_write(path, error)
+    return f"{path}: {error.strerror or error}; see that it can be read, then run the same command again"

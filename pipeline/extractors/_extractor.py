@@ -17,7 +17,7 @@ class ExtractorOptions:
     """Limits of one page, for every extractor."""
 
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
-    """processor seconds for a page, > 0; six times as much by the clock. Slower pages are rejected as `timeout`"""
+    """processor seconds for a page, > 0; pages that need more are rejected as `timeout`"""
     memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
     """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more: `extractor_crash`"""
 

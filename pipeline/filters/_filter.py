@@ -20,12 +20,14 @@ class Verdict:
         detail: the measure and its threshold.
         text: the edited text; None where the filter does not edit.
         removed: characters removed by an edit, by rule.
+        edits: the first passage that a rule changed and what is left of it, by rule, where a passage shows it.
     """
 
     reason: str = ""
     detail: str = ""
     text: str | None = None
     removed: Mapping[str, int] = field(default_factory=dict)
+    edits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 KEEP: Final = Verdict()

@@ -30,6 +30,9 @@ class _PageRejected(Exception):
 class C4Quality:
     r"""Edits the text down to lines that are sentences, and rejects pages with code, filler or too few sentences.
 
+    The rules are for prose. On pages that show code `citations` takes lists and indices out of it: switch it off there.
+    The report counts the characters that each rule removes, as `edits`, and shows some of the lines.
+
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." where one sentence is enough
     """
 
@@ -42,6 +45,8 @@ class C4Quality:
 
         terminal_punctuation: bool = True
         """drop lines that end in no terminal mark, or in an ellipsis"""
+        terminal_marks: list[str] = field(default_factory=lambda: list(_TERMINAL))
+        """marks that lines end in; published are `.`, `?`, `!` and `"`, for which printed prose has closing quotes"""
         words_per_line: Annotated[int, Field(ge=0)] = 3
         """drop lines with fewer words"""
         word_chars: Annotated[int, Field(ge=1)] = 1000
@@ -51,9 +56,9 @@ class C4Quality:
         policy: bool = True
         """drop lines about cookies, privacy and terms of use"""
         policy_phrases: list[str] = field(default_factory=lambda: list(_POLICY))
-        """what such lines say, in lower case"""
+        """phrases of such lines, in lower case"""
         citations: bool = True
-        """remove `[1]`, `[edit]`, `[citation needed]`"""
+        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; they are lists and indices in code: off there"""
         lorem_ipsum: bool = True
         """reject pages with that phrase"""
         curly_bracket: bool = True
@@ -64,6 +69,7 @@ class C4Quality:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._sentences = Regex(Regex.Options())
+        self._marks = tuple(options.terminal_marks)
         self._phrases = [
             *(["lorem ipsum"] if options.lorem_ipsum else []),
             *(["javascript"] if options.javascript else []),
@@ -74,28 +80,35 @@ class C4Quality:
         """Return the verdict on a page, with its edited text; empty lines stay, because they divide paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
+        edits: dict[str, tuple[str, str]] = {}
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
             for line in statistics.lines:
-                rule, edited = self._line(line.strip(), phrases) if line else ("", "")
+                bare = line.strip()
+                rule, edited = self._line(bare, phrases) if line else ("", "")
                 if rule:
                     removed[rule] += len(line) + 1
-                else:
-                    kept.append(edited)
-                    if len(edited) != len(line):
-                        removed["citation"] += len(line) - len(edited)
+                    edits.setdefault(rule, (line, ""))
+                    continue
+                kept.append(edited)
+                if len(edited) != len(bare):
+                    removed["citation"] += len(bare) - len(edited)
+                    edits.setdefault("citation", (bare, edited))
+                if len(bare) != len(line):
+                    removed["blank"] += len(line) - len(bare)
+                    edits.setdefault("blank", (line, bare))
         except _PageRejected as rejected:
             return Verdict(str(rejected))
-        found = self._count(kept, language)
-        if found < self._options.sentences or not any(kept):
-            return Verdict("too_few_sentences", f"{found} sentences < {self._options.sentences}")
+        sentences = self._count(kept, language)
+        if sentences < self._options.sentences or not any(kept):
+            return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
         if not removed:
             return KEEP
         text = normalise("\n".join(kept))
         # Empty lines at the edges and between dropped lines go with them.
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
-        return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
+        return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count}, edits=edits)
 
     def _line(self, line: str, phrases: list[str]) -> tuple[str, str]:
         """Return the rule that drops a line, or an empty string; and the line without citations.
@@ -108,7 +121,7 @@ class C4Quality:
         few = len(line.split(None, options.words_per_line)) < options.words_per_line
         if options.citations and "[" in line:
             line = _CITATION.sub("", line)
-        if options.terminal_punctuation and (not line.endswith(_TERMINAL) or line.endswith("...")):
+        if options.terminal_punctuation and (not line.endswith(self._marks) or line.endswith("...")):
             return "terminal_punctuation", line
         if few:
             return "few_words", line
@@ -128,9 +141,9 @@ class C4Quality:
 
     def _count(self, lines: list[str], language: str) -> int:
         """Count the sentences of the lines, up to the number asked for."""
-        found = 0
+        sentences = 0
         for line in lines:
-            if found >= self._options.sentences:
+            if sentences >= self._options.sentences:
                 break
-            found += len(self._sentences.starts(line, language))
-        return found
+            sentences += len(self._sentences.starts(line, language))
+        return sentences

@@ -35,7 +35,7 @@ class GopherQuality:
     60 times "word" -> rejected as `gopher_enough_stop_words`: no stop word of English occurs
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = (
         "gopher_short_doc", "gopher_long_doc", "gopher_below_avg_threshold", "gopher_above_avg_threshold",
         "gopher_too_many_hashes", "gopher_too_many_ellipsis", "gopher_too_many_bullets",
@@ -75,16 +75,16 @@ class GopherQuality:
 
     def _by_words(self, statistics: TextStatistics) -> Verdict | None:
         words, mean = statistics.words, statistics.mean_word_length
-        fewest, most = self._options.words
-        least, greatest = self._options.mean_word_length
-        if words < fewest:
-            return Verdict("gopher_short_doc", f"{words} words < {fewest}")
-        if words > most:
-            return Verdict("gopher_long_doc", f"{words} words > {most}")
-        if mean < least:
-            return Verdict("gopher_below_avg_threshold", f"mean word length {mean:.2f} < {least}")
-        if mean > greatest:
-            return Verdict("gopher_above_avg_threshold", f"mean word length {mean:.2f} > {greatest}")
+        minimum, maximum = self._options.words
+        shortest, longest = self._options.mean_word_length
+        if words < minimum:
+            return Verdict("gopher_short_doc", f"{words} words < {minimum}")
+        if words > maximum:
+            return Verdict("gopher_long_doc", f"{words} words > {maximum}")
+        if mean < shortest:
+            return Verdict("gopher_below_avg_threshold", f"mean word length {mean:.2f} < {shortest}")
+        if mean > longest:
+            return Verdict("gopher_above_avg_threshold", f"mean word length {mean:.2f} > {longest}")
         return None
 
     def _by_lines(self, statistics: TextStatistics) -> Verdict | None:
@@ -111,7 +111,7 @@ class GopherQuality:
         wanted = self._stop_words.get(language)
         if wanted is None:
             return None
-        found = len(wanted.intersection(statistics.distinct_tokens))
-        if found < self._options.stop_words:
-            return Verdict("gopher_enough_stop_words", f"{found} stop words < {self._options.stop_words}")
+        stop_words = len(wanted.intersection(statistics.distinct_tokens))
+        if stop_words < self._options.stop_words:
+            return Verdict("gopher_enough_stop_words", f"{stop_words} stop words < {self._options.stop_words}")
         return None

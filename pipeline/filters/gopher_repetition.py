@@ -24,7 +24,7 @@ class GopherRepetition:
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = (
         "dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac",
         *(f"top_{n}_gram" for n in (2, 3, 4)), *(f"duplicated_{n}_n_grams" for n in range(5, 11)),

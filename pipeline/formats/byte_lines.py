@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, Final
 
+from pipeline.formats.account import Account
 from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 
-__all__ = ["ByteLines"]
+__all__ = ["ByteLines", "line_start"]
+
+_PIECE: Final = 1 << 20
+
+
+def line_start(path: Path, position: int) -> int:
+    """Return the offset of the first line that begins at `position` or later; the file's size where none does."""
+    if position == 0:
+        return 0
+    with path.open("rb") as file:
+        file.seek(position - 1)  # a line begins there if the byte before ends one
+        at = position - 1
+        while piece := file.read(_PIECE):
+            end = piece.find(b"\n")
+            if end != -1:
+                return at + end + 1
+            at += len(piece)
+        return at
 
 
 class ByteLines:
@@ -22,27 +41,34 @@ class ByteLines:
         start: first byte of the range.
         end: end of the range.
         limits: bounds on lines and decompression.
+        account: where bytes and lines are counted; a line cut by damage is one too.
     """
 
-    def __init__(self, path: Path, start: int, end: int, limits: Limits) -> None:
+    def __init__(self, path: Path, start: int, end: int, limits: Limits, account: Account) -> None:
         self.damage: str | None = None
         self.cut = 0
         self._path = path
         self._range = start, end
         self._limits = limits
+        self._account = account
 
     def __iter__(self) -> Iterator[tuple[int, bytes | int]]:
-        start, end = self._range
         with self._path.open("rb") as file:
             codec = detect_codec(file.read(16))
-            first = start if codec is None else 0
-            # A range begins inside a line unless the byte before it ends one.
-            file.seek(max(0, first - 1))
-            for offset, line in self._split(decompress(file, codec, self._limits), max(0, first - 1)):
-                if codec is None and offset >= end:
-                    return
-                if first == 0 or offset >= first:
-                    yield offset, line
+            file.seek(0)
+            if codec is None:
+                start, end = (line_start(self._path, position) for position in self._range)
+                file.seek(start)
+                yield from self._split(self._between(file, start, end), start)
+            else:
+                yield from self._split(decompress(file, codec, self._limits, self._account), 0)
+
+    def _between(self, file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+        while piece := file.read(min(_PIECE, end - start)):
+            start += len(piece)
+            self._account.decoded += len(piece)
+            self._account.content += len(piece)
+            yield piece
 
     def _split(self, pieces: Iterator[bytes], at: int) -> Iterator[tuple[int, bytes | int]]:
         limit = self._limits.line_bytes
@@ -50,6 +76,8 @@ class ByteLines:
         length = 0
         for piece in self._safe(pieces):
             *whole, rest = piece.split(b"\n")
+            self._account.separators += len(whole)
+            self._account.records += len(whole)
             for line in whole:
                 held.append(line)
                 length += len(line)
@@ -59,8 +87,10 @@ class ByteLines:
             length += len(rest)
             held = [*held, rest] if length <= limit else []
         if self.damage is not None:
+            self._account.records += 1
             self.cut = length
         elif length:
+            self._account.records += 1
             yield at, b"".join(held) if length <= limit else length
 
     def _safe(self, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, Final, Protocol
 import lz4.frame
 import zstandard
 
+from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
 
 __all__ = [
@@ -61,15 +63,15 @@ class Decoder(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Return whether the stream has ended."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether everything given was used."""
+        """Return whether everything given was used."""
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the stream's end."""
+        """Return the bytes that follow the stream's end."""
 
 
 class ZlibDecoder:
@@ -159,36 +161,53 @@ def detect_codec(head: bytes) -> str | None:
     return None
 
 
-def decompress(file: BinaryIO, codec: str | None, limits: Limits) -> Iterator[bytes]:
+def decompress(file: BinaryIO, codec: str | None, limits: Limits, account: Account | None = None) -> Iterator[bytes]:
     """Yield pieces of the decompressed content, each a few MiB at most; `codec` None passes the file through.
+
+    Args:
+        file: the file, at its first byte.
+        codec: name of the compression.
+        limits: bounds on the output.
+        account: where bytes are counted; content too.
 
     Raises:
         Damage: after everything that could be decoded.
     """
-    if codec is None:
-        while piece := file.read(_OUTPUT):
+    account = Account() if account is None else account
+    pieces = iter(lambda: file.read(_OUTPUT), b"") if codec is None else _members(file, codec, limits, account)
+    try:
+        for piece in pieces:
+            account.decoded += len(piece) if codec is None else 0
+            account.content += len(piece)
             yield piece
-        return
-    consumed = produced = 0
+    except Damage as damage:
+        account.pass_over(damage.reason, file.seek(0, os.SEEK_END) - account.decoded)
+        raise
+
+
+def _members(file: BinaryIO, codec: str, limits: Limits, account: Account) -> Iterator[bytes]:
+    produced = 0
     rest = b""
     while rest := (rest + file.read(16)).lstrip(b"\0"):
         if not rest.startswith(CODECS[codec].magics):
-            raise Damage("trailing_junk" if consumed else f"{codec}_error")
+            raise Damage("trailing_junk" if account.decoded else f"{codec}_error")
         decoder = CODECS[codec].decoder()
         data = rest + file.read(_CHUNK)
         while not decoder.eof:
-            consumed += len(data)
             piece = _step(decoder, data, codec)
+            account.decoded += len(data)
             produced += len(piece)
             if piece:
                 yield piece
-            if is_bomb(limits, consumed, produced):
+            if is_bomb(limits, account.decoded, produced):
                 raise Damage("bomb")
             data = b""
             if decoder.needs_input and not decoder.eof and not (data := file.read(_CHUNK)):
+                account.decoded = file.tell()
                 raise Damage("truncated")
         rest = decoder.unused_data or b""  # LZ4 gives None
-        consumed -= len(rest)
+        account.decoded -= len(rest)
+    account.decoded = file.tell()
 
 
 def _step(decoder: Decoder, data: bytes, codec: str) -> bytes:
@@ -198,11 +217,14 @@ def _step(decoder: Decoder, data: bytes, codec: str) -> bytes:
         raise Damage(f"{codec}_error") from error
 
 
-def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> bytes:
-    """Decompress a whole body in memory, at most `record_bytes` long; bytes after its end are ignored.
+def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> tuple[bytes, bool]:
+    """Decompress a body in memory, at most `record_bytes` long; bytes after its end are ignored.
+
+    Returns:
+        What decodes, and whether that is the whole body; one that ends early gives its beginning.
 
     Raises:
-        Damage: it does not decode (`body_error`), ends early (`truncated`), or is a `bomb`.
+        Damage: it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
     """
     pieces: list[bytes] = []
     produced = 0
@@ -215,5 +237,7 @@ def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> bytes:
         if produced > limits.record_bytes or is_bomb(limits, len(data), produced):
             raise Damage("bomb")
         if not piece and decoder.needs_input and not decoder.eof:
-            raise Damage("truncated")
-    return b"".join(pieces)
+            if not produced:
+                raise Damage("truncated")
+            return b"".join(pieces), False
+    return b"".join(pieces), True

@@ -29,18 +29,22 @@ class HttpResponse:
     headers: dict[str, str]
     body: bytes
 
-    def content(self, limits: Limits) -> bytes:
+    def content(self, limits: Limits) -> tuple[bytes, bool]:
         """Join the chunks of the body and decompress it; a body whose declaration is false is given as it is.
+
+        Returns:
+            The body, and whether it is whole; of one that was cut, what decodes.
 
         Raises:
             Damage: `content_encoding` where it is compressed but does not decode, `bomb` where it grows too much.
         """
-        body = self.body
+        body, whole = self.body, True
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             body = _joined(body)
         for name in reversed(self.headers.get("content-encoding", "").lower().replace(" ", "").split(",")):
-            body = _decoded(body, name, limits)
-        return body
+            body, decoded = _decoded(body, name, limits)
+            whole = whole and decoded
+        return body, whole
 
 
 def parse_response(message: bytes) -> HttpResponse | None:
@@ -97,12 +101,12 @@ class _Brotli:
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Return whether the stream has ended."""
         return bool(self._decoder.is_finished())
 
     @property
     def needs_input(self) -> bool:
-        """Whether everything given was used."""
+        """Return whether everything given was used."""
         return bool(self._decoder.can_accept_more_data())
 
 
@@ -116,7 +120,7 @@ _DECODERS: Final[dict[str, tuple[Callable[[], Decoder], ...]]] = {
 }
 
 
-def _decoded(body: bytes, name: str, limits: Limits) -> bytes:
+def _decoded(body: bytes, name: str, limits: Limits) -> tuple[bytes, bool]:
     for decoder in _DECODERS.get(name, ()):
         try:
             return decompress_body(body, decoder(), limits)
@@ -126,4 +130,4 @@ def _decoded(body: bytes, name: str, limits: Limits) -> bytes:
     # Some archives keep the header but store the decoded body.
     if name in _DECODERS and (b"\0" in body[:512] or b"<" not in body[:4096]):
         raise Damage("content_encoding")
-    return body
+    return body, True

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pipeline.formats.account import Account
 from pipeline.formats.decompression import Damage, decompress, detect_codec, is_bomb
 from pipeline.formats.limits import Limits
 
-__all__ = ["Damaged", "Place", "RecordStream", "open_record_stream"]
+__all__ = ["Damaged", "Place", "RecordStream", "next_record", "open_record_stream"]
 
 _INPUT: Final = 1 << 16
 _OUTPUT: Final = 1 << 20
@@ -39,14 +40,20 @@ class Damaged(NamedTuple):
 
 
 class RecordStream:
-    """A stream whose unread bytes are in `ahead`: `fill` lengthens it, `drop` moves past bytes."""
+    """A stream whose unread bytes are in `ahead`: `fill` lengthens it, `drop` moves past bytes.
+
+    Content is counted in `account` when it is dropped; `close` counts the bytes of the file.
+    """
 
     kind = "warc"
 
-    def __init__(self, pieces: Iterator[bytes], start: int = 0, *, ranged: bool = False) -> None:
+    def __init__(self, pieces: Iterator[bytes], account: Account, decoding: Account | None, start: int = 0) -> None:
         self.ahead = bytearray()
-        self._ranged = ranged
+        self.account = account
         self.damaged: Damaged | None = None
+        self.abandoned: int | None = None
+        """content of a record that damage cuts, until the damage is counted"""
+        self._decoding = decoding
         self._pieces = pieces
         self._at = 0
         self._starts = [0]
@@ -72,10 +79,16 @@ class RecordStream:
     def drop(self, count: int) -> None:
         """Move past `count` bytes that are ahead."""
         del self.ahead[:count]
+        self.account.content += count
         self._at += count
         keep = bisect_right(self._starts, self._at) - 1
         if keep > 16:
             del self._starts[:keep], self._members[:keep]
+
+    def abandon(self, dropped: int = 0) -> None:
+        """Drop everything ahead of damage; `dropped` bytes of the same record were dropped before."""
+        self.abandoned = dropped + len(self.ahead)
+        self.drop(len(self.ahead))
 
     def place(self, offset: int = 0) -> Place:
         """Return the place of the byte `offset` bytes ahead."""
@@ -87,12 +100,23 @@ class RecordStream:
         return place.member + place.inner
 
     def is_beyond(self, place: Place, end: int) -> bool:
-        """Return whether a record that begins there belongs to a later range; only uncompressed files have ranges."""
-        return self._ranged and place.member + place.inner >= end
+        """Return whether a record that begins there belongs to a later range; of others only whole files are read."""
+        return self._decoding is None and place.member + place.inner >= end
 
-    def resync(self, after: int, end: int) -> bool:
-        """Continue after damage, at a place in [after, end); False where no record begins there."""
+    def resync(self, end: int) -> bool:
+        """Continue after the damage, before `end`; False where no record begins there."""
         return False
+
+    def close(self, stop: int, end: int) -> None:
+        """Count the bytes of the file up to `stop`, where reading ended; the range ends at `end`."""
+        if self._decoding is None:
+            self.account.decoded += self._at
+            self.account.read_twice += max(0, stop - end)
+            return
+        self.account.content = self._decoding.content
+        self.account.decoded += self._decoding.decoded
+        for reason, count in self._decoding.undecoded.items():
+            self.account.pass_over(reason, count)
 
 
 class _GzipRecordStream(RecordStream):
@@ -100,12 +124,16 @@ class _GzipRecordStream(RecordStream):
 
     kind = "warc-gz"
 
-    def __init__(self, data: mmap.mmap, limits: Limits, begins_record: Callable[[bytes], bool]) -> None:
-        super().__init__(iter(()))
+    def __init__(
+        self, data: mmap.mmap, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
+    ) -> None:
+        super().__init__(iter(()), account, None, start)
         self._data = data
         self._limits = limits
         self._begins_record = begins_record
-        self._pieces = self._decode(0)
+        self._whole: list[tuple[int, int]] = []
+        """first byte and size of the members decoded to their end, but not counted yet"""
+        self._pieces = self._decode(start)
 
     def file_offset(self, place: Place) -> int:
         return place.member
@@ -113,17 +141,28 @@ class _GzipRecordStream(RecordStream):
     def is_beyond(self, place: Place, end: int) -> bool:
         return place.inner == 0 and place.member >= end
 
-    def resync(self, after: int, end: int) -> bool:
+    def next_member(self, after: int, end: int) -> int:
+        """Return the offset of the first member in [after, end) that begins like a record; -1 without one."""
         at = self._data.find(_GZIP_MAGIC, after, end + 2)
         while at != -1 and not self._begins_record(self._probe(at)):
             at = self._data.find(_GZIP_MAGIC, at + 1, end + 2)
+        return at
+
+    def resync(self, end: int) -> bool:
+        assert self.damaged is not None
+        at = self.next_member(self.damaged.member + 1, end)
+        self.account.pass_over(self.damaged.reason, (end if at == -1 else at) - self.damaged.member)
         if at == -1:
             return False
-        self.ahead.clear()
         self.damaged = None
         self._at, self._starts, self._members = 0, [0], [at]
         self._pieces = self._decode(at)
         return True
+
+    def close(self, stop: int, end: int) -> None:
+        self.account.decoded += sum(size for member, size in self._whole if member < stop)
+        self.account.content += len(self.ahead) if self.place().member < stop else 0
+        self.account.read_twice += max(0, stop - end)
 
     def _probe(self, at: int) -> bytes:
         try:
@@ -150,7 +189,9 @@ class _GzipRecordStream(RecordStream):
                     yield piece
                 elif not block and not decoder.eof:
                     raise Damage("truncated")
-            at = read - len(decoder.unused_data)
+            following = read - len(decoder.unused_data)
+            self._whole.append((at, following - at))
+            at = following
 
     def _mark(self, member: int) -> None:
         start = self._at + len(self.ahead)
@@ -168,14 +209,32 @@ def _inflate(decoder: zlib._Decompress, block: bytes) -> bytes:
         raise Damage("gzip_error") from error
 
 
-def open_record_stream(path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> RecordStream:
-    """Open the stream of a file that is not empty; an uncompressed one begins one byte before `start` if it can."""
+def open_record_stream(
+    path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
+) -> RecordStream:
+    """Open the stream of a file that is not empty, from `start` on where it can be split."""
     with path.open("rb") as file:
         codec = detect_codec(file.read(16))
         if codec == "gzip" or (codec is None and path.suffix == ".gz" and not _plain(path, begins_record)):
-            return _GzipRecordStream(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), limits, begins_record)
-    first = max(0, start - 1) if codec is None else 0
-    return RecordStream(_pieces(path, codec, first, limits), first, ranged=codec is None)
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return _GzipRecordStream(data, start, limits, begins_record, account)
+    if codec is None:
+        return RecordStream(_pieces(path, None, start, limits, None), account, None, start)
+    decoding = Account()
+    return RecordStream(_pieces(path, codec, 0, limits, decoding), account, decoding)
+
+
+def next_record(path: Path, position: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> int | None:
+    """Return the first member of a gzip file at a position or after it that begins like a record, or its size.
+
+    None: the file is not gzip.
+    """
+    stream = open_record_stream(path, 0, limits, begins_record, Account())
+    if not isinstance(stream, _GzipRecordStream):
+        return None
+    size = path.stat().st_size
+    found = stream.next_member(position, size)
+    return size if found == -1 else found
 
 
 def _plain(path: Path, begins_record: Callable[[bytes], bool]) -> bool:
@@ -183,7 +242,7 @@ def _plain(path: Path, begins_record: Callable[[bytes], bool]) -> bool:
         return begins_record(file.read(256))
 
 
-def _pieces(path: Path, codec: str | None, first: int, limits: Limits) -> Iterator[bytes]:
+def _pieces(path: Path, codec: str | None, first: int, limits: Limits, account: Account | None) -> Iterator[bytes]:
     with path.open("rb") as file:
         file.seek(first)
-        yield from decompress(file, codec, limits)
+        yield from decompress(file, codec, limits, account)

@@ -15,6 +15,7 @@ from pipeline.group.counts import GroupCounts, SetCounts
 from pipeline.group.documents import heldout_documents, train_documents
 from pipeline.group.sample_sets import SampleSet
 from pipeline.groupings import Context, build_grouping
+from pipeline.recorded_file import check_recorded
 from pipeline.rows import Rows
 from pipeline.seeding import mix
 from pipeline.shards import Manifest, SetWriter, feature_columns, fixed_columns
@@ -41,6 +42,7 @@ class GroupShards(Pass[GroupCounts]):
 
     def run(self, unit: int, output: Output) -> GroupCounts:
         """Group the documents of a unit in every way."""
+        check_recorded(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
         if split == "train":
@@ -56,9 +58,11 @@ class GroupShards(Pass[GroupCounts]):
             grouped = grouping.group(documents, sample_set.minimum, context)
             writer = self.writer(sample_set, split, shards, vocabulary)
             writer.write_shard(output, shard, _by_uid(grouped.rows, writer.block_rows))
-            found = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
+            set_counts = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
             by_language = _by_language(grouped.rows, manifest.languages)
-            add_counts(counts, {**found, "sets": {sample_set.label: {split: {**found, "by_language": by_language}}}})
+            add_counts(
+                counts, {**set_counts, "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}}}
+            )
         return counts
 
     def writer(self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary) -> SetWriter:
@@ -106,13 +110,13 @@ class GroupManifests(Pass[GroupCounts]):
             add_counts(counts, record.counts)
         for sample_set in self.shards.sets:
             for split, shards in self.shards.splits.items():
-                found = counts["sets"][sample_set.label][split]
-                self._check_not_empty(sample_set.label, split, counts["documents"].get(split, 0), found)
-                self._write(sample_set, split, shards, found, output)
+                set_counts = counts["sets"][sample_set.label][split]
+                self._check_not_empty(sample_set.label, split, counts["documents"].get(split, 0), set_counts)
+                self._write(sample_set, split, shards, set_counts, output)
         return {}
 
-    def _check_not_empty(self, label: str, split: str, documents: int, found: SetCounts) -> None:
-        if found["samples"]:
+    def _check_not_empty(self, label: str, split: str, documents: int, set_counts: SetCounts) -> None:
+        if set_counts["samples"]:
             return
         fraction = self.shards.splits.fraction
         if split == "heldout" and not documents:
@@ -121,11 +125,12 @@ class GroupManifests(Pass[GroupCounts]):
                 "or set heldout.fraction=0 and train without a held-out set"
             )
         raise ConfigurationError(
-            f"group: the {split} set of {label} is empty: {documents} documents, {found['tokens_in']} tokens, dropped "
-            f"{found['tokens_dropped'] or 'none'}; add input, or lower max_length of the objectives that read it"
+            f"group: the {split} set of {label} is empty: {documents} documents, {set_counts['tokens_in']} tokens, "
+            f"dropped {set_counts['tokens_dropped'] or 'none'}; add input, or lower max_length of the objectives that "
+            "read it"
         )
 
-    def _write(self, sample_set: SampleSet, split: str, shards: int, found: SetCounts, output: Output) -> None:
+    def _write(self, sample_set: SampleSet, split: str, shards: int, set_counts: SetCounts, output: Output) -> None:
         work = self.shards
         tokens = Manifest.load(work.tokens)
         vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
@@ -133,7 +138,7 @@ class GroupManifests(Pass[GroupCounts]):
         work.writer(sample_set, split, shards, vocabulary).write_manifest(
             output, name=f"{sample_set.label}/{split}", kind="samples", seed=work.seed,
             tokenizer=tokens.tokenizer.model_dump(),
-            totals={"tokens_by_language": found["by_language"], "skipped": found["tokens_dropped"]},
+            totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["tokens_dropped"]},
             grouping={"name": entry.pop("name"), "options": entry}, languages=tokens.languages,
             parents=[{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}],
             config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.minimum.tokens,

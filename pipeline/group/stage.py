@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError, TokenizerMissingError
+from pipeline.execution.order import tokenizer_stage
 from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
 from pipeline.group.counts import GroupCounts, SetCounts
@@ -49,13 +51,36 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def _tokens(self) -> Path:
         return self.recipe.folder("encode")
 
+    @property
+    def _entries(self) -> Sequence[Any]:
+        """The recipe's objectives."""
+        entries: Sequence[Any] = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
+        return entries
+
     @cached_property
     def sets(self) -> tuple[SampleSet, ...]:
         """The sample sets, by label."""
         manifest = Manifest.load(self._tokens)
         vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
-        return sample_sets(self.config.groupings, entries, vocabulary)
+        return sample_sets(self.config.groupings, self._entries, vocabulary)
+
+    def mistakes(self) -> Iterator[str]:
+        """Name what keeps the objectives from their sample sets, with the vocabulary as far as it is known."""
+        entries = self._entries
+        vocabulary, usable = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary, []
+        for number, entry in enumerate(entries):
+            try:
+                usable.append((f"corrupt.{number}", entry, entry.build(vocabulary).grouping.label))
+            except TokenizerMissingError:
+                continue  # the length of its templates is known after the tokenizer is trained
+            except ConfigurationError as error:
+                yield f"corrupt.{number}: {error}"
+        if len(usable) < len(entries):
+            return
+        made = {one.label for one in sample_sets(self.config.groupings, entries, vocabulary)}
+        for key, entry, label in usable:
+            if label not in made:
+                yield f"{key}: '{entry.set_label}' reads the sample set {label}, but `group` makes {', '.join(made)}"
 
     def version(self) -> int:
         """Return a hash of the groupings' versions and of the sets, which `auto` derives from the objectives."""
@@ -87,16 +112,16 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def check(self, counts: GroupCounts) -> None:
         """Check that each token is in a row of each set, or dropped for a reason."""
         for label, splits in counts.get("sets", {}).items():
-            for split, found in splits.items():
-                _check_set(f"group {label}/{split}", found)
+            for split, set_counts in splits.items():
+                _check_set(f"group {label}/{split}", set_counts)
 
 
-def _check_set(where: str, found: SetCounts) -> None:
-    dropped = sum(found["tokens_dropped"].values())
+def _check_set(where: str, set_counts: SetCounts) -> None:
+    dropped = sum(set_counts["tokens_dropped"].values())
     require_equal(
-        where, "tokens_in", found["tokens_in"], "tokens_in_samples + tokens_dropped",
-        found["tokens_in_samples"] + dropped,
+        where, "tokens_in", set_counts["tokens_in"], "tokens_in_samples + tokens_dropped",
+        set_counts["tokens_in_samples"] + dropped,
     )  # fmt: skip
-    one_side = found["tokens_in_samples"] + found["separators"] - found.get("target_tokens", 0)
-    require_equal(where, "tokens by language", sum(found["by_language"].values()),
+    one_side = set_counts["tokens_in_samples"] + set_counts["separators"] - set_counts.get("target_tokens", 0)
+    require_equal(where, "tokens by language", sum(set_counts["by_language"].values()),
                   "tokens + separators - target_tokens", one_side)  # fmt: skip

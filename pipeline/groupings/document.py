@@ -87,18 +87,18 @@ class Document(Grouping):
         tokens, draws = documents.columns["token_ids"].offsets, self.part_draws(context)
         first = np.arange(len(documents))
         begin, end = tokens[:-1], tokens[1:]
-        found: list[tuple[Any, ...]] = []
+        windows: list[tuple[Any, ...]] = []
         while len(begin):
             starts = starts_at(documents, first, begin - tokens[first], context.label)
             parts, lengths = draws.of_rows(starts.uids)
-            found.append((starts.first, starts.offset, starts.uids, parts))
+            windows.append((starts.first, starts.offset, starts.uids, parts))
             limit = begin + lengths
             long = limit < end
             first, begin, end, limit = first[long], begin[long], end[long], limit[long]
             whole = sentences[np.searchsorted(sentences, limit, side="right") - 1] if len(limit) else limit
             begin = np.where(whole > begin, whole, limit)
-        if not found:
+        if not windows:
             return starts_at(documents, first, begin, context.label), np.empty(0, np.uint8)
-        first, offset, uids, parts = (np.concatenate(column) for column in zip(*found, strict=True))
+        first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
         order = np.lexsort((offset, first))
         return Starts(first, offset, uids).take(order), parts[order]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ from pipeline.rows import Feature, Ragged, Rows
 from pipeline.seeding import sample_uid
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Packed"]
+__all__ = ["Packed", "cuts"]
 
 
 class Packed(Grouping):
@@ -73,11 +74,8 @@ class Packed(Grouping):
         begins = offsets_of(tokens.lengths + (self._separator is not None))
         stream, separators = self._stream(tokens, begins)
         draws = self.part_draws(context)
-        if len({length for length, _ in self.options.parts}) > 1:
-            offsets = _cuts(filled, begins.tolist(), draws, context.label)
-        else:
-            offsets = row_offsets(len(stream), self.options.length)
         places = sentences.values.astype(np.int64) + np.repeat(begins[:-1], sentences.lengths)
+        offsets = self.bounds(filled, begins, places, draws, context.label)
         columns = {
             "ids": Ragged(stream, offsets),
             "sentence_starts": starts_in_rows(places, offsets, self._place_dtype),
@@ -100,6 +98,21 @@ class Packed(Grouping):
         }
         return Grouped(rows, counts)
 
+    def bounds(self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str) -> Int64:
+        """Return where rows begin in the stream, and its end.
+
+        Args:
+            documents: the documents that have tokens.
+            begins: where each document begins in the stream, and the stream's end.
+            sentences: where sentences begin in the stream.
+            draws: of the lengths of rows.
+            label: label of the grouping.
+        """
+        end = int(begins[-1])
+        if len({length for length, _ in self.options.parts}) > 1:
+            return cuts(documents, begins.tolist(), draws, label, lambda _, limit: min(limit, end))
+        return row_offsets(end, self.options.length)
+
     def _stream(self, tokens: Ragged, begins: Int64) -> tuple[NDArray[Any], Int64]:
         values = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         if self._separator is None:
@@ -108,8 +121,16 @@ class Packed(Grouping):
         return insert_at(values, places, self._separator), places
 
 
-def _cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str) -> Int64:
-    """Return bounds of rows whose lengths follow from where they start, one after another."""
+def cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str, stop: Callable[[int, int], int]) -> Int64:
+    """Return bounds of rows whose lengths follow from where they start, one after another.
+
+    Args:
+        documents: the documents that have tokens.
+        begins: where each document begins in the stream, and the stream's end.
+        draws: of the lengths of rows.
+        label: label of the grouping.
+        stop: from where a row begins and where a full row ends to where the row ends.
+    """
     uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
     copies = documents.fixed["copy"].tolist()
     bounds, document = [0], 0
@@ -118,5 +139,5 @@ def _cuts(documents: Rows, begins: list[int], draws: PartDraws, label: str) -> I
             document += 1
         offset = bounds[-1] - begins[document]
         _, length = draws.of_row(sample_uid(uids[document], copies[document], offset, label))
-        bounds.append(min(bounds[-1] + length, begins[-1]))
+        bounds.append(stop(bounds[-1], bounds[-1] + length))
     return np.array(bounds, dtype=np.int64)

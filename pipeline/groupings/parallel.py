@@ -54,7 +54,7 @@ class Parallel(Grouping):
         length: Annotated[int, Field(ge=2)]
         """Most tokens of both sides together (`cut: longer`), or of the source (`cut: source`)."""
         cut: Literal["longer", "source"] = "longer"
-        """Which side is cut where a pair is too long."""
+        """Side that is cut where a pair is too long."""
         target_length: Annotated[int, Field(ge=1)] | None = None
         """Most tokens of the target, which is never cut (`cut: source`)."""
         sources: tuple[SourceShare, ...] = ()

@@ -62,7 +62,7 @@ class SentencePair(Grouping):
         short_rate: Rate = 0.1
         """Share of windows that are shorter, by a uniform length from 2 tokens on."""
         partner: bool = True
-        """Whether windows get a partner from another document."""
+        """True if windows get a partner from another document."""
 
     options: Options
 
@@ -112,15 +112,15 @@ class SentencePair(Grouping):
         """Return where all windows start, and their parts; each round cuts one window of every open document."""
         sizes, draws = documents.columns["token_ids"].lengths, self.part_draws(context)
         first, offset = np.arange(len(documents)), np.zeros(len(documents), np.int64)
-        found: list[tuple[Any, ...]] = []
-        while len(first) or not found:
+        windows: list[tuple[Any, ...]] = []
+        while len(first) or not windows:
             starts = starts_at(documents, first, offset, context.label)
             parts, lengths = draws.of_rows(starts.uids)
-            found.append((first, offset, starts.uids, parts))
+            windows.append((first, offset, starts.uids, parts))
             offset = offset + self._lengths(starts.uids, lengths, context)
             unfinished = offset < sizes[first]
             first, offset = first[unfinished], offset[unfinished]
-        first, offset, uids, parts = (np.concatenate(column) for column in zip(*found, strict=True))
+        first, offset, uids, parts = (np.concatenate(column) for column in zip(*windows, strict=True))
         order = np.lexsort((offset, first))
         return Starts(first, offset, uids).take(order), parts[order]
 
@@ -161,24 +161,26 @@ def _keys(uids: UInt64, context: Context) -> UInt64:
     return kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
 
 
-def _partner_documents(documents: Rows, places: Int64, own: NDArray[np.intp], need: Int64) -> tuple[Int64, Int64]:
+def _partner_documents(
+    documents: Rows, places: Int64, document_of: NDArray[np.intp], need: Int64
+) -> tuple[Int64, Int64]:
     """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow.
 
     Args:
         documents: documents in hash order, none empty.
         places: sentence starts over the flat tokens.
-        own: document of each window, which must have another beside it.
+        document_of: document of each window, which must have another beside it.
         need: tokens wanted of the partner.
     """
     tokens, uids = documents.columns["token_ids"].offsets, documents.fixed["document_uid"]
-    partner, choices = np.full(len(own), -1, np.int64), np.zeros(len(own), np.int64)
-    seen, longest_yet = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
-    open_rows = np.arange(len(own))
+    partner, choices = np.full(len(document_of), -1, np.int64), np.zeros(len(document_of), np.int64)
+    seen, longest_yet = np.zeros(len(document_of), np.int64), np.zeros(len(document_of), np.int64)
+    open_rows = np.arange(len(document_of))
     for step in range(1, len(documents)):
         if len(open_rows) == 0:
             break
-        candidate = (own[open_rows] + step) % len(documents)
-        other = (uids[candidate] != uids[own[open_rows]]).any(axis=1)
+        candidate = (document_of[open_rows] + step) % len(documents)
+        other = (uids[candidate] != uids[document_of[open_rows]]).any(axis=1)
         begin, end = tokens[candidate], tokens[candidate + 1]
         usable = np.searchsorted(places, end - need[open_rows], side="right") - np.searchsorted(places, begin)
         enough = other & (usable > 0) & (end - begin >= need[open_rows])

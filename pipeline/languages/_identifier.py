@@ -35,5 +35,9 @@ class LanguageIdentifier(Protocol):
 
     def __init__(self, options: Any) -> None: ...
 
+    def languages(self) -> frozenset[str]:
+        """Return the codes that it knows."""
+        ...
+
     def identify(self, text: str) -> tuple[str, float]:
         """Return the ISO 639-1 code (639-3 where 639-1 has none) and a score in [0, 1]; `und` where undecided."""

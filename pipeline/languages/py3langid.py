@@ -54,6 +54,10 @@ class Py3langid:
     def __init__(self, options: Options) -> None:
         self._options = options
 
+    def languages(self) -> frozenset[str]:
+        """Return the codes of the model."""
+        return frozenset(map(str, _model().labels))
+
     def identify(self, text: str) -> tuple[str, float]:
         """Return the code and the score."""
         text = _NOISE.sub(" ", text[: self._options.chars])

@@ -132,7 +132,7 @@ class DenoisingPair(Objective):
         head = [] if self._head is None else [self._head]
         return np.concatenate((head, ids, [self._eos])).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Return the target, compared with what undoing the noise gives."""
         original = example["target_ids"][:-1]
         first = 0 if self._head is None else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
@@ -21,8 +21,11 @@ __all__ = ["NamedObjective", "side_by_side"]
 class NamedObjective:
     """An objective with a label; subclasses add keys of their own."""
 
+    WORD: ClassVar = "name"
+    BESIDE: ClassVar = {"objective": "name"}
+
     objective: Annotated[Chosen, OneOf("pipeline.objectives")]
-    """`name` and options of the objective"""
+    """name of the objective; its options are beside it"""
     label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
     """name of the set or part and key of its draws, unique among its neighbours; default: the objective's name"""
 
@@ -39,14 +42,14 @@ class NamedObjective:
 
 def side_by_side(entry: type[NamedObjective]) -> BeforeValidator:
     """Accept a bare name, or one mapping with the keys of an entry and those of its objective."""
-    own = [key.name for key in fields(entry) if key.name != "objective"]
+    keys = [key.name for key in fields(entry) if key.name != "objective"]
 
     def separate(value: Any) -> Any:
         if isinstance(value, str):
             return {"objective": {"name": value}}
         if not isinstance(value, Mapping) or "objective" in value:
             return value
-        options = {key: item for key, item in value.items() if key not in own}
-        return {**{key: value[key] for key in own if key in value}, "objective": options}
+        options = {key: item for key, item in value.items() if key not in keys}
+        return {**{key: value[key] for key in keys if key in value}, "objective": options}
 
     return BeforeValidator(separate)

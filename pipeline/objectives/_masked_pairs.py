@@ -18,7 +18,17 @@ from pipeline.kernels.ragged import IdSet, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of, roles
 from pipeline.objectives import Draws, Objective, Skip
-from pipeline.objectives._masked_rows import MASKED_FEATURES, choose_tokens, mask_tokens, maskable_tokens
+from pipeline.objectives._masked_rows import (
+    MASKED_FEATURES,
+    MaskShare,
+    MaxLabels,
+    RandomShare,
+    check_shares,
+    choose_tokens,
+    labels_put_back,
+    mask_tokens,
+    maskable_tokens,
+)
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -56,21 +66,15 @@ class MaskedPairOptions:
     mask_rate: Annotated[
         Rate, Field(description="Share of the maskable tokens of both segments that become labels.")
     ] = 0.15
-    mask_share: Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")] = 0.8
-    random_share: Annotated[
-        Rate, Field(description="Share of labels whose token becomes a random id; the rest stays as it is.")
-    ] = 0.1
-    max_labels: Annotated[
-        Annotated[int, Field(ge=1)] | None,
-        Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no bound."),
-    ] = None
+    mask_share: MaskShare = 0.8
+    random_share: RandomShare = 0.1
+    max_labels: MaxLabels = None
 
     def __post_init__(self) -> None:
         """Check what concerns several options."""
         if self.mask_rate == 0:
             raise ValueError("mask_rate 0 leaves no label; expected more than 0")
-        if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > 1_000_000:
-            raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
+        check_shares(self.mask_share, self.random_share)
 
 
 class MaskedPair(Objective, ABC):
@@ -161,10 +165,9 @@ class MaskedPair(Objective, ABC):
             raise ValueError(f"objective '{self.label}': no pair of segments with the second at {second}, but {frame}")
         return row[1 : second - 1], row[second:-1]
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
-        """Put the labels back."""
-        original = example["input_ids"].copy()
-        original[example["label_positions"]] = example["label_ids"]
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Put the labels back; a frame that is not where `segment_starts` says is an error."""
+        original = labels_put_back(example)
         self.segments_of(original, example)
         return original
 

@@ -29,12 +29,16 @@ __all__ = [
     "MASKED_FEATURES",
     "WEIGHT_FEATURES",
     "Budget",
+    "MaskShare",
     "MaskedOptions",
     "MaskedRow",
+    "MaxLabels",
+    "RandomShare",
     "RoleOptions",
     "RowOptions",
     "Separator",
     "SingleRow",
+    "check_shares",
     "choose_tokens",
     "labels_put_back",
     "mask_tokens",
@@ -60,22 +64,35 @@ Separator: TypeAlias = Annotated[
     Literal["none", "sep", "eos"], Field(description="Special token between the documents of packed rows.")
 ]
 
+MaskShare: TypeAlias = Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")]
+RandomShare: TypeAlias = Annotated[
+    Rate, Field(description="Share of labels whose token becomes a random id; the rest stays as it is.")
+]
+MaxLabels: TypeAlias = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no bound."),
+]
+
+RowGrouping: TypeAlias = Annotated[
+    Literal["packed", "full_sentences", "document"], Field(description="Grouping to read.")
+]
+
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class RowOptions:
     """Frame and grouping of a single row."""
 
     max_length: Annotated[int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")] = 512
-    grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "packed"
+    grouping: RowGrouping = "packed"
     separator: Separator = "sep"
     cross_documents: Annotated[
         bool,
-        Field(description="Whether attention crosses documents in packed rows; false stores `document_starts`."),
+        Field(description="Let attention cross documents in packed rows; false stores `document_starts`."),
     ] = True
 
     def __post_init__(self) -> None:
         """Check what concerns several options."""
-        if not self.cross_documents and self.grouping != "packed":
+        if not self.cross_documents and self.grouping == "document":
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
 
 
@@ -97,20 +114,24 @@ class MaskedOptions(RowOptions):
 class RoleOptions(MaskedOptions):
     """Labels with BERT's three roles."""
 
-    mask_share: Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")] = 0.8
-    random_share: Annotated[
-        Rate, Field(description="Share of labels whose token becomes a random id; the rest stays as it is.")
-    ] = 0.1
-    max_labels: Annotated[
-        Annotated[int, Field(ge=1)] | None,
-        Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no bound."),
-    ] = None
+    mask_share: MaskShare = 0.8
+    random_share: RandomShare = 0.1
+    max_labels: MaxLabels = None
 
     def __post_init__(self) -> None:
         """Check that the shares are parts of one whole."""
         super().__post_init__()
-        if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > 1_000_000:
-            raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
+        check_shares(self.mask_share, self.random_share)
+
+
+def check_shares(mask_share: float, random_share: float) -> None:
+    """Check that the shares are parts of one whole.
+
+    Raises:
+        ValueError: their sum exceeds 1.
+    """
+    if parts_per_million(mask_share) + parts_per_million(random_share) > 1_000_000:
+        raise ValueError(f"mask_share {mask_share} + random_share {random_share} exceeds 1")
 
 
 class SingleRow(Objective, ABC):
@@ -219,12 +240,9 @@ class MaskedRow(SingleRow):
         """Return further features; the default has no further features."""
         return {}
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back."""
-        try:
-            return labels_put_back(example)
-        except ValueError as error:
-            raise ValueError(f"objective '{self.label}': {error}") from error
+        return labels_put_back(example)
 
 
 def labels_put_back(example: Example) -> NDArray[Any]:

@@ -28,7 +28,7 @@ LONGEST_ROW: Final = 65_000
 
 
 class Skip(IntEnum):
-    """Why a row has no example; 0 says that it has one."""
+    """Reason that a row has no example; 0 says that it has one."""
 
     NONE = 0
     EMPTY = 1
@@ -105,7 +105,7 @@ class Objective(ABC):
     longest_row: ClassVar[int | None] = LONGEST_ROW
     """Most content tokens of a row; None where neither features nor draws number places in 16 bits."""
     invertible: bool = True
-    """Whether `uncorrupt` gives back what `original` says."""
+    """True if `uncorrupt` gives back what `original` says."""
 
     features: tuple[Feature, ...]
     grouping: GroupingSpec
@@ -185,13 +185,24 @@ class Objective(ABC):
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the framed original of one row, which `uncorrupt` gives back."""
 
-    @abstractmethod
     def uncorrupt(self, example: Example) -> NDArray[Any]:
         """Return the framed original, from the example alone.
 
         Raises:
-            ValueError: the example contradicts itself.
+            ValueError: the example lacks a column, or contradicts itself.
         """
+        try:
+            return self.invert(example)
+        except (ArithmeticError, LookupError, TypeError) as error:
+            raise ValueError(f"objective '{self.label}': the example contradicts itself ({error!r})") from error
+        except ValueError as error:
+            if str(error).startswith("objective '"):
+                raise
+            raise ValueError(f"objective '{self.label}': {error}") from error
+
+    @abstractmethod
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Return what `uncorrupt` gives back; a wrong example may end in any error of values, types or indices."""
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return what `uncorrupt(example)` must give for an example of this sample; the default is the framed row.
@@ -221,9 +232,9 @@ class Objective(ABC):
             raise self.refuse_options(f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}")
         return modes[mode]
 
-    def refuse_options(self, message: str) -> ConfigurationError:
+    def refuse_options(self, message: str, kind: type[ConfigurationError] = ConfigurationError) -> ConfigurationError:
         """Return an error about this objective's options."""
-        return ConfigurationError(f"objective '{self.label}' ({self.name}): {message}")
+        return kind(f"objective '{self.label}' ({self.name}): {message}")
 
     def grouped(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
         """Return the spec of a grouping.

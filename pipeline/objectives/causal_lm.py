@@ -57,7 +57,7 @@ class CausalLM(Objective):
         """Parameters of causal LM."""
 
         architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
-        """Which model reads the rows."""
+        """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=2)] = 1024
         """Tokens in a full row, frame included."""
         grouping: Literal["packed", "document"] = "packed"
@@ -67,7 +67,7 @@ class CausalLM(Objective):
         add_bos: bool = False
         """Put `<s>` in front of a document row; an encoder's rows begin with [CLS] already."""
         cross_documents: bool = True
-        """Whether attention and loss cross documents in packed rows; false stores `document_starts`."""
+        """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """Special token that opens the decoder's input of an encoder-decoder."""
 
@@ -129,6 +129,6 @@ class CausalLM(Objective):
         tail = [] if self._tail is None else [self._tail]
         return np.concatenate((head, ids, tail)).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Return the row itself."""
         return example["target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"]

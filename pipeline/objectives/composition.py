@@ -72,7 +72,7 @@ class Composition(DenoisingPair):
 
     def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
-            raise self.refuse_options(f"'{chosen.name}' is no denoising objective and cannot be a step")
+            raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")
         frame, given = to_plain(PairOptions()), to_plain(chosen.options)
         changed = sorted(key for key in frame if given[key] != frame[key])
         if changed:
@@ -81,21 +81,23 @@ class Composition(DenoisingPair):
         return step
 
     @staticmethod
-    def _own(step: DenoisingPair, noise: Mapping[str, Any]) -> dict[str, Any]:
+    def _noise_of(step: DenoisingPair, noise: Mapping[str, Any]) -> dict[str, Any]:
         return {feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features}
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
-        """Run the steps; each reads the sentence starts that the one before left."""
+        """Run the steps; each reads the sentence starts that the step before it gives."""
         noise: dict[str, Ragged] = {}
         for step in self.steps:
-            ids, own = step.noise(text, draws)
-            noise |= {f"{step.label}_{name}": column for name, column in own.items()}
-            text = TokenRows(ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, own))
+            ids, step_noise = step.noise(text, draws)
+            noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
+            text = TokenRows(
+                ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, step_noise)
+            )
         return text.ids, noise
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Return the number of rows that each step let pass."""
-        passed = {step.label: step.passed(self._own(step, examples.columns)) for step in self.steps}
+        passed = {step.label: step.passed(self._noise_of(step, examples.columns)) for step in self.steps}
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
@@ -105,5 +107,5 @@ class Composition(DenoisingPair):
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
         """Undo the steps backwards."""
         for step in reversed(self.steps):
-            content = step.undo(content, self._own(step, noise), length)
+            content = step.undo(content, self._noise_of(step, noise), length)
         return content

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.ragged import scalars
 from pipeline.kernels.rates import Rate, count, parts_per_million
-from pipeline.objectives._masked_rows import MASKED_FEATURES, MaskedOptions, MaskedRow
+from pipeline.objectives._masked_rows import MASKED_FEATURES
+from pipeline.objectives.replaced_token_detection import ReplacedTokenDetection
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import CROPS, below, words
 from pipeline.vocabulary import Vocabulary
@@ -22,14 +22,15 @@ from pipeline.vocabulary import Vocabulary
 __all__ = ["CorrectiveLM"]
 
 
-class CorrectiveLM(MaskedRow):
+class CorrectiveLM(ReplacedTokenDetection):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
 
     The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the m content tokens
     that are not special become [MASK]. In training the generator's samples replace them, and the model copies or
-    corrects every token. The second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It leaves out c =
-    round half up of crop_rate x n of the n content tokens, at most n - 1; its start is uniform in 0..c. Features: those
-    of masked LM, `crop_start` and `crop_length` in content tokens.
+    corrects every token. Without a generator the replacements are drawn here, as in replaced-token detection. The
+    second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It leaves out c = round half up of
+    crop_rate x n of the n content tokens, at most n - 1; its start is uniform in 0..c. Features: those of masked LM,
+    `crop_start` and `crop_length` in content tokens.
 
     Example (crop_rate 0.1: 9 of 10 from 1; mask_rate 0.2, so 2 of 10):
         x       a b c d e f g h i j
@@ -47,13 +48,11 @@ class CorrectiveLM(MaskedRow):
     )
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
-    class Options(MaskedOptions):
+    class Options(ReplacedTokenDetection.Options):
         """Parameters of corrective LM."""
 
         crop_rate: Rate = 0.1
         """Share of the content tokens that the second view leaves out."""
-        max_labels: Annotated[int, Field(ge=1)] | None = None
-        """Most labels in a row; none: no bound."""
 
     options: Options
 
@@ -68,9 +67,9 @@ class CorrectiveLM(MaskedRow):
         start = below(words(keys, CROPS, 1)[:, 0] >> np.uint64(32), (left_out + 1).astype(np.uint64))
         return {"crop_start": scalars(start, np.uint16), "crop_length": scalars(lengths - left_out, np.uint16)}
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back; a crop that does not lie inside the content is an error."""
-        original = super().uncorrupt(example)
+        original = super().invert(example)
         start, length, content = int(example["crop_start"][0]), int(example["crop_length"][0]), len(original) - 2
         if not 1 <= length <= content - start:
             raise ValueError(f"objective '{self.label}': a crop of {length} tokens from {start} of {content}")

@@ -76,7 +76,7 @@ class MaskedLM(MaskedRow):
         predict_from: Literal["same", "previous"] = "same"
         """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
-        """What a place may read (UniLM); all but `bidirectional` are stored with the row."""
+        """Places that a place may read (UniLM); all but `bidirectional` are stored with the row."""
 
         def __post_init__(self) -> None:
             """Check what concerns several options."""
@@ -126,9 +126,9 @@ class MaskedLM(MaskedRow):
         mode = np.full(len(samples), _ATTENTIONS.index(attention), dtype=np.uint8)
         return {"attention": scalars(mode, np.uint8), "prefix_length": scalars(prefix, np.uint16)}
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back; a label without a previous place, where it is predicted from there, is an error."""
-        original = super().uncorrupt(example)
+        original = super().invert(example)
         if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
             raise ValueError(f"objective '{self.label}': a label at place 0 has no previous place to be predicted from")
         return original

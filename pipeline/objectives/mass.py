@@ -17,7 +17,7 @@ from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
 from pipeline.kernels.sampling import offsets_of, roles
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.objectives._denoising import refuse_specials
-from pipeline.objectives._masked_rows import MASKED_FEATURES
+from pipeline.objectives._masked_rows import MASKED_FEATURES, check_shares, labels_put_back
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS, below, words
 from pipeline.vocabulary import Vocabulary
@@ -66,8 +66,7 @@ class Mass(Objective):
 
         def __post_init__(self) -> None:
             """Check what concerns several options."""
-            if parts_per_million(self.mask_share) + parts_per_million(self.random_share) > MILLION:
-                raise ValueError(f"mask_share {self.mask_share} + random_share {self.random_share} exceeds 1")
+            check_shares(self.mask_share, self.random_share)
             if self.mask_rate == 0:
                 raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
             if 2 * parts_per_million(self.edge_share) > MILLION:
@@ -129,12 +128,11 @@ class Mass(Objective):
         """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put the fragment back."""
-        original = example["input_ids"].copy()
         if self.options.architecture == "encoder":
-            original[example["label_positions"]] = example["label_ids"]
-            return original
+            return labels_put_back(example)
+        original = example["input_ids"].copy()
         start, fragment = int(example["target_start"][0]), example["target_ids"]
         if not 1 <= start <= len(original) - 1 - len(fragment):
             raise ValueError(

@@ -97,7 +97,7 @@ class Mixture(Objective):
 
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:
-            raise self.refuse_options("a mixture is no part of a mixture; list its parts")
+            raise self.refuse_options("a mixture cannot be a part of a mixture; list its parts")
         part: Objective = entry.build(vocabulary)
         if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
             raise self.refuse_options(f"part '{part.label}' has parts of its own; list them")
@@ -119,13 +119,13 @@ class Mixture(Objective):
         Raises:
             ConfigurationError: two parts mean different things by one name.
         """
-        found: dict[str, Feature] = {}
+        features: dict[str, Feature] = {}
         for part in self.parts:
             for feature in part.features:
-                known = found.setdefault(feature.name, feature)
+                known = features.setdefault(feature.name, feature)
                 if (known.dtype, known.rank) != (feature.dtype, feature.rank):
                     raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
-        return tuple(found.values())
+        return tuple(features.values())
 
     def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
         """Return rows of each part."""
@@ -148,11 +148,11 @@ class Mixture(Objective):
         rows = self._rows(samples)
         pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
         for part, chosen in zip(self.parts, rows, strict=True):
-            own = Draws(draws.seed, draws.uids[chosen], draws.variants[chosen])
-            columns = part.kernel(samples.take(chosen), own) if len(chosen) else {}
+            part_draws = Draws(draws.seed, draws.uids[chosen], draws.variants[chosen])
+            columns = part.kernel(samples.take(chosen), part_draws) if len(chosen) else {}
             for feature in self.features:
-                found = columns.get(feature.name)
-                pieces[feature.name].append(self._empty(feature, len(chosen)) if found is None else found)
+                column = columns.get(feature.name)
+                pieces[feature.name].append(self._empty(feature, len(chosen)) if column is None else column)
         order = np.argsort(np.concatenate(rows), kind="stable")
         return {name: Ragged.concatenate(columns).take(order) for name, columns in pieces.items()}
 
@@ -160,7 +160,7 @@ class Mixture(Objective):
         dtype = self.vocabulary.id_dtype if feature.dtype == "ids" else np.dtype(feature.dtype)
         return Ragged(np.empty(0, dtype), np.zeros(rows + 1, np.int64))
 
-    def _own(self, example: Example) -> tuple[Objective, Example]:
+    def _part_of(self, example: Example) -> tuple[Objective, Example]:
         """Return the part that made an example, and the example as that part makes them."""
         part = self.parts[int(example.fixed["part"])]
         return part, Row(example.fixed, {feature.name: example[feature.name] for feature in part.features})
@@ -171,13 +171,13 @@ class Mixture(Objective):
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return the original that the example's part gives."""
-        part, own = self._own(example)
-        return part.original(sample, own)
+        part, part_example = self._part_of(example)
+        return part.original(sample, part_example)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Undo the example's part."""
-        part, own = self._own(example)
-        return part.uncorrupt(own)
+        part, part_example = self._part_of(example)
+        return part.uncorrupt(part_example)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Return the number of examples of each part."""

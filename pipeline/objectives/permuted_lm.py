@@ -62,7 +62,7 @@ class PermutedLM(SingleRow):
         frame: Literal["bert", "xlnet"] = "bert"
         """`bert`: [CLS] x [SEP], pads right; `xlnet`: x [SEP] [CLS], pads left."""
         unit: Literal["span", "token"] = "span"
-        """What is drawn: spans of neighbouring tokens, or each token by itself."""
+        """Unit that is drawn: spans of neighbouring tokens, or each token by itself."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 5
         """Tokens in the longest span; a length l has the weight 1 / l."""
 
@@ -118,7 +118,7 @@ class PermutedLM(SingleRow):
             return super().framed(ids)
         return np.append(ids, (self._sep, self._cls)).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Return the row as it is.
 
         Raises:
@@ -127,7 +127,7 @@ class PermutedLM(SingleRow):
         row, order = example["input_ids"], example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
         if np.count_nonzero(ranks) != len(order) or self.vocabulary.special[row[order]].any():
-            raise ValueError(f"objective '{self.label}': {order.tolist()} is no order of places of text")
+            raise ValueError(f"objective '{self.label}': {order.tolist()} is not an order of places of text")
         return row.copy()
 
 

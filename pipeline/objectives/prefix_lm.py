@@ -49,7 +49,7 @@ class PrefixLM(Objective):
 
         RENAMED: ClassVar = {"least_prefix": "min_prefix_length", "least_target": "min_target_length"}
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
-        """Which model reads the rows."""
+        """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full row of a decoder; most tokens of either side of an encoder-decoder; frame included."""
         min_prefix_length: Annotated[int, Field(ge=1)] = 1
@@ -65,7 +65,7 @@ class PrefixLM(Objective):
         separator: Literal["none", "sep", "eos"] = "none"
         """Special token between the documents of packed rows."""
         cross_documents: bool = True
-        """Whether attention and loss cross documents in packed rows; false stores `document_starts`."""
+        """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """Special token that opens the decoder's input of an encoder-decoder."""
 
@@ -148,7 +148,7 @@ class PrefixLM(Objective):
         """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Return both parts, laid end to end."""
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]

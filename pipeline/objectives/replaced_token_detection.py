@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from pipeline.config import STRICT
 from pipeline.kernels.distributions import frequency_thresholds, guide, inverse_cdf
 from pipeline.kernels.rates import MILLION, Rate
 from pipeline.kernels.sampling import draw, reorder, roles
-from pipeline.objectives._masked_rows import MaskedOptions, MaskedRow
+from pipeline.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
 from pipeline.rows import Ragged
 from pipeline.seeding import ORDERS, ROLES, below
 from pipeline.vocabulary import Vocabulary
@@ -24,6 +24,13 @@ __all__ = ["ReplacedTokenDetection"]
 
 
 _LOW = np.uint64(0xFFFFFFFF)
+Replacement: TypeAlias = Annotated[
+    Literal["generator", "uniform", "unigram", "shuffle"],
+    Field(description="Tokens in place of the selected ones: [MASK] for a generator in training, or drawn here."),
+]
+GeneratorShare: TypeAlias = Annotated[
+    Rate, Field(description="Share of a generator's labels that become [MASK] (ELECTRA's code: 0.85); the rest stays.")
+]
 
 
 class ReplacedTokenDetection(MaskedRow):
@@ -52,12 +59,9 @@ class ReplacedTokenDetection(MaskedRow):
     class Options(MaskedOptions):
         """Parameters of replaced-token detection."""
 
-        replacement: Literal["generator", "uniform", "unigram", "shuffle"] = "generator"
-        """What takes the place of selected tokens: [MASK] for a generator in training, or tokens drawn here."""
-        mask_share: Rate = 1.0
-        """Share of the generator's labels that become [MASK] (the released ELECTRA code: 0.85); the rest stays."""
-        max_labels: Annotated[int, Field(ge=1)] | None = None
-        """Most labels in a row; none: no bound."""
+        replacement: Replacement = "generator"
+        mask_share: GeneratorShare = 1.0
+        max_labels: MaxLabels = None
 
         def __post_init__(self) -> None:
             """Refuse shares of [MASK] without a generator, which alone reads them."""
@@ -70,8 +74,8 @@ class ReplacedTokenDetection(MaskedRow):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         if options.replacement != "generator":
-            # The class names the heads of all kinds, an objective those of its own.
-            self.heads = ("token",)  # type: ignore[misc]
+            # The class names the heads of all kinds, an objective those of its own: masked_lm is the generator's.
+            self.heads = tuple(head for head in self.heads if head != "masked_lm")  # type: ignore[misc]
 
     def replacement_ids(self, keys: UInt64, original: Ragged, places: Ragged) -> NDArray[Any]:
         """Return [MASK], or the replacements."""

@@ -25,7 +25,7 @@ __all__ = ["SentenceComparison"]
 
 
 class SentenceComparison(Objective):
-    """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821) and inverse cloze (arXiv 1906.00300).
+    """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).
 
     `adjacent`: two neighbouring sentences, the first uniform in 0..s - 2, each cut at its end to fit; `crop`: two spans
     of half of the row, each with a uniform start; `same`: the row twice, which dropout tells apart. No label is stored.
@@ -47,7 +47,7 @@ class SentenceComparison(Objective):
         """Parameters of sentence comparison."""
 
         mode: Literal["adjacent", "crop", "same"] = "adjacent"
-        """How a positive pair is made."""
+        """Way to make a positive pair."""
         max_length: Annotated[int, Field(ge=3)] = 64
         """Most tokens of each text, [CLS] and [SEP] included."""
 
@@ -101,7 +101,7 @@ class SentenceComparison(Objective):
         """Return `[CLS] x [SEP]`."""
         return np.concatenate(([self._cls], ids, [self._sep])).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Return both texts of `adjacent` in one row, `[CLS] a [SEP] b [SEP]`, or the row of `same`.
 
         Raises:
@@ -125,8 +125,8 @@ class SentenceComparison(Objective):
         sentences = np.split(ids, sample["sentence_starts"][1:])
         cut = [self.framed(sentence[: self._limit]) for sentence in sentences]
         pairs = [np.concatenate((one, other[1:])) for one, other in pairwise(cut)]
-        found = self.uncorrupt(example)
-        return next((pair for pair in pairs if np.array_equal(pair, found)), pairs[0])
+        restored = self.uncorrupt(example)
+        return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])
 
     def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Return the tokens of other sentences, and those that were cut."""

@@ -86,12 +86,12 @@ class SentenceOrderPrediction(MaskedPair):
         """Return spans of whole words; [SEP] parts the words of the segments."""
         if self._thresholds is None:
             return super().select(keys, rows, pairs)
-        found = find_words(rows, self.vocabulary.word_start, self.special)
-        return taken_tokens(found, take_words(keys, found, self.budget(found.tokens), self._thresholds), rows)
+        words = find_words(rows, self.vocabulary.word_start, self.special)
+        return taken_tokens(words, take_words(keys, words, self.budget(words.tokens), self._thresholds), rows)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back, and the segments in order."""
-        first, second = self.segments_of(super().uncorrupt(example), example)
+        first, second = self.segments_of(super().invert(example), example)
         return self.framed_pair(second, first) if example["sentence_label"][0] else self.framed_pair(first, second)
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:

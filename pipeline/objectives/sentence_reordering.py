@@ -97,7 +97,7 @@ class SentenceReordering(DenoisingPair):
         order, starts = noise["sentence_order"], noise["sentence_starts"].astype(np.int64)
         sizes = np.diff(np.append(starts, len(content)))
         if sorted(order.tolist()) != list(range(len(starts))):
-            raise ValueError(f"sentence_order {order.tolist()} is no permutation of {len(starts)} sentences")
+            raise ValueError(f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences")
         original = np.empty_like(content)
         place = 0
         for sentence in order.tolist():

@@ -60,7 +60,7 @@ class SpanBoundary(MaskedRow):
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
         """Words in the longest span."""
         role_unit: Literal["token", "span"] = "span"
-        """What draws one role: each token, or each span for all its tokens (SpanBERT)."""
+        """Unit that draws one role: each token, or each span for all its tokens (SpanBERT)."""
 
     options: Options
 
@@ -89,10 +89,10 @@ class SpanBoundary(MaskedRow):
         offsets = np.searchsorted(first, positions.offsets)
         return {"span_starts": Ragged(positions.values[first], offsets), "span_lengths": Ragged(lengths, offsets)}
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back; spans that are not their runs are an error."""
         starts, lengths = example["span_starts"].astype(np.int64), example["span_lengths"].astype(np.int64)
-        original = super().uncorrupt(example)
+        original = super().invert(example)
         fits = len(starts) == len(lengths)
         if not fits or not np.array_equal(span_places(starts, lengths), example["label_positions"]):
             raise ValueError(

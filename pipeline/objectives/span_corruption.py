@@ -187,7 +187,7 @@ class SpanCorruption(Objective):
         """Return `x </s>`."""
         return np.append(ids, self._eos).astype(self.vocabulary.id_dtype)
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Put each sentinel's span back; a target that repeats, lacks or adds a sentinel is an error."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":
@@ -210,13 +210,14 @@ class SpanCorruption(Objective):
         return self.framed(np.concatenate(parts))
 
     def _target_spans(self, target: NDArray[Any], marks: int) -> list[NDArray[Any]]:
-        found = np.flatnonzero(np.isin(target, self._sentinels))
+        sentinels = np.flatnonzero(np.isin(target, self._sentinels))
         wanted = marks + self.options.final_sentinel
         expected = self._sentinels[:wanted].tolist()
-        pieces = [piece[1:] for piece in np.split(target, found)[1:]]
-        if target[found].tolist() != expected or (wanted and found[0] != 0):
+        pieces = [piece[1:] for piece in np.split(target, sentinels)[1:]]
+        if target[sentinels].tolist() != expected or (wanted and sentinels[0] != 0):
             raise ValueError(
-                f"objective '{self.label}': sentinels of the target are {target[found].tolist()}, expected {expected}"
+                f"objective '{self.label}': sentinels of the target are {target[sentinels].tolist()}, "
+                f"expected {expected}"
             )
         if any(len(piece) == 0 for piece in pieces[:marks]) or any(len(piece) for piece in pieces[marks:]):
             raise ValueError(f"objective '{self.label}': the target has an empty span, or tokens after the last one")

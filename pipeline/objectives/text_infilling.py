@@ -55,7 +55,7 @@ class TextInfilling(DenoisingPair):
         poisson_lambda: MeanLength = 3.0
         """Mean of the Poisson law of span lengths, in units."""
         unit: Literal["token", "word"] = "token"
-        """What `noise_density` and span lengths count."""
+        """Unit of `noise_density` and span lengths."""
         random_share: Rate = 0.0
         """Share of spans that become a random id instead of [MASK] (BART large: 0.1)."""
 

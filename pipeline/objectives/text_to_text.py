@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import Int64
 from pipeline.config import STRICT
+from pipeline.errors import TokenizerMissingError
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.groupings._parts import MOST_PARTS
 from pipeline.kernels.ragged import framed, scalars, segments
@@ -143,9 +144,10 @@ class TextToText(Objective):
         ids: list[Any] = [[] for _ in texts]
         if any(texts):
             if self.vocabulary.folder is None:
-                raise self.refuse_options("a template needs the tokenizer, but the vocabulary was not loaded with one")
-            found = load_tokenizer(self.vocabulary.folder).encode(texts)
-            ids = [encoding.ids if text else [] for text, encoding in zip(texts, found, strict=True)]
+                missing = "a template needs the tokenizer, but the vocabulary was not loaded with one"
+                raise self.refuse_options(missing, TokenizerMissingError)
+            encoded = load_tokenizer(self.vocabulary.folder).encode(texts)
+            ids = [encoding.ids if text else [] for text, encoding in zip(texts, encoded, strict=True)]
         return Ragged.from_lists(ids, self.vocabulary.id_dtype)
 
     def _tasks(self, samples: SampleBatch) -> Int64:
@@ -188,7 +190,7 @@ class TextToText(Objective):
         """Return source and target, each with `</s>`."""
         return np.concatenate((self.framed(sample["ids"]), self.framed(sample["target_ids"])))
 
-    def uncorrupt(self, example: Example) -> NDArray[Any]:
+    def invert(self, example: Example) -> NDArray[Any]:
         """Take the template away.
 
         Raises:

@@ -107,7 +107,7 @@ class TokenReordering(DenoisingPair):
         """Put each token back to its place."""
         order = noise["token_order"].astype(np.int64)
         if len(order) != len(content) or not np.array_equal(np.sort(order), np.arange(len(content))):
-            raise ValueError(f"token_order {order.tolist()} is no permutation of {len(content)} tokens")
+            raise ValueError(f"token_order {order.tolist()} is not a permutation of {len(content)} tokens")
         original = np.empty_like(content)
         original[order] = content
         return original
@@ -119,8 +119,8 @@ def _never_identity(orders: Ragged) -> Ragged:
     rows = np.flatnonzero(sizes >= 2)
     rows = rows[(orders.values[begins[rows]] == 0) & (orders.values[begins[rows] + 1] == 1)]
     if len(rows):
-        found = orders.take(rows)
-        moved = np.add.reduceat(found.values != within(found.lengths), found.offsets[:-1], dtype=np.int64)
+        drawn = orders.take(rows)
+        moved = np.add.reduceat(drawn.values != within(drawn.lengths), drawn.offsets[:-1], dtype=np.int64)
         same = begins[rows[moved == 0]]
         orders.values[same], orders.values[same + 1] = 1, 0
     return orders

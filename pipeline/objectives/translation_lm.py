@@ -21,7 +21,7 @@ __all__ = ["TranslationLM"]
 
 
 class TranslationLM(MaskedPair):
-    """Translation LM of XLM (arXiv 1901.07291 §3.3): masked LM over both sides of a pair together.
+    """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a pair together.
 
     Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. Features:
     those of masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
@@ -44,9 +44,9 @@ class TranslationLM(MaskedPair):
         max_length: int = 256
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
         order: Literal["random", "fixed"] = "random"
-        """Which side is first: each with probability 1/2, or always the text."""
+        """Side that is first: each with probability 1/2, or always the text."""
         reset_positions: bool = True
-        """Whether positions restart with the second segment; batches are built so, nothing is stored."""
+        """Let positions restart with the second segment; batches are built so, nothing is stored."""
 
         def __post_init__(self) -> None:
             """Check the length, too."""

@@ -37,7 +37,7 @@ class WholeWordMasking(MaskedRow):
         """Parameters of whole-word masking."""
 
         role_unit: Literal["token", "word"] = "token"
-        """What draws one role: each token (BERT), or each word for all its tokens."""
+        """Unit that draws one role: each token (BERT), or each word for all its tokens."""
 
     options: Options
 

@@ -122,8 +122,8 @@ def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationErro
 def _text(text: str, target: str) -> Text:
     """Return a document of sentences; each but the first begins with the blank before it."""
     starts = choose("pipeline.sentences", "regex").build().starts(text, "en")
-    found = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
-    return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(found)), target)
+    sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
+    return Text(tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)), target)
 
 
 def _in_words(text: Text) -> Text:

@@ -4,7 +4,19 @@ A reader is built with its options and the recipe's limits; `read(path, start, e
 byte lies in [start, end), so the units of a file that can be split hold every record exactly once.
 """
 
-from pipeline.readers._options import check_options, options_of
-from pipeline.readers._reader import Counted, Item, RawRecord, Reader, detect
+from pipeline.readers._options import FILE, check_options, options_of, other_files
+from pipeline.readers._reader import Counted, Item, OneRange, RawRecord, Reader, detect, is_guess
 
-__all__ = ["Counted", "Item", "RawRecord", "Reader", "check_options", "detect", "options_of"]
+__all__ = [
+    "FILE",
+    "Counted",
+    "Item",
+    "OneRange",
+    "RawRecord",
+    "Reader",
+    "check_options",
+    "detect",
+    "is_guess",
+    "options_of",
+    "other_files",
+]

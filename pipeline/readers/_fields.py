@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic.dataclasses import dataclass
@@ -13,10 +13,12 @@ from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_REPLACEMENTS
 from pipeline.readers import Counted, RawRecord
 
-__all__ = ["FIELD_REASONS", "FieldOptions", "record_of"]
+__all__ = ["FIELD_REASONS", "FieldOptions", "integer_of", "lacks", "record_of"]
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_unicode")
 _EXTRA_BYTES: Final = 1 << 16
+_NAMES: Final = 10
+_NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
 
 
@@ -31,16 +33,18 @@ class FieldOptions:
 
 
 def record_of(
-    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
+    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int, span: int | None = None
 ) -> RawRecord | Counted:
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
+    taken = length if span is None else span
     text = row.get(options.text_key)
     if text is None:
-        return Counted("malformed", "no_text", length)
+        missing = options.text_key not in row
+        return Counted("malformed", "no_text", taken, lacks(options.text_key, row) if missing else "")
     if not isinstance(text, str):
-        return Counted("malformed", "text_type", length)
+        return Counted("malformed", "text_type", taken)
     if not text.strip():
-        return Counted("malformed", "empty", length)
+        return Counted("malformed", "empty", taken)
     flags = 0
     if not _is_valid(text):
         text, flags = _repaired(text), FLAG_REPLACEMENTS
@@ -54,7 +58,15 @@ def record_of(
         url=_repaired(url) if isinstance(url, str) and url else None,
         flags=flags,
         extra=_extra(rest),
+        span=span,
     )
+
+
+def lacks(text_key: str, names: Iterable[str]) -> str:
+    """Return a sentence on the key of the text, which is not among the names of a row or table."""
+    found = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
+    shown = ", ".join(found[:_NAMES]) + (f" and {len(found) - _NAMES} more" if len(found) > _NAMES else "")
+    return f"no {text_key!r} among the keys: {shown or 'none'}"
 
 
 def _is_valid(text: str) -> bool:
@@ -98,3 +110,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return value
     return str(value)[:1000]
+
+
+def integer_of(digits: str) -> Any:
+    """Return an integer; one of thousands of digits, which Python refuses and no column holds, stays text."""
+    return int(digits) if len(digits) < 20 else digits

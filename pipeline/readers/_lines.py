@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.account import Account
+from pipeline.formats.byte_lines import ByteLines, line_start
 from pipeline.formats.decompression import REASONS, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item
@@ -36,9 +37,13 @@ class LineFile(ABC):
         """Return whether the file is uncompressed, so that lines can be found from its middle."""
         return detect_codec(head) is None
 
-    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+    def first(self, path: Path, position: int) -> int:
+        """Return the offset of the first line at a position or after it."""
+        return line_start(path, position)
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield lines whose first byte lies in [start, end); of a compressed file all lines."""
-        lines = ByteLines(path, start, end, self._limits)
+        lines = ByteLines(path, start, end, self._limits, account)
         for offset, line in lines:
             yield self._item(line, offset)
         if lines.damage is not None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from pipeline.config import validate
 from pipeline.errors import ConfigurationError
 from pipeline.registry import find, names
 
-__all__ = ["check_options", "options_of"]
+__all__ = ["FILE", "check_options", "options_of", "other_files"]
+
+FILE: Final = {"file": True}
+"""Metadata of an option that names a further file, which the reader reads beside each file of the input."""
 
 _READERS = "pipeline.readers"
 
@@ -30,6 +34,12 @@ def options_of(reader: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the given options that a reader has. A null takes the reader's default."""
     known = _known(reader)
     return {key: value for key, value in given.items() if key in known and value is not None}
+
+
+def other_files(reader: str, given: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the further files that a reader reads, by the option that names each."""
+    options = [option.name for option in fields(find(_READERS, reader).Options) if option.metadata.get("file")]
+    return {name: Path(given[name]) for name in options if given.get(name)}
 
 
 def check_options(given: Mapping[str, Any], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:

@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from pipeline.errors import StorageError
+from pipeline.formats.account import Account
 from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.registry import find, names
 
-__all__ = ["Counted", "Item", "RawRecord", "Reader", "detect"]
+__all__ = ["Counted", "Item", "OneRange", "RawRecord", "Reader", "detect", "is_guess"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class RawRecord:
         flags: `FLAG_...` of pipeline/documents/document.py.
         target_text: the other side of a pair of aligned texts.
         extra: fields of the source that have no column of their own.
+        span: bytes of the content that it takes, after decompression; None: `length`; 0 for a table's row.
     """
 
     locator: int
@@ -46,18 +48,21 @@ class RawRecord:
     flags: int = 0
     target_text: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    span: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """A record without a document, `ignored` by intent or `malformed`; or a `note` about something else.
 
-    `bytes` counts what was not read as a record.
+    `bytes` counts the content that it takes, after decompression. `lacks` says which key of the text is missing, and
+    which keys there are.
     """
 
     group: Literal["ignored", "malformed", "note"]
     reason: str
     bytes: int = 0
+    lacks: str = field(default="", compare=False)
 
 
 Item: TypeAlias = RawRecord | Counted
@@ -79,12 +84,32 @@ class Reader(Protocol):
     def splittable(head: bytes) -> bool:
         """Return whether a file with these first bytes can be read by byte ranges."""
 
-    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
-        """Return records that begin in [start, end), in order."""
+    def first(self, path: Path, position: int) -> int:
+        """Return where the first record begins that a range from `position` holds; the file's size where none does.
+
+        A range owns the bytes from its own first record to that of the next range.
+        """
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+        """Return records that begin in [start, end), in order, and count in `account` what the file holds."""
+
+
+class OneRange:
+    """A base of readers whose files are one range: no record can be found from the middle of a file."""
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Return False."""
+        return False
+
+    def first(self, path: Path, position: int) -> int:
+        """Return the position."""
+        return position
 
 
 _READERS: Final = "pipeline.readers"
 _HEAD_BYTES: Final = 4096
+_GUESS: Final = "text"
 _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 
 
@@ -103,9 +128,14 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
             content = _content_head(file, raw)
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
-    name = named or _by_magic(content) or _by_suffix(path) or "text"
+    name = named or _by_magic(content) or _by_content(path, content) or _by_suffix(path) or _GUESS
     splittable: bool = find(_READERS, name).splittable(raw)
     return name, splittable
+
+
+def is_guess(path: Path, reader: str) -> bool:
+    """Return whether `detect` chose a reader because neither the content nor the name of a file tells one."""
+    return reader == _GUESS and _by_suffix(path) is None
 
 
 def _content_head(file: Any, raw: bytes) -> bytes:
@@ -129,9 +159,18 @@ def _by_magic(head: bytes) -> str | None:
     return "html" if text.startswith((b"<!doctype html", b"<html")) else None
 
 
+def _by_content(path: Path, head: bytes) -> str | None:
+    """Return the reader of arrays where a `.json` file holds one: its name alone could mean lines too."""
+    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    return "json_array" if begins and _suffix(path) == ".json" else None
+
+
 def _by_suffix(path: Path) -> str | None:
+    suffix = _suffix(path)
+    return next((reader for reader in names(_READERS) if suffix in find(_READERS, reader).suffixes), None)
+
+
+def _suffix(path: Path) -> str:
+    """Return the ending of a file's name in lower case, without that of a compression."""
     name = PurePosixPath(path.name.lower())
-    if name.suffix in _COMPRESSIONS:
-        name = PurePosixPath(name.stem)
-    readers = ((reader, find(_READERS, reader).suffixes) for reader in names(_READERS))
-    return next((reader for reader, suffixes in readers if name.suffix in suffixes), None)
+    return PurePosixPath(name.stem).suffix if name.suffix in _COMPRESSIONS else name.suffix

@@ -10,23 +10,24 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
+from pipeline.formats.account import Account
 from pipeline.formats.charset import decode
 from pipeline.formats.decompression import REASONS, Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, RawRecord
+from pipeline.readers import Counted, Item, OneRange, RawRecord
 
-__all__ = ["WholeFile", "read_whole"]
+__all__ = ["WholeFile"]
 
 _REASONS: Final = (*REASONS, "charset", "too_large")
 
 
-class WholeFile:
+class WholeFile(OneRange):
     """A reader whose one record is the file. A subclass says what the file holds."""
 
     kind: ClassVar[str]
     """kind of the locator, part of the document uid"""
     markup: ClassVar[bool]
-    """whether it is HTML, whose `<meta>` may name the encoding"""
+    """true for HTML, whose `<meta>` may name the encoding"""
     reasons: ClassVar[tuple[str, ...]] = _REASONS
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -36,39 +37,38 @@ class WholeFile:
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits = limits
 
-    @staticmethod
-    def splittable(head: bytes) -> bool:
-        """Return False: a document is not cut."""
-        return False
-
-    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield the one record, or the reason why the file has none."""
-        found = read_whole(path, self._limits, meta=self.markup)
+        account.records += 1
+        found = _content(path, self._limits, account)
         if isinstance(found, Counted):
             yield found
-        else:
-            text, flags, size = found
-            yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags)
+            return
+        content, flags = found
+        decoded = decode(content, meta=self.markup)
+        if decoded is None:
+            yield Counted("malformed", "charset", len(content))
+            return
+        text, size = decoded[0], path.stat().st_size
+        flags |= decoded[1]
+        yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags, span=len(content))
 
 
-def read_whole(path: Path, limits: Limits, *, meta: bool) -> tuple[str, int, int] | Counted:
-    """Return text, flags and the file's size in bytes; the readable part of a truncated file is kept and flagged."""
-    size = path.stat().st_size
+def _content(path: Path, limits: Limits, account: Account) -> tuple[bytes, int] | Counted:
+    """Return the decompressed content and flags; the readable part of a truncated file is kept and flagged."""
     flags, pieces, length = 0, [], 0
     with path.open("rb") as file:
         codec = detect_codec(file.read(16))
         file.seek(0)
         try:
-            for piece in decompress(file, codec, limits):
+            for piece in decompress(file, codec, limits, account):
                 pieces.append(piece)
                 length += len(piece)
                 if length > limits.record_bytes:
-                    return Counted("malformed", "too_large", size)
+                    account.pass_over("too_large", path.stat().st_size - account.decoded)
+                    return Counted("malformed", "too_large", length)
         except Damage as damage:
             if damage.reason != "truncated" or not length:
-                return Counted("malformed", damage.reason, size)
+                return Counted("malformed", damage.reason, length)
             flags = FLAG_TRUNCATED_SOURCE
-    decoded = decode(b"".join(pieces), meta=meta)
-    if decoded is None:
-        return Counted("malformed", "charset", size)
-    return decoded[0], decoded[1] | flags, size
+    return b"".join(pieces), flags

@@ -31,8 +31,9 @@ class Arrow(TableFile):
         with pa.memory_map(str(path)) as source:
             if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
                 with pa.ipc.open_file(source) as file:
-                    yield file.schema.names, (file.get_batch(number) for number in range(file.num_record_batches))
+                    batches = (file.get_batch(number) for number in range(file.num_record_batches))
+                    yield file.schema.names, None, batches
             else:
                 source.seek(0)
                 with pa.ipc.open_stream(source) as stream:
-                    yield stream.schema.names, iter(stream)
+                    yield stream.schema.names, None, iter(stream)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.readers import Counted, Item
-from pipeline.readers._fields import FieldOptions, record_of
+from pipeline.readers._fields import FieldOptions, integer_of, record_of
 from pipeline.readers._lines import LineFile
 
 __all__ = ["Jsonl"]
@@ -29,14 +29,9 @@ class Jsonl(LineFile):
     def parse(self, line: str, offset: int, length: int) -> Item:
         """Return the record of an object."""
         try:
-            value = json.loads(line, parse_int=_integer)
+            value = json.loads(line, parse_int=integer_of)
         except (ValueError, RecursionError):
             return Counted("malformed", "bad_json", length)
         if not isinstance(value, dict):
             return Counted("malformed", "not_object", length)
         return record_of(value, self._options, "jsonl", offset, length)
-
-
-def _integer(digits: str) -> Any:
-    """Parse an integer; one of thousands of digits, which Python refuses and no column holds, stays text."""
-    return int(digits) if len(digits) < 20 else digits

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar
@@ -11,19 +12,21 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import StorageError
+from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines
 from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
-from pipeline.readers import Counted, Item, RawRecord
+from pipeline.readers import FILE, Counted, Item, OneRange, RawRecord
 
 __all__ = ["Moses"]
 
 
-class Moses:
+class Moses(OneRange):
     """Reads both files line by line, plain or compressed; to be named in the recipe, with `target_path`.
 
     The locator is the line's number from 0. Files of different numbers of lines cannot be aligned, so the unit fails; a
-    damaged stream gives the pairs before the damage.
+    damaged stream gives the pairs before the damage. Only a count from the start says which line of the other file
+    belongs to a line, so a file is one range.
 
     Example:
         pairs.en `It is raining.`, pairs.de `Es regnet.`
@@ -31,25 +34,20 @@ class Moses:
 
     VERSION: ClassVar[int] = 1
     suffixes: ClassVar[tuple[str, ...]] = ()
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_utf8", "line_bytes")
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_utf8", "line_bytes", "unpaired")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
         """The other file."""
 
-        target_path: str
+        target_path: str = field(metadata=FILE)
         """file with the other sides"""
 
     def __init__(self, options: Options, limits: Limits) -> None:
         self._target = Path(options.target_path)
         self._limits = limits
 
-    @staticmethod
-    def splittable(head: bytes) -> bool:
-        """Return False: only a count from the start says which line of the other file belongs to a line."""
-        return False
-
-    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield all pairs.
 
         Raises:
@@ -57,24 +55,27 @@ class Moses:
         """
         if not self._target.is_file():
             raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
-        sides = [ByteLines(one, 0, one.stat().st_size, self._limits) for one in (path, self._target)]
-        for number, pair in enumerate(zip_longest(*sides)):
-            damaged = next((side for side in sides if side.damage is not None), None)
-            if None in pair and damaged is None:
+        other = Account()
+        sides = [
+            ByteLines(one, 0, one.stat().st_size, self._limits, counted)
+            for one, counted in ((path, account), (self._target, other))
+        ]
+        for number, (text, target) in enumerate(zip_longest(*sides)):
+            if text is not None and target is not None:
+                yield self._item(number, text[1], target[1])
+            elif any(side.damage is not None for side in sides):
+                yield Counted("malformed", "unpaired", _length((text or target)[1]))
+            else:
                 raise StorageError(
                     f"{path} and {self._target}: one ends after line {number}, the other has more; lines of the same "
                     "number must belong together"
                 )
-            if None in pair:
-                break
-            yield self._item(number, pair[0][1], pair[1][1])
-        for side in sides:
-            if side.damage is not None:
-                yield Counted("malformed", side.damage, side.cut)
+        yield from (Counted("malformed", side.damage, side.cut) for side in sides if side.damage is not None)
+        _join(account, other, self._target.stat().st_size, [side.damage is not None for side in sides])
 
     def _item(self, number: int, text: bytes | int, target: bytes | int) -> Item:
         if isinstance(text, int) or isinstance(target, int):
-            return Counted("malformed", "line_bytes", sum(s if isinstance(s, int) else len(s) for s in (text, target)))
+            return Counted("malformed", "line_bytes", _length(text) + _length(target))
         length = len(text) + len(target)
         if not text.strip() and not target.strip():
             return Counted("ignored", "blank_line", length)
@@ -83,3 +84,19 @@ class Moses:
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", length)
         return RawRecord(number, "moses", length, first, target_text=second)
+
+
+def _length(line: bytes | int) -> int:
+    return line if isinstance(line, int) else len(line)
+
+
+def _join(account: Account, other: Account, size: int, damaged: Sequence[bool]) -> None:
+    """Add the other side to the account: bytes of both, and a record for each number of a line and each damage."""
+    lines = [one.records - cut for one, cut in zip((account, other), damaged, strict=True)]
+    account.records = max(lines) + sum(damaged)
+    account.beside += size
+    account.decoded += other.decoded
+    account.content += other.content
+    account.separators += other.separators
+    for reason, count in other.undecoded.items():
+        account.pass_over(reason, count)

@@ -28,4 +28,4 @@ class Parquet(TableFile):
     def table(self, path: Path) -> Iterator[Table]:
         """Open a Parquet file."""
         with pyarrow.parquet.ParquetFile(path) as file:
-            yield file.schema_arrow.names, file.iter_batches(_BATCH_ROWS)
+            yield file.schema_arrow.names, file.metadata.num_rows, file.iter_batches(_BATCH_ROWS)

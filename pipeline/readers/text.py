@@ -13,6 +13,6 @@ class Text(WholeFile):
     """Reads a whole file, compressed or not, in whatever encoding fits."""
 
     VERSION: ClassVar[int] = 1
-    suffixes: ClassVar[tuple[str, ...]] = ()
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")
     kind: ClassVar[str] = "text"
     markup: ClassVar[bool] = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
@@ -13,12 +14,13 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_TRUNCATED_SOURCE
+from pipeline.formats.account import Account
 from pipeline.formats.charset import decode
 from pipeline.formats.content_sniffing import HTML_TYPES, contradicts_html, looks_like_html
 from pipeline.formats.decompression import REASONS, Damage, detect_codec
 from pipeline.formats.http_message import content_type, parse_response
 from pipeline.formats.limits import Limits
-from pipeline.formats.record_stream import Damaged, RecordStream, open_record_stream
+from pipeline.formats.record_stream import Damaged, RecordStream, next_record, open_record_stream
 from pipeline.readers import Counted, Item, RawRecord
 
 __all__ = ["Warc"]
@@ -37,8 +39,6 @@ _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 _HEAD_BYTES: Final = 1 << 16
 _LOOK_AHEAD: Final = 1 << 13
 """Longer than any first line of a record."""
-_DAMAGED: Final = Counted("malformed", "damaged")
-"""Stands for a record that the stream's own damage cuts; it is counted when the stream is put on again."""
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
@@ -63,7 +63,7 @@ class Warc:
     at the next line that does. Nothing is allocated from a length that a header claims.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet", ".arc")
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
@@ -81,25 +81,48 @@ class Warc:
         """Return whether records can be found from the middle of the file: gzip members and plain records can."""
         return detect_codec(head) in (None, "gzip")
 
-    def read(self, path: Path, start: int, end: int) -> Iterator[Item]:
+    def first(self, path: Path, position: int) -> int:
+        """Return the offset of the first record (of a gzip file: member) at a position or after it."""
+        size = path.stat().st_size
+        if position in (0, size):
+            return position
+        member = next_record(path, position, self._limits, _begins_record)
+        if member is not None:
+            return member
+        # One byte earlier: a record begins after the end of a line.
+        stream = open_record_stream(path, position - 1, self._limits, _begins_record, Account())
+        dropped, found = _seek(stream)
+        return position - 1 + dropped if found else size
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield records whose first byte (in gzip files: whose member's first byte) lies in [start, end)."""
         size = path.stat().st_size
-        stream = open_record_stream(path, start, self._limits, _begins_record)
-        if start > 0 and not (stream.resync(start, end) if stream.kind == "warc-gz" else _seek(stream) is not None):
-            return
+        start, end = self.first(path, start), self.first(path, end)
+        if start < end:
+            stream = open_record_stream(path, start, self._limits, _begins_record, account)
+            stop = yield from self._records(stream, end, size)
+            stream.close(stop, end)
+
+    def _records(self, stream: RecordStream, end: int, size: int) -> Generator[Item, None, int]:
+        """Yield the items up to a record that begins at `end` or later; return the offset where reading ended."""
         shared = False
         while True:
             if not _at_content(stream):
-                if stream.damaged is None or stream.damaged.member >= end:
-                    return
-                counted, found = _recover(stream, stream.damaged, min(end, size))
-                yield counted
+                damaged = stream.damaged
+                if damaged is None:
+                    return size
+                if damaged.member >= end:
+                    if stream.abandoned is not None:
+                        yield _lost(stream, damaged)
+                    return damaged.member
+                found = stream.resync(end)
+                yield _lost(stream, damaged)
                 if not found:
-                    return
+                    return end
                 continue
             place = stream.place()
             if stream.is_beyond(place, end):
-                return
+                return stream.file_offset(place)
             if place.inner and stream.kind == "warc-gz" and not shared:
                 shared = True
                 yield Counted("note", "records_share_gzip_member")
@@ -107,46 +130,56 @@ class Warc:
 
     def _next(self, stream: RecordStream, size: int) -> Iterator[Item]:
         if _START.match(stream.ahead) is None:
-            yield Counted("note", "resync", _seek(stream) or 0)
+            yield Counted("note", "resync", _seek(stream)[0])
             return
+        stream.account.records += 1
         head = _head(stream)
         if head is None:
             if stream.damaged is None:
-                yield Counted("malformed", "bad_header", _seek(stream) or 0)
+                yield Counted("malformed", "bad_header", _seek(stream)[0])
             else:
-                stream.drop(len(stream.ahead))
+                stream.abandon()
             return
         problem = self._problem(stream, head)
-        if problem is _DAMAGED:
-            stream.drop(len(stream.ahead))
-        elif problem is not None:
+        if isinstance(problem, Counted):
             yield problem
-        else:
+        elif problem is not None:
             place, whole = stream.place(), head.size + (head.length or 0)
             payload = bytes(stream.ahead[head.size : whole])
-            stream.drop(whole)
+            stream.drop(whole + problem)
+            if problem:
+                head = replace(head, truncated=True)
+                yield Counted("note", "short_length", problem)
             length = _stored_length(stream, place.member, size) if place.inner == 0 else None
             kind = stream.kind if place.inner == 0 or stream.kind == "warc" else f"{stream.kind}:{place.inner}"
-            yield self._item(head, payload, stream.file_offset(place), kind, length or whole)
+            item = self._item(head, payload, stream.file_offset(place), kind, length or whole)
+            yield replace(item, bytes=whole) if isinstance(item, Counted) else replace(item, span=whole)
 
-    def _problem(self, stream: RecordStream, head: _Head) -> Counted | None:
-        """Return why the record ahead cannot be used; the stream is then at the next one, unless it is `_DAMAGED`."""
+    def _problem(self, stream: RecordStream, head: _Head) -> Counted | int | None:
+        """Return why the record ahead cannot be used, with the stream at the next one.
+
+        An integer: it can be used; so many bytes after it belong to it, though its length leaves them out. None: damage
+        cuts the record, which is counted with the damage.
+        """
         if head.length is None:
-            return Counted("malformed", "bad_length", _seek(stream) or 0)
+            return Counted("malformed", "bad_length", _seek(stream)[0])
         if head.length > self._limits.record_bytes:
-            dropped = _seek(stream)
-            if stream.damaged is not None and not stream.ahead:
-                return _DAMAGED
-            honest = dropped is not None and dropped >= head.length
-            return Counted("malformed", "too_large" if honest else "bad_length", dropped or 0)
+            dropped, found = _seek(stream)
+            if stream.damaged is not None and not found:
+                stream.abandon(dropped)
+                return None
+            return Counted("malformed", "too_large" if found and dropped >= head.length else "bad_length", dropped)
         whole = head.size + head.length
         stream.ensure(whole + _LOOK_AHEAD)
         if stream.damaged and stream.damaged.member <= stream.place(whole - 1).member:
-            return _DAMAGED
-        if len(stream.ahead) >= whole and _ends_well(stream, whole):
+            stream.abandon()
             return None
+        if len(stream.ahead) >= whole and _ends_well(stream, whole):
+            return 0
+        if len(stream.ahead) >= whole and (rest := _rest_of_line(stream, head.size, whole)):
+            return rest
         cut = len(stream.ahead) < whole and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
-        return Counted("malformed", "truncated" if cut else "bad_length", _seek(stream, head.size) or 0)
+        return Counted("malformed", "truncated" if cut else "bad_length", _seek(stream, head.size)[0])
 
     def _item(self, head: _Head, payload: bytes, locator: int, kind: str, length: int) -> Item:
         if head.kind == "conversion":
@@ -175,28 +208,32 @@ class Warc:
         response = parse_response(payload)
         if response is None and head.media.startswith("application/http"):
             return Counted("malformed", "http", len(payload))
-        media, charset, body = head.media, head.charset, payload
+        media, charset, body, whole = head.media, head.charset, payload, True
         if response is not None:
             if response.status != 200:
                 return Counted("ignored", f"status_{response.status}")
             media, charset = content_type(response.headers.get("content-type"))
-            body = response.content(self._limits)
+            body, whole = response.content(self._limits)
         if not body.strip():
             return Counted("ignored", "empty_body")
         if media not in HTML_TYPES and not (media == "" and looks_like_html(body)):
             return Counted("ignored", f"mime_{_safe(media) if media else 'unknown'}")
         if contradicts_html(body):
             return Counted("ignored", "mime_contradicted")
-        return decode(body, charset, meta=True) or Counted("malformed", "charset", len(payload))
+        decoded = decode(body, charset, meta=True)
+        if decoded is None:
+            return Counted("malformed", "charset", len(payload))
+        return decoded[0], decoded[1] | (0 if whole else FLAG_TRUNCATED_SOURCE)
 
 
-def _recover(stream: RecordStream, damaged: Damaged, end: int) -> tuple[Counted, bool]:
-    """Continue after damage, if anything follows; what is between counts as one lost record, or as garbage."""
-    found = stream.resync(damaged.member + 1, end)
-    lost = max(0, (stream.place().member if found else end) - damaged.member)
-    if damaged.reason == "not_gzip" and damaged.member > 0:
-        return Counted("note", "resync", lost), found
-    return Counted("malformed", damaged.reason, lost), found
+def _lost(stream: RecordStream, damaged: Damaged) -> Counted:
+    """Return what damage costs: the record that it cuts, or, between records of a gzip file, nothing but garbage."""
+    content, stream.abandoned = stream.abandoned, None
+    if content is None and damaged.reason == "not_gzip" and damaged.member > 0:
+        return Counted("note", "resync")
+    if content is None:
+        stream.account.records += 1
+    return Counted("malformed", damaged.reason, content or 0)
 
 
 def _flag(head: _Head) -> int:
@@ -217,28 +254,30 @@ def _at_content(stream: RecordStream) -> bool:
     while stream.ensure(1):
         blank = len(stream.ahead) - len(stream.ahead.lstrip(b"\r\n"))
         stream.drop(blank)
+        stream.account.separators += blank
         if stream.ahead:
             stream.ensure(_LOOK_AHEAD)
             return True
     return False
 
 
-def _seek(stream: RecordStream, skip: int = 1) -> int | None:
-    """Drop `skip` bytes or more, up to the next line that begins a record; return how many, None at the end."""
+def _seek(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
+    """Drop `skip` bytes or more, up to the next line that begins a record; return how many, and whether one does."""
     dropped = 0
     while True:
         found = _NEXT.search(stream.ahead, skip)
         if found is not None and (found.end() < len(stream.ahead) or not stream.fill()):
             stream.drop(found.start())
-            return dropped + found.start()
+            return dropped + found.start(), True
         if found is None:
             # What stays may hold the beginning of a first line.
             surplus = max(0, len(stream.ahead) - _LOOK_AHEAD)
             stream.drop(surplus)
             dropped, skip = dropped + surplus, max(0, skip - surplus)
             if not stream.fill():
+                dropped += len(stream.ahead)
                 stream.drop(len(stream.ahead))
-                return None
+                return dropped, False
 
 
 def _ends_well(stream: RecordStream, at: int) -> bool:
@@ -251,6 +290,17 @@ def _ends_well(stream: RecordStream, at: int) -> bool:
         or _START.match(follows) is not None
         or (stream.kind == "warc-gz" and stream.place(at).inner == 0)
     )
+
+
+def _rest_of_line(stream: RecordStream, start: int, at: int) -> int:
+    """Return the bytes up to the end of a line, where a record with a length a little too small ends; else 0.
+
+    As in warcio, such a record is kept. Its payload from `start` to `at` must hold no beginning of another one.
+    """
+    end = stream.ahead.find(b"\n", at, at + _LOOK_AHEAD) + 1
+    if not end or _NEXT.search(stream.ahead, start, at) is not None:
+        return 0
+    return end - at if _ends_well(stream, end) else 0
 
 
 def _stored_length(stream: RecordStream, member: int, size: int) -> int | None:

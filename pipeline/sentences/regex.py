@@ -25,7 +25,7 @@ class _Rules(NamedTuple):
     openers: frozenset[str]
     """words that open sentences frequently enough for an abbreviation to end before them"""
     ordinals: bool
-    """whether one or two digits and a full stop are an ordinal (German `3. Oktober`)"""
+    """read one or two digits and a full stop as an ordinal (German `3. Oktober`)"""
 
 
 def _rules(never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool = False) -> _Rules:

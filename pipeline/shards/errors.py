@@ -1,12 +1,12 @@
-"""Errors of shard sets: what was expected, what was found, in which file and block."""
+"""Errors of shard sets and stores: what was expected, what was found, in which file and block."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.errors import IntegrityError
+from pipeline.errors import IntegrityError, StorageError
 
-__all__ = ["DamagedBlock", "ManifestError"]
+__all__ = ["DamagedBlock", "ManifestError", "ObjectMissingError", "ObjectTooShortError", "StrayAnswerError"]
 
 
 class ManifestError(IntegrityError):
@@ -34,3 +34,15 @@ class DamagedBlock(IntegrityError):
 
     def __reduce__(self) -> tuple[type[DamagedBlock], tuple[str, int, str, str]]:
         return (DamagedBlock, (self.shard, self.block, self.expected, self.got))
+
+
+class ObjectMissingError(StorageError):
+    """The object of a store does not exist, or there is no right to see it."""
+
+
+class ObjectTooShortError(StorageError):
+    """An object of a store ends before the range that was asked for."""
+
+
+class StrayAnswerError(StorageError):
+    """More than the range came: proxies send that now and then, and some servers at every request."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.shards.block import BlockError, decode
+from pipeline.shards.bounded_reading import read_regular
 from pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.shard import ShardInfo
@@ -86,9 +87,9 @@ def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
     """
     try:
         found = path.stat().st_size
-        if found != size:
+        if path.is_file() and found != size:
             raise ManifestError(f"{path}: expected {size} bytes as the manifest says, got {found}")
-        raw = path.read_bytes()
+        raw = read_regular(path, size)
     except OSError as error:
         raise ManifestError(f"{path}: the manifest names this index, but it cannot be read ({error})") from error
     digest = hashlib.sha256(raw).hexdigest()

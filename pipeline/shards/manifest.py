@@ -24,6 +24,7 @@ from pydantic import (
 
 from pipeline.errors import IntegrityError, StorageError
 from pipeline.rows import FIXED_COLUMNS
+from pipeline.shards.bounded_reading import check_entries, read_regular
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.shard_table import (
@@ -38,6 +39,7 @@ from pipeline.shards.shard_table import (
 
 __all__ = [
     "BLOCK_LIMIT",
+    "ENTRY_LIMIT",
     "FORMAT",
     "SIZE_LIMIT",
     "FrameFacts",
@@ -53,6 +55,8 @@ __all__ = [
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20
 """Largest manifest that is parsed, in bytes."""
+ENTRY_LIMIT: Final = 1 << 20
+"""Most entries of a manifest that is parsed; 100,000 shards, which more are not listed in it, have half of them."""
 BLOCK_LIMIT: Final = 1 << 30
 """No block may take more bytes than this after decompression, whatever a manifest claims."""
 
@@ -282,13 +286,11 @@ class Manifest(_Strict):
         """
         path = manifest_path(path)
         try:
-            size = path.stat().st_size
-            if size > SIZE_LIMIT:
-                raise ManifestError(f"{path}: {size} bytes, a manifest has at most {SIZE_LIMIT}")
-            raw = path.read_bytes()
+            raw = read_regular(path, SIZE_LIMIT)
         except OSError as error:
             what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
             raise StorageError(f"{what}{_instead(path)}") from error
+        check_entries(path, raw, ENTRY_LIMIT)
         try:
             manifest = Manifest.model_validate_json(raw)
             plain = json.loads(raw)
@@ -310,7 +312,7 @@ class Manifest(_Strict):
 def manifest_path(path: Path | str) -> Path:
     """Return the manifest's own path, also when its folder was given."""
     path = Path(path)
-    return path / "manifest.json" if path.is_dir() else path
+    return path / "manifest.json" if path.is_dir() and path.name != "manifest.json" else path
 
 
 def _instead(path: Path) -> str:

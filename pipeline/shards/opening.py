@@ -10,15 +10,17 @@ from typing import Literal
 
 import numpy as np
 
+from pipeline.configuration.redaction import redacted_text
 from pipeline.shards.block_cache import BlockCache
-from pipeline.shards.errors import ManifestError
+from pipeline.shards.bounded_reading import read_regular
+from pipeline.shards.errors import ManifestError, ObjectMissingError
 from pipeline.shards.index import BlockIndex, read_index
 from pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from pipeline.shards.reader import ShardSet
 from pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, listed_sizes
 from pipeline.shards.shard_table import numbers_of, paths_of
-from pipeline.shards.store import ObjectMissingError, RemoteStore, StoreOptions, as_url, local_path
+from pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
 
 __all__ = ["open_shards"]
 
@@ -57,7 +59,7 @@ def _open_files(path: Path) -> ShardSet:
     overlay = path.parent / QUARANTINE
     quarantine = Quarantine()
     if overlay.exists():
-        quarantine = read_quarantine(str(overlay), overlay.read_bytes(), manifest)
+        quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
     folders = _folders(manifest)
     sizes = {folder: _listing(path.parent / folder) for folder in folders}
     _check_files(str(path.parent), manifest, sizes, _unneeded(manifest, index, quarantine))
@@ -68,7 +70,7 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     """Fetch manifest, index and quarantine once, then blocks on demand."""
     base = url.removesuffix("/manifest.json").rstrip("/")
     store = RemoteStore(base, options)
-    path = Path(base) / "manifest.json"
+    path = Path(redacted_text(base)) / "manifest.json"  # for messages only
     with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
         try:
             manifest, index = fetch_manifest_and_index(store, Path(folder))

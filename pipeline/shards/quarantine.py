@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter
 
+from pipeline.files import publish_json
+from pipeline.sealed_json import sealed
+from pipeline.shards.bounded_reading import check_entries
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.manifest import Manifest, first_problem
 from pipeline.shards.shard_table import numbers_of, paths_of
 
-__all__ = ["QUARANTINE", "Quarantine", "read_quarantine"]
+__all__ = ["QUARANTINE", "Quarantine", "entries_of", "publish_quarantine", "read_quarantine"]
 
 QUARANTINE = "quarantine.json"
 
@@ -34,25 +39,75 @@ class _Entry(BaseModel):
     reason: str
 
 
-_ENTRIES: Final = TypeAdapter(list[_Entry])
+_Entries = Annotated[list[_Entry], FailFast()]
+
+
+class _File(BaseModel):
+    """The file as tools write it, with a hash of itself."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    blocks: _Entries
+    checksum: str
+
+
+_LIST: Final = TypeAdapter(_Entries)
+_VALUE_LIMIT: Final = 3 << 20  # a million blocks
 
 
 def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
-    """Parse a list of `{"shard": path, "block": number in it, "reason": text}`.
+    """Parse the content of a `quarantine.json`, and number its blocks over all shards.
 
     Raises:
-        ManifestError: it is not such a list, or names what the set does not have.
+        ManifestError: it is malformed, was changed, or names what the set does not have.
     """
     shards = {path: number for number, path in enumerate(paths_of(manifest.shards))}
     counts = numbers_of(manifest.shards, "blocks")
     first = np.cumsum(counts) - counts
-    found = set()
+    blocks = set()
     try:
-        for entry in _ENTRIES.validate_json(raw):
-            shard = shards.get(entry.shard)
-            if shard is None or not 0 <= entry.block < counts[shard]:
-                raise ValueError(f"the set has no block {entry.block} of {entry.shard}")
-            found.add(int(first[shard]) + entry.block)
+        for entry in entries_of(where, raw):
+            shard = shards.get(entry["shard"])
+            if shard is None or not 0 <= entry["block"] < counts[shard]:
+                raise ValueError(f"the set has no block {entry['block']} of {entry['shard']}")
+            blocks.add(int(first[shard]) + entry["block"])
     except ValueError as error:
         raise ManifestError(f"{where}: not a list of blocks in quarantine: {first_problem(error)}") from error
-    return Quarantine(frozenset(found), hashlib.sha256(raw).hexdigest())
+    return Quarantine(frozenset(blocks), hashlib.sha256(raw).hexdigest())
+
+
+def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
+    """Return the entries `{"shard": path, "block": number in it, "reason": text}` of a `quarantine.json`.
+
+    Tools write `{"blocks": entries, "checksum": hash}`; a list alone, as written by hand, is taken as it is.
+
+    Raises:
+        ManifestError: it is malformed, or was changed after a tool wrote it.
+    """
+    check_entries(where, raw, _VALUE_LIMIT)
+    try:
+        if not raw.lstrip().startswith(b"{"):
+            return [entry.model_dump() for entry in _LIST.validate_json(raw)]
+        file = _File.model_validate_json(raw)
+    except ValueError as error:
+        raise ManifestError(f"{where}: not a list of blocks in quarantine: {first_problem(error)}") from error
+    entries = [entry.model_dump() for entry in file.blocks]
+    if _content(entries)["checksum"] != file.checksum:
+        raise ManifestError(
+            f"{where}: changed after it was written, its checksum differs; copy it again, or remove it and run "
+            "`python tools/quarantine_blocks.py MANIFEST`, which lists the unreadable blocks of the set again"
+        )
+    return entries
+
+
+def publish_quarantine(folder: Path, entries: Sequence[dict[str, Any]]) -> None:
+    """Publish `quarantine.json` in the folder of a manifest, with a hash of itself.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    publish_json(folder / QUARANTINE, _content(entries))
+
+
+def _content(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return sealed({"blocks": list(entries)})

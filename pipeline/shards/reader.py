@@ -20,11 +20,11 @@ from pipeline.errors import StorageError
 from pipeline.rows import Rows
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, holds_ids
-from pipeline.shards.errors import DamagedBlock, ManifestError
+from pipeline.shards.errors import DamagedBlock, ManifestError, ObjectTooShortError
 from pipeline.shards.index import BlockIndex
 from pipeline.shards.manifest import Manifest
 from pipeline.shards.quarantine import Quarantine
-from pipeline.shards.store import LARGEST_REQUEST, ObjectTooShortError, Range
+from pipeline.shards.store import LARGEST_REQUEST, Range
 
 __all__ = ["ShardSet"]
 
@@ -51,6 +51,9 @@ class BlockStore(Protocol):
 
     def stats(self) -> dict[str, float]:
         """Return counters by name."""
+
+    def close(self) -> None:
+        """Close connections that wait for a next request."""
 
 
 class ShardSet:
@@ -84,6 +87,11 @@ class ShardSet:
     def stats(self) -> dict[str, float]:
         """Return requests, retries and cache hits of a remote set; empty for files."""
         return self._store.stats() if self._store is not None else {}
+
+    def release(self) -> None:
+        """Close the connections of a remote set that wait for a next read; the set stays readable."""
+        if self._store is not None:
+            self._store.close()
 
     def __len__(self) -> int:
         return self.manifest.totals.samples
@@ -192,7 +200,7 @@ class ShardSet:
 
 def _read_range(path: Path, offset: int, memory: memoryview) -> None:
     """Fill `memory` from a place of a file; OSError where the file is too short."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
     try:
         filled = 0
         while filled < len(memory):  # a network file system may give less than the file has

@@ -16,9 +16,11 @@ from typing import Final
 
 import xxhash
 
+from pipeline.configuration.redaction import redacted_text
 from pipeline.shards.block_cache import BlockCache
+from pipeline.shards.bounded_reading import check_entries
 from pipeline.shards.index import BlockIndex, read_index
-from pipeline.shards.manifest import SIZE_LIMIT, Manifest
+from pipeline.shards.manifest import ENTRY_LIMIT, SIZE_LIMIT, Manifest
 from pipeline.shards.shard_table import SHARDS_FILE
 from pipeline.shards.store import LARGEST_REQUEST, Range, RemoteStore, StoreOptions
 
@@ -41,41 +43,49 @@ class RemoteBlocks:
         """Return the bytes of a block; those of a second transfer are returned whatever their hash."""
         if (kept := self._kept(shard, block, xxh3)) is not None:
             return kept
-        found = self._store.read(name, part)
-        if xxhash.xxh3_128_digest(found) != xxh3:  # a bad transfer: once more
-            found = self._store.read(name, part)
-        if self._cache is not None and xxhash.xxh3_128_digest(found) == xxh3:
-            self._cache.put(shard, block, found)
-        return found
+        content = self._store.read(name, part)
+        if xxhash.xxh3_128_digest(content) != xxh3:  # a bad transfer: once more
+            content = self._store.read(name, part)
+        if self._cache is not None and xxhash.xxh3_128_digest(content) == xxh3:
+            self._cache.put(shard, block, content)
+        return content
 
     def read_plain(self, name: str, part: Range) -> bytes:
         """Return bytes of a shard without using the cache."""
         return self._store.read(name, part)
 
     def name(self, name: str) -> str:
-        """Return the URL of a shard."""
-        return self._store.url(name)
+        """Return the URL of a shard as messages show it."""
+        return redacted_text(self._store.url(name))
+
+    def close(self) -> None:
+        """Close connections that wait for a next request."""
+        self._store.close()
 
     def stats(self) -> dict[str, float]:
         """Return requests, retries and bytes fetched; with a cache also its hits, misses and evictions."""
         store = self._store
-        found: dict[str, float] = {"requests": store.requests, "retries": store.retries, "fetched_bytes": store.bytes}
+        counters: dict[str, float] = {
+            "requests": store.requests,
+            "retries": store.retries,
+            "fetched_bytes": store.bytes,
+        }
         if self._cache is not None:
-            found |= {"cache_hits": self._hits, "cache_misses": self._misses, "cache_evicted": self._cache.evicted}
-        return found
+            counters |= {"cache_hits": self._hits, "cache_misses": self._misses, "cache_evicted": self._cache.evicted}
+        return counters
 
     def _kept(self, shard: int, block: int, xxh3: bytes) -> bytes | None:
         """Return the bytes in the cache, or None; remove an entry with another hash."""
         if self._cache is None:
             return None
-        found = self._cache.get(shard, block)
-        if found is not None and xxhash.xxh3_128_digest(found) != xxh3:
+        content = self._cache.get(shard, block)
+        if content is not None and xxhash.xxh3_128_digest(content) != xxh3:
             self._cache.drop(shard, block)
-            found = None
+            content = None
         with self._lock:
-            self._hits += found is not None
-            self._misses += found is None
-        return found
+            self._hits += content is not None
+            self._misses += content is None
+        return content
 
 
 def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest, BlockIndex]:
@@ -94,6 +104,7 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
     """
     path = folder / "manifest.json"
     raw = store.read_whole(path.name, SIZE_LIMIT)
+    check_entries(path, raw, ENTRY_LIMIT)
     path.write_bytes(raw)
     if (digest := _digest_of_list(raw)) is not None:
         fetch = partial(store.read_whole, SHARDS_FILE, _LIST_LIMIT)
@@ -157,7 +168,7 @@ def _once_a_node(
             return kept
         if not first:
             pause(_POLL_S)
-    found = fetch()
-    if hashlib.sha256(found).hexdigest() == sha256:
-        cache.put(*place, found)
-    return found
+    content = fetch()
+    if hashlib.sha256(content).hexdigest() == sha256:
+        cache.put(*place, content)
+    return content

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+from pipeline.errors import IntegrityError, StorageError
 from pipeline.rows import Rows
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.layout import Compression, shard_name
@@ -64,11 +66,22 @@ class SetWriter:
             output: publishes the files.
             fields: arguments of `write_manifest` that say what the rows are: `name`, `kind`, `seed`, `tokenizer`, ...
         """
-        infos = [
-            ShardInfo.from_json(json.loads((output.folder / self._info(shard)).read_text(encoding="utf-8")))
-            for shard in range(self.shards)
-        ]
+        infos = [self._read_info(output.folder, shard) for shard in range(self.shards)]
         return write_manifest(
             output.folder / self.path, columns=self.columns, block_rows=self.block_rows, container=self.container,
             codec=self.compression.codec, level=self.compression.level, shards=infos, output=output, **fields,
         )  # fmt: skip
+
+    def _read_info(self, folder: Path, shard: int) -> ShardInfo:
+        path, name = folder / self._info(shard), shard_name(shard, self.shards, self.container)
+        try:
+            info = ShardInfo.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError as error:
+            raise StorageError(f"{path}: missing; run the stage again") from error
+        except (OSError, ValueError, IntegrityError) as error:
+            raise IntegrityError(f"{path}: damaged ({error}); delete it and run the stage again") from error
+        if info.path != name:
+            raise IntegrityError(
+                f"{path}: expected the facts of {name}, got those of {info.path}; delete it and run the stage again"
+            )
+        return info

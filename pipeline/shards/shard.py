@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import IntegrityError
+from pipeline.sealed_json import sealed, unsealed
 
 __all__ = ["Block", "ShardInfo"]
 
@@ -46,16 +47,17 @@ class ShardInfo:
     largest_block: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; blocks as [offset, length, rows, hex digest]."""
+        """Return plain data with a checksum; blocks as [offset, length, rows, hex digest]."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
         record["blocks"] = [[block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks]
-        return record
+        return sealed(record)
 
     @staticmethod
     def from_json(record: Mapping[str, Any]) -> ShardInfo:
         """Return the shard that `to_json` described."""
         try:
-            blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in record["blocks"])
-            return ShardInfo(**{**record, "blocks": blocks})
-        except (KeyError, TypeError, ValueError) as error:
+            facts = unsealed(record)
+            blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in facts["blocks"])
+            return ShardInfo(**{**facts, "blocks": blocks})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise IntegrityError(f"not the record of a shard ({error}): {str(record)[:200]}") from error

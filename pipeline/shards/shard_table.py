@@ -9,15 +9,16 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, overload
+from typing import Annotated, Any, Final, Literal, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, field_validator
 
+from pipeline.shards.bounded_reading import read_regular
 from pipeline.shards.errors import ManifestError
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
 
 SHARDS_FILE: Final = "shards.parquet"
 _ROW_LIMIT: Final = 1024
+_FOOTER: Final = 1 << 16
 _FORBIDDEN: Final = r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]"  # empty, '.' or '..' parts; scheme, backslash, control
 _ENCODINGS: Final = {"PLAIN", "RLE"}
 """Values one by one, and which of them are absent; all others store a long path once for a million rows."""
@@ -89,13 +91,13 @@ class ShardTable(Sequence[ShardFacts]):
 
     def numbers(self, name: str) -> NDArray[np.int64]:
         """Return a column of numbers."""
-        found: NDArray[np.int64] = self._column(name).to_numpy()
-        return found
+        numbers: NDArray[np.int64] = self._column(name).to_numpy()
+        return numbers
 
     def paths(self) -> list[str]:
         """Return all paths."""
-        found: list[str] = self._column("path").to_pylist()
-        return found
+        paths: list[str] = self._column("path").to_pylist()
+        return paths
 
     def digest(self) -> str:
         """Return SHA-256 (hex) of all shards' SHA-256, in order; it does not change with their paths."""
@@ -110,7 +112,7 @@ class ShardTable(Sequence[ShardFacts]):
         """
         path = folder / SHARDS_FILE
         try:
-            raw = path.read_bytes()
+            raw = read_regular(path, _ROW_LIMIT * self._count + _FOOTER)
         except OSError as error:
             raise ManifestError(f"{path}: the manifest names this list, but it cannot be read ({error})") from error
         digest = hashlib.sha256(raw).hexdigest()
@@ -180,7 +182,7 @@ class _ListFile(BaseModel):
     count: int = Field(ge=1, lt=2**32)
 
 
-_LIST: Final[TypeAdapter[tuple[ShardFacts, ...]]] = TypeAdapter(tuple[ShardFacts, ...])
+_LIST: Final[TypeAdapter[tuple[ShardFacts, ...]]] = TypeAdapter(Annotated[tuple[ShardFacts, ...], FailFast()])
 
 
 def plain_shards(shards: Sequence[ShardFacts]) -> Any:

@@ -8,36 +8,27 @@ packages for it (s3fs, gcsfs, adlfs, ...) are imported on first use.
 from __future__ import annotations
 
 import contextlib
-import http.client
+import itertools
 import random
 import re
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
-from urllib.parse import quote
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.configuration.home import HOME_EXPANDED
+from pipeline.configuration.redaction import remember
 from pipeline.errors import ConfigurationError, StorageError
+from pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
+from pipeline.shards.http_ranges import HttpRanges
 
-__all__ = [
-    "LARGEST_REQUEST",
-    "Fetch",
-    "ObjectMissingError",
-    "ObjectTooShortError",
-    "Range",
-    "RemoteStore",
-    "StoreOptions",
-    "as_url",
-    "local_path",
-]
+__all__ = ["LARGEST_REQUEST", "Fetch", "Range", "RemoteStore", "StoreOptions", "as_url", "local_path"]
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
@@ -47,8 +38,6 @@ _FILE: Final = re.compile(r"^file:/+", re.IGNORECASE)
 _NAMES_A_REQUEST: Final = 1000  # that is how stores page their listings
 LARGEST_REQUEST: Final = 64 << 20
 """Bytes of one request at most, so that its deadline suits the speed of any network."""
-_AS_TYPED: Final = "%/:?#[]@!$&'()*+,;=~"
-"""Characters of a URL that stay as typed; spaces and letters of other alphabets are quoted."""
 
 T = TypeVar("T")
 Range: TypeAlias = tuple[int, int]
@@ -75,14 +64,6 @@ def local_path(path: Path | str) -> Path:
     return Path(_FILE.sub("/", str(path)))
 
 
-class ObjectMissingError(StorageError):
-    """The object does not exist, or there is no right to see it."""
-
-
-class ObjectTooShortError(StorageError):
-    """An object ends before the range that was asked for."""
-
-
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class StoreOptions:
     """Options of reading a store; files of this machine need no options."""
@@ -91,11 +72,11 @@ class StoreOptions:
     """further tries after a failed request"""
     timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
     """seconds that one request may take, from the first byte sent to the last one received"""
-    cache_dir: Path | None = None
+    cache_dir: Annotated[Path | None, HOME_EXPANDED] = None
     """folder on this node that keeps blocks, shared by its processes; null keeps none"""
     cache_bytes: Annotated[int, Field(ge=1)] = 64 << 30
-    """most bytes that it keeps, of all sets; which blocks a rank reads changes every epoch, so the share of hits is
-    the share of the data that fits"""
+    """most bytes that it keeps, of all sets; a full cache evicts only what other runs left, so the share of hits is the
+    share of the data that fits"""
     fsspec: dict[str, Any] = Field(default_factory=dict)
     """options of fsspec's file system, such as an endpoint; http takes none"""
 
@@ -104,8 +85,8 @@ class RemoteStore:
     """Reads objects below a URL, with retries.
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
-    together do not come back together. What another try cannot cure fails at once: a missing object, and a
-    server that ignores ranges and would send a whole shard for every block.
+    together do not come back together. What another try cannot cure fails at once, such as a missing object. An answer
+    with more than the range gets one other try, because a server that ignores ranges would send whole shards.
     """
 
     def __init__(
@@ -116,9 +97,10 @@ class RemoteStore:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.base = base.rstrip("/")
+        remember({"fsspec": options.fsspec, "url": base})
         self.options = options
         by_http = self.base.partition(":")[0].lower() in ("http", "https")
-        self._fetch = fetch or (_http if by_http else _Fsspec(self.base, options.fsspec))
+        self._fetch = fetch or (HttpRanges() if by_http else _Fsspec(self.base, options.fsspec))
         self._pause = pause
         self._lock = threading.Lock()
         self.requests = self.retries = self.bytes = 0
@@ -153,24 +135,32 @@ class RemoteStore:
         url, listing = self.url(folder) if folder else self.base, getattr(self._fetch, "sizes", None)
         return None if listing is None else self._tried(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
 
+    def close(self) -> None:
+        """Close connections that wait for a next request; such a request opens a new one."""
+        if (close := getattr(self._fetch, "close", None)) is not None:
+            close()
+
     def _fetched(self, name: str, part: Range | None, limit: int) -> bytes:
         url, timeout = self.url(name), self.options.timeout_s
 
         def request() -> bytes:
-            found = self._fetch(url, part, limit, timeout)
-            if len(found) > limit:
-                raise StorageError(f"{url}: expected at most {limit} bytes, got more")
-            if part is not None and len(found) < limit:
-                raise ObjectTooShortError(f"{url}: expected {limit} bytes at {part[0]}, got {len(found)}")
-            return found
+            content = self._fetch(url, part, limit, timeout)
+            if len(content) > limit:
+                raise (StorageError if part is None else StrayAnswerError)(
+                    f"{url}: expected at most {limit} bytes, got more"
+                )
+            if part is not None and len(content) < limit:
+                raise ObjectTooShortError(f"{url}: expected {limit} bytes at {part[0]}, got {len(content)}")
+            return content
 
-        found = self._tried(url, request)
+        content = self._tried(url, request)
         with self._lock:
-            self.bytes += len(found)
-        return found
+            self.bytes += len(content)
+        return content
 
     def _tried(self, url: str, request: Callable[[], T], parts: int = 1) -> T:
-        for attempt in range(self.options.retries + 1):
+        strays = 0
+        for attempt in itertools.count():
             with self._lock:
                 self.requests += 1
                 self.retries += attempt > 0
@@ -178,12 +168,16 @@ class RemoteStore:
                 return _within(parts * self.options.timeout_s, request)
             except (FileNotFoundError, PermissionError) as error:
                 raise ObjectMissingError(f"{url}: there is no such object, or no right to read it") from error
+            except StrayAnswerError:
+                strays += 1
+                if strays > 1:
+                    raise
             except (OSError, ObjectTooShortError) as error:
-                if attempt == self.options.retries:
+                if attempt - strays >= self.options.retries:
                     if isinstance(error, ObjectTooShortError):
                         raise
                     raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {error}") from error
-                self._pause(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
+            self._pause(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
         raise AssertionError("unreachable")
 
 
@@ -222,8 +216,8 @@ class _Fsspec:
     def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
         start, stop = (0, limit + 1) if part is None else part
         with _errors_of_any_kind():
-            found: bytes = self._system.cat_file(self._system._strip_protocol(url), start=start, end=stop)
-        return found
+            content: bytes = self._system.cat_file(self._system._strip_protocol(url), start=start, end=stop)
+        return content
 
     def sizes(self, url: str) -> dict[str, int]:
         """Return bytes by name; empty where the folder does not exist."""
@@ -244,39 +238,4 @@ def _errors_of_any_kind() -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
-
-
-def _http(url: str, part: Range | None, limit: int, timeout: float) -> bytes:
-    """Read a range by HTTP, or with None the whole object, of which at most `limit` + 1 bytes are read.
-
-    Raises:
-        StorageError: the server sends the whole object instead of the range, or refuses.
-        ObjectTooShortError: status 416, the object ends before the range begins.
-        FileNotFoundError: status 403, 404 or 410.
-        OSError: anything that may be better the next time.
-    """
-    headers = {} if part is None else {"Range": f"bytes={part[0]}-{part[1] - 1}"}
-    try:
-        request = urllib.request.Request(quote(url, safe=_AS_TYPED), headers=headers)
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
-            if part is not None and answer.status != 206:
-                raise StorageError(
-                    f"{url}: the server ignores ranges (status {answer.status} instead of 206), so every block would "
-                    "fetch its whole shard; copy the set to a server that knows them, or to a disk"
-                )
-            found: bytes = answer.read(limit + 1)
-            if len(found) <= limit and answer.length:
-                raise OSError(f"the connection was closed {answer.length} bytes before the end")
-            return found
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in (403, 404, 410):
-            raise FileNotFoundError(url) from error
-        if error.code == 416 and part is not None:
-            raise ObjectTooShortError(f"{url}: expected bytes at {part[0]}, got status 416: it ends before") from error
-        if error.code < 500 and error.code not in (408, 429):
-            raise StorageError(f"{url}: the server refuses with status {error.code}") from error
-        raise OSError(f"status {error.code}") from error
-    except (ValueError, http.client.HTTPException) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.errors import IntegrityError
+from pipeline.recorded_file import RecordedFile, recorded
 from pipeline.shards import ColumnSpec
 from pipeline.shards.columns import Dtype
 
@@ -16,6 +18,7 @@ __all__ = [
     "DOCUMENTS_SCHEMA",
     "TOKEN_COUNTS_FILE",
     "TOKEN_COUNTS_SCHEMA",
+    "document_table",
     "find_token_counts",
     "identities",
     "token_columns",
@@ -72,10 +75,18 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
     for folder in manifest_path.resolve().parents:
         path = folder / "encode" / TOKEN_COUNTS_FILE
         if path.is_file():
-            with pa.OSFile(str(path)) as file:
-                counts: NDArray[np.uint64] = pa.ipc.open_file(file).read_all()["count"].to_numpy()
+            content = recorded(path.parent, "manifest-000000", path.name).buffer()
+            try:
+                counts: NDArray[np.uint64] = pa.ipc.open_file(content).read_all()["count"].to_numpy()
+            except (pa.ArrowException, KeyError) as error:
+                raise IntegrityError(f"{path}: not the token counts of a corpus ({error}); run encode again") from error
             return counts
     return None
+
+
+def document_table(path: Path) -> RecordedFile:
+    """Return a file `documents-*.arrow`, to be compared with the record of its shard where the run is still there."""
+    return recorded(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:

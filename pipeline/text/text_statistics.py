@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.text.word_tokens import word_tokens
+
 __all__ = ["Duplicates", "TextStatistics"]
 
 _FEW: Final = 64
 """Below this number of items a dictionary is faster than sorting an array."""
-_TOKEN: Final = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
@@ -40,8 +41,7 @@ _NONE: Final = _Repeats(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
 class TextStatistics:
     """Measures of one text in stored form.
 
-    A token is a word (letters, digits, underscores, inner apostrophes) or a run of other visible characters. All
-    lengths are characters.
+    Tokens are words and marks, see `word_tokens`. All lengths are characters.
     """
 
     def __init__(self, text: str) -> None:
@@ -58,9 +58,9 @@ class TextStatistics:
     @cached_property
     def tokens(self) -> list[str]:
         """All tokens, in order."""
-        found: list[str] = _TOKEN.findall(self.text)
-        self.visited += len(found)
-        return found
+        words = word_tokens(self.text)
+        self.visited += len(words)
+        return words
 
     @cached_property
     def _numbering(self) -> tuple[NDArray[np.int64], list[str]]:
@@ -85,11 +85,8 @@ class TextStatistics:
 
     @cached_property
     def _word_occurrences(self) -> NDArray[np.int64]:
-        # The first character tells nearly always; the pattern is for tokens such as `_x`.
-        chosen = [
-            token[0].isalnum() or (token[0] == "_" and _ALPHANUMERIC.search(token) is not None)
-            for token in self.distinct_tokens
-        ]
+        # The first character tells nearly always; the pattern is for tokens such as `'s` and `--x`.
+        chosen = [token[0].isalnum() or _ALPHANUMERIC.search(token) is not None for token in self.distinct_tokens]
         return self._occurrences * np.array(chosen, dtype=np.bool_)
 
     @cached_property
@@ -105,10 +102,7 @@ class TextStatistics:
     @cached_property
     def tokens_with_letter(self) -> int:
         """Tokens with a letter."""
-        chosen = [
-            token[0].isalpha() or ((token[0].isalnum() or token[0] == "_") and _LETTER.search(token) is not None)
-            for token in self.distinct_tokens
-        ]
+        chosen = [token[0].isalpha() or _LETTER.search(token) is not None for token in self.distinct_tokens]
         return int(self._occurrences @ np.array(chosen, dtype=np.bool_))
 
     @cached_property
@@ -150,8 +144,8 @@ class TextStatistics:
             return _NONE
         self.visited += len(near)
         pairs = groups[near] * (len(self.tokens) + 1) + groups[near + 1]
-        kept, found = _grouped(pairs)
-        return _Repeats(at[near[kept]], found)
+        kept, repeated = _grouped(pairs)
+        return _Repeats(at[near[kept]], repeated)
 
     def top_ngram_chars(self, n: int) -> int:
         """Return length times frequency of the most frequent n-gram, joined by blanks; the first n-gram wins a tie."""

@@ -1,4 +1,4 @@
-"""Tokenizers: one algorithm a file, all lossless; how a trained one is stored, loaded and found."""
+"""Tokenizers: one algorithm a file; how one is stored, loaded and found."""
 
 from pipeline.tokenizers._tokenizer import (
     Encoding,
@@ -6,7 +6,8 @@ from pipeline.tokenizers._tokenizer import (
     find_tokenizer,
     load_tokenizer,
     save_tokenizer,
+    trainable,
     vocabulary_of,
 )
 
-__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "vocabulary_of"]
+__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "trainable", "vocabulary_of"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,16 @@ from pipeline.text.normal_form import match_words
 from pipeline.tokenizers import Encoding
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 
-__all__ = ["TRAINING_CUT", "PieceTable", "cut", "fingerprint", "reserved_pieces", "training_texts"]
+__all__ = [
+    "TRAINING_CUT",
+    "PieceTable",
+    "byte_alphabet",
+    "cut",
+    "fingerprint",
+    "foreseen_vocabulary",
+    "reserved_pieces",
+    "training_texts",
+]
 
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
@@ -35,6 +45,21 @@ def reserved_pieces(spares: int) -> list[str]:
         *(f"<{mode}>" for mode in MODES),
         *(f"<reserved_{number}>" for number in range(spares)),
     ]
+
+
+def foreseen_vocabulary(size: int, spares: int) -> Vocabulary:
+    """Return a vocabulary like that of a tokenizer to be trained: its special ids, and pieces of no meaning."""
+    reserved = reserved_pieces(spares)
+    ordinary = size - len(reserved)
+    table = PieceTable([None] * len(reserved) + [b" x"] * ordinary, reserved + [""] * ordinary)
+    return replace(table.vocabulary("foreseen"), token_counts=np.ones(size, dtype=np.uint64))
+
+
+def byte_alphabet() -> dict[str, int]:
+    """Return the printable character of each byte: itself where it prints, else one from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
 
 
 def fingerprint(facts: Any) -> str:
@@ -83,17 +108,21 @@ class PieceTable:
         # A special id counts as no bytes: were it ever produced, the lengths below would not add up.
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
+    def word_starts(self) -> NDArray[np.bool_]:
+        """Return which pieces open a word, [size] bool."""
+        opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
+        return np.array(opens, dtype=np.bool_)
+
     def vocabulary(self, print_: str) -> Vocabulary:
         """Return the facts that objectives may know; `print_` is the fingerprint."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
-        opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
         return Vocabulary(
             size=len(self.names),
             specials={name: ids[SPECIAL_PIECES[name]] for name in SPECIALS},
             sentinels=tuple(ids[f"<extra_{number}>"] for number in range(SENTINELS)),
             modes={mode: ids[f"<{mode}>"] for mode in MODES},
             special=self.special.copy(),
-            word_start=np.array(opens, dtype=np.bool_),
+            word_start=self.word_starts(),
             fingerprint=print_,
         )
 

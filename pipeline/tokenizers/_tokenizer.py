@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
 from pipeline import registry
@@ -16,10 +16,12 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.shards.token_set import find_token_counts
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "vocabulary_of"]
+__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "trainable", "vocabulary_of"]
 
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
+_STAGES: Final = ("train_tokenizer", "tokenizer")
+"""Stages that write a tokenizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,23 @@ class Encoding:
 
 
 class Tokenizer(Protocol):
-    """The interface of tokenizers. No text ever encodes to a special id, and `decode(encode(text)) == text`."""
+    """The interface of tokenizers.
+
+    No text ever encodes to a special id but the unknown one; where `LOSS` is empty, `decode(encode(text)) == text`.
+    """
 
     SAMPLE_BYTES: ClassVar[int]
     """default size of the training sample in bytes of UTF-8"""
     FILE: ClassVar[str]
     """name of the model file"""
+    LOSS: ClassVar[str]
+    """parts of a text that do not come back from its ids; empty where nothing is lost"""
     vocabulary: Vocabulary
+
+    @classmethod
+    def check_size(cls, options: Any) -> None:
+        """Raise ConfigurationError where `size` has no room for what every vocabulary of this kind holds."""
+        ...
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Tokenizer:
@@ -63,6 +75,16 @@ class Tokenizer(Protocol):
         """Return the piece as the model file writes it."""
         ...
 
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the model for the `tokenizers` library, without special tokens, for `export_tokenizer`."""
+        ...
+
+
+def trainable() -> list[str]:
+    """Return the algorithms that can be trained; the others read published files only."""
+    names = registry.names("pipeline.tokenizers")
+    return [name for name in names if hasattr(registry.find("pipeline.tokenizers", name), "train")]
+
 
 def save_tokenizer(tokenizer: Tokenizer, name: str, folder: Path) -> None:
     """Write the vocabulary and the algorithm's name beside the model file."""
@@ -78,9 +100,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         IntegrityError: the model file and `vocabulary.json` are not of one training.
     """
     try:
-        name = (folder / NAME_FILE).read_text(encoding="utf-8").strip()
+        name = (folder / NAME_FILE).read_bytes().decode(errors="replace").removesuffix("\n")
     except OSError as error:
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
+    if name not in (known := registry.names("pipeline.tokenizers")):
+        raise IntegrityError(
+            f"{folder / NAME_FILE}: expected the name of a tokenizer ({', '.join(known)}), got {name!r}; restore the "
+            "folder from the training of the tokenizer"
+        )
     tokenizer: Tokenizer = registry.find("pipeline.tokenizers", name).load(folder)
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
@@ -95,20 +122,23 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     """Return the folder of the tokenizer that a shard set was made with.
 
-    Looks for `train_tokenizer/tokenizer/` in the manifest's folder and in each folder above it.
+    Looks for `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the manifest's folder and in each folder above
+    it: in those of the path as given, then in those of the path with its links resolved.
 
     Raises:
         ConfigurationError: none of them has this fingerprint; the message lists those found.
+        IntegrityError: the vocabulary of one is damaged.
     """
-    found = []
-    for folder in manifest_path.resolve().parents:
-        candidate = folder / "train_tokenizer" / "tokenizer"
-        if (candidate / VOCABULARY_FILE).is_file():
-            have = json.loads((candidate / VOCABULARY_FILE).read_text(encoding="utf-8")).get("fingerprint")
-            if have == fingerprint:
-                return candidate
-            found.append(f"{candidate} has {have}")
-    seen = "; ".join(found) or f"no train_tokenizer/tokenizer above {manifest_path}"
+    candidates = []
+    for folder in dict.fromkeys((*manifest_path.absolute().parents, *manifest_path.resolve().parents)):
+        for stage in _STAGES:
+            candidate = folder / stage / "tokenizer"
+            if (candidate / VOCABULARY_FILE).is_file():
+                have = Vocabulary.load(candidate / VOCABULARY_FILE).fingerprint
+                if have == fingerprint:
+                    return candidate
+                candidates.append(f"{candidate} has {have}")
+    seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")
 
 

@@ -17,7 +17,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.tokenizers import Encoding
-from pipeline.tokenizers._pieces import ENCODING_CUT, PieceTable, cut, fingerprint, reserved_pieces, training_texts
+from pipeline.tokenizers._pieces import (
+    ENCODING_CUT,
+    PieceTable,
+    byte_alphabet,
+    cut,
+    fingerprint,
+    reserved_pieces,
+    training_texts,
+)
 
 __all__ = ["ByteBpe"]
 
@@ -35,13 +43,6 @@ _WORD_CHARACTERS: Final = 64
 _CALL_CHARACTERS: Final = 1 << 20
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """Return the printable character of each byte: itself where it prints, else one from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    rest = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(rest)}
-
-
 class ByteBpe:
     """Byte-level BPE by the `tokenizers` library.
 
@@ -55,6 +56,7 @@ class ByteBpe:
     VERSION: ClassVar[int] = 1
     SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
     FILE: ClassVar[str] = "tokenizer.json"
+    LOSS: ClassVar[str] = ""
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -78,11 +80,21 @@ class ByteBpe:
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
             raise IntegrityError(f"{self.FILE}: ids must be 0 .. {len(vocabulary) - 1} without gaps")
         names = sorted(vocabulary, key=vocabulary.__getitem__)
-        alphabet = _byte_alphabet()
+        alphabet = byte_alphabet()
         pieces = [None if token in special else bytes(alphabet[c] for c in name) for token, name in enumerate(names)]
         self._table = PieceTable(pieces, names)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = self._table.vocabulary(fingerprint({"name": "byte_bpe", **decisive}))
+
+    @classmethod
+    def check_size(cls, options: Options) -> None:
+        """Raise ConfigurationError where `size` leaves no room beside the reserved pieces and the 256 bytes."""
+        reserved = len(reserved_pieces(options.reserved))
+        if options.size < reserved + 256:
+            raise ConfigurationError(
+                f"byte_bpe: size {options.size} is too small: {reserved} reserved pieces and 256 bytes need "
+                f"{reserved + 256}"
+            )
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
@@ -91,13 +103,8 @@ class ByteBpe:
         Raises:
             ConfigurationError: `size` leaves no room beside the reserved pieces and the 256 bytes.
         """
+        cls.check_size(options)
         reserved = reserved_pieces(options.reserved)
-        least = len(reserved) + 256
-        if options.size < least:
-            raise ConfigurationError(
-                f"byte_bpe: size {options.size} is too small: {len(reserved)} reserved pieces and 256 bytes need "
-                f"{least}"
-            )
         model = Tokenizer(models.BPE())
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         model.decoder = decoders.ByteLevel()
@@ -146,10 +153,10 @@ class ByteBpe:
     def _encoded(self, words: list[str]) -> dict[str, bytes]:
         slices = [cut(word, ENCODING_CUT) for word in words]
         calls = _calls(chain.from_iterable(slices))
-        found = chain.from_iterable(self._model.encode_batch_fast(call, add_special_tokens=False) for call in calls)
+        encodings = chain.from_iterable(self._model.encode_batch_fast(call, add_special_tokens=False) for call in calls)
         dtype = self.vocabulary.id_dtype
         return {
-            word: b"".join(np.array(next(found).ids, dtype=dtype).tobytes() for _ in row)
+            word: b"".join(np.array(next(encodings).ids, dtype=dtype).tobytes() for _ in row)
             for word, row in zip(words, slices, strict=True)
         }
 
@@ -160,6 +167,13 @@ class ByteBpe:
     def piece(self, token: int) -> str:
         """Return the piece in the byte alphabet (`Ġthe` for " the")."""
         return self._table.names[token]
+
+    def converted(self) -> Tokenizer:
+        """Return the model for the `tokenizers` library; reserved pieces become special when it is exported."""
+        facts = json.loads(self._model.to_str())
+        model = Tokenizer.from_str(json.dumps({**facts, "added_tokens": []}))
+        model.encode_special_tokens = False
+        return model
 
 
 def _calls(words: Iterable[str]) -> Iterator[list[str]]:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 import pyarrow.compute as pc
 
 from pipeline.documents.files import read_batches
+from pipeline.recorded_file import RecordedFile
 from pipeline.seeding import fraction
 from pipeline.splits import is_heldout
 
@@ -22,6 +23,7 @@ SAMPLE_VERSION: Final = 1
 _BUCKET_BYTES: Final = 1 << 26
 _BUCKET_LIMIT: Final = 256
 _COLUMNS: Final = ("uid", "text", "target_text")
+Part: TypeAlias = Path | RecordedFile
 _HEAD: Final = struct.Struct("<16sI")
 
 
@@ -41,7 +43,7 @@ class TrainingText:
             yield from (text for _, text in sorted(_read(path)))
 
 
-def choose_sample(parts: Sequence[Path], budget: int, heldout: float, seed: int, folder: Path) -> TrainingText:
+def choose_sample(parts: Sequence[Part], budget: int, heldout: float, seed: int, folder: Path) -> TrainingText:
     """Choose documents that are not held out, about `budget` bytes of them, and write their texts below `folder`.
 
     Each document is chosen by a keyed word of its uid, with probability budget / bytes of all that could be: so the
@@ -72,7 +74,7 @@ def temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="sample-", dir=parent)
 
 
-def _sizes(part: Path, heldout: float, seed: int) -> Iterator[int]:
+def _sizes(part: Part, heldout: float, seed: int) -> Iterator[int]:
     for batch in read_batches(part, _COLUMNS):
         sizes = pc.binary_length(batch.column("text")).to_pylist()
         uids = batch.column("uid").to_pylist()
@@ -82,7 +84,12 @@ def _sizes(part: Path, heldout: float, seed: int) -> Iterator[int]:
 
 
 def _spread(
-    part: Path, probability: float, heldout: float, seed: int, sample: TrainingText, buckets: Sequence[BinaryIO]
+    part: Part,
+    probability: float,
+    heldout: float,
+    seed: int,
+    sample: TrainingText,
+    buckets: Sequence[BinaryIO],
 ) -> None:
     for batch in read_batches(part, _COLUMNS):
         for uid, text, other in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
@@ -13,14 +12,16 @@ from typing import Annotated, Any, ClassVar, TypedDict
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pipeline import registry
 from pipeline.config import STRICT
+from pipeline.documents.files import documents_of
 from pipeline.errors import ConfigurationError
 from pipeline.execution.order import documents_folder
-from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.stage import ForeseenTokenizer, Pass, Row, Stage, amount
 from pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
 from pipeline.registry import Chosen, choose
-from pipeline.tokenizers import save_tokenizer
-from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
+from pipeline.tokenizers import save_tokenizer, trainable
+from pipeline.tokenizers._pieces import foreseen_vocabulary
 from pipeline.train_tokenizer.sample import SAMPLE_VERSION, choose_sample, temporary_folder
 
 __all__ = ["TrainTokenizerConfig", "TrainTokenizerStage"]
@@ -38,14 +39,15 @@ class TrainTokenizerConfig:
     """number of ids, specials and sentinels included; texts too small for it give a smaller vocabulary, and a warning
     says so"""
     sample_bytes: Annotated[int, Field(ge=1)] | None = None
-    """bytes of text to learn from, about; default: 10 GB for byte_bpe, 1 GB for unigram (which needs some 30 bytes of
-    memory for each)"""
+    """bytes of text to learn from, about; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB
+    for the others (unigram needs some 30 bytes of memory for each)"""
     options: dict[str, Any] = field(default_factory=dict)
     """further options of the algorithm, see its file"""
 
     def __post_init__(self) -> None:
         try:
-            self.chosen()
+            chosen = self.chosen()
+            chosen.type.check_size(chosen.options)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
@@ -53,6 +55,11 @@ class TrainTokenizerConfig:
         """Return the algorithm with its validated options."""
         if "size" in self.options:
             raise ConfigurationError("give `size` beside `options`, not inside")
+        if self.name in registry.names("pipeline.tokenizers") and self.name not in trainable():
+            raise ConfigurationError(
+                f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
+                f"train_tokenizer, or one of {', '.join(trainable())}"
+            )
         return choose("pipeline.tokenizers", {**self.options, "name": self.name, "size": self.size})
 
 
@@ -85,19 +92,27 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     name: ClassVar[str] = "train_tokenizer"
     place: ClassVar[int] = 50
     needs: ClassVar[tuple[str, ...]] = ("clean",)
+    writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
         """Return the sum of the versions of the algorithm and of the sample."""
         return SAMPLE_VERSION + int(self.config.chosen().type.VERSION)
 
+    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+        """Return a vocabulary of the size that will be trained, with the special ids that it will have."""
+        chosen = self.config.chosen()
+        vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.reserved)
+        return ForeseenTokenizer(vocabulary, int(chosen.type.VERSION))
+
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         """Return the one pass, of one unit."""
         chosen = self.config.chosen()
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
-        folder = documents_folder(self.recipe, self.name) / "documents"
-        parts = tuple(folder / f"{unit:06d}.arrow" for unit in range(len(self.plan.units)))
-        return [TrainTokenizer("main", 1, chosen, budget, parts, self.recipe.heldout.fraction, self.recipe.seed)]
+        documents, parts = documents_folder(self.recipe, self.name), len(self.plan.units)
+        return [
+            TrainTokenizer("main", 1, chosen, budget, documents, parts, self.recipe.heldout.fraction, self.recipe.seed)
+        ]
 
     def row(self, counts: TrainTokenizerCounts) -> Row:
         """Show documents, and those that it did not learn from."""
@@ -117,7 +132,8 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
     units: int
     chosen: Chosen
     budget: int
-    parts: tuple[Path, ...]
+    documents: Path
+    parts: int
     heldout: float
     seed: int
 
@@ -127,7 +143,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         Raises:
             ConfigurationError: there is no text to learn from, or `size` has no room for the reserved pieces.
         """
-        parts = [part for part in self.parts if part.exists()]  # a unit that failed earlier left none
+        parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
         with temporary_folder(output.folder / TEMPORARY) as temporary:
             folder = Path(temporary)
             sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder)
@@ -138,9 +154,9 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
                 )
             tokenizer = self.chosen.type.train(sample.texts(), self.chosen.options, folder / "tokenizer")
             save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
-            for name in (tokenizer.FILE, VOCABULARY_FILE, NAME_FILE):
-                with output.file(f"tokenizer/{name}") as path:
-                    shutil.copyfile(folder / "tokenizer" / name, path)
+            output.copy(folder / "tokenizer", "tokenizer")
+        if tokenizer.LOSS:
+            _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.LOSS)
         asked, size = self.chosen.options.size, tokenizer.vocabulary.size
         if size < asked:
             _LOG.warning(

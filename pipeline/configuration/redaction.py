@@ -1,0 +1,153 @@
+"""Secrets of a configuration: what they are, and how they are left out of all that is written and printed.
+
+Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, and the user and password in a URL.
+This module alone decides that. Configurations are written through `redacted`, messages through `redacted_text`. The
+latter also replaces every secret that this process has read, so that texts of other packages do not show it either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+__all__ = [
+    "MASK",
+    "is_secret",
+    "masked_keys",
+    "redacted",
+    "redacted_text",
+    "remember",
+    "without_masks",
+    "without_remembered",
+]
+
+MASK: Final = "***"
+"""Text that replaces a secret."""
+
+_PARTS: Final = ("secret", "passw", "passphrase", "credential", "authorization", "connectionstring", "privatekey")
+_ENDS: Final = ("token", "accesskey", "accesskeyid", "accountkey", "apikey", "sharedkey", "encryptionkey", "pwd")
+_OPTIONS_OF_PACKAGES: Final = ("fsspec", "storage_options")
+"""Mappings whose bare `key` is a credential, as of S3; elsewhere it is the name of a column, say."""
+_USERINFO: Final = re.compile(
+    r"([a-z][a-z0-9+.-]*:/{1,2})(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]*)@", re.IGNORECASE
+)
+_MASKED_USERINFO: Final = re.compile(rf"(:/{{1,2}}){re.escape(MASK)}@")
+_QUOTED_ENTRY: Final = re.compile(r"""((["'])([\w.-]+)\2:\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,{}\[\]]+)""")
+_ASSIGNMENT: Final = re.compile(r"([\w.-]+)=([^\s,;&)\]}]+)")
+_SHORTEST: Final = 4
+"""Characters of a secret that is replaced wherever it appears; a shorter one would take parts of words with it."""
+
+_remembered: set[str] = set()
+
+
+def is_secret(key: str, above: str = "") -> bool:
+    """Return whether the value of a key is a secret.
+
+    Args:
+        key: name in a configuration.
+        above: key of the mapping that it is in.
+
+    Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`, `tokenizer` and `tokens` not.
+    """
+    letters = re.sub(r"[^a-z]", "", key.lower())
+    return (
+        any(part in letters for part in _PARTS)
+        or letters.endswith(_ENDS)
+        or (letters == "key" and above in _OPTIONS_OF_PACKAGES)
+    )
+
+
+def redacted(plain: Any, above: str = "") -> Any:
+    """Return plain data without its secrets: `***` for each value, and for user and password in a URL."""
+    if isinstance(plain, Mapping):
+        return {key: _redacted_entry(str(key), value, above) for key, value in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [redacted(item, above) for item in plain]
+    return _USERINFO.sub(rf"\1{MASK}@", plain) if isinstance(plain, str) else plain
+
+
+def _redacted_entry(key: str, value: Any, above: str) -> Any:
+    if _holds_secret(key, value, above):
+        return MASK
+    return redacted(value, above if above in _OPTIONS_OF_PACKAGES else key)
+
+
+def _holds_secret(key: str, value: Any, above: str) -> bool:
+    return is_secret(key, above) and value is not None and value != "" and not isinstance(value, bool)
+
+
+def redacted_text(text: str) -> str:
+    """Return a text without secrets: those in URLs, in `key=value`, in quoted mappings, and all remembered ones."""
+    text = without_remembered(text)
+    text = _USERINFO.sub(rf"\1{MASK}@", text)
+    text = _ASSIGNMENT.sub(lambda match: _masked(match, match[1], match[2], f"{match[1]}="), text)
+    return _QUOTED_ENTRY.sub(lambda match: _masked(match, match[3], match[4], match[1]), text)
+
+
+def without_remembered(text: str) -> str:
+    """Return a text of any length without the secrets that this process has read."""
+    for secret in sorted(_remembered, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _masked(match: re.Match[str], key: str, value: str, kept: str) -> str:
+    above, _, last = key.rpartition(".")
+    return f"{kept}{MASK}" if _holds_secret(last, value, above.rpartition(".")[2]) else match[0]
+
+
+def remember(plain: Any, above: str = "") -> None:
+    """Keep the secrets of plain data in mind for `redacted_text`."""
+    for secret in (line for secret_lines in _secrets(plain, above) for line in secret_lines.splitlines()):
+        for form in (secret, unquote(secret), quote(secret, safe="")):
+            if len(form) >= _SHORTEST and form != MASK and not form.startswith("${"):
+                _remembered.add(form)
+
+
+def _secrets(plain: Any, above: str) -> Iterator[str]:
+    if isinstance(plain, Mapping):
+        for key, value in plain.items():
+            if _holds_secret(str(key), value, above):
+                yield from _texts(value)
+            yield from _secrets(value, above if above in _OPTIONS_OF_PACKAGES else str(key))
+    elif isinstance(plain, (list, tuple)):
+        for item in plain:
+            yield from _secrets(item, above)
+    elif isinstance(plain, str):
+        for match in _USERINFO.finditer(plain):
+            _, _, password = match[0].removeprefix(match[1]).removesuffix("@").partition(":")
+            yield password
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def masked_keys(plain: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys whose values `redacted` has masked."""
+    if isinstance(plain, Mapping):
+        for key, value in plain.items():
+            yield from masked_keys(value, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(plain, list):
+        for number, item in enumerate(plain):
+            yield from masked_keys(item, f"{prefix}.{number}")
+    elif isinstance(plain, str) and (plain == MASK or _MASKED_USERINFO.search(plain)):
+        yield prefix
+
+
+def without_masks(plain: Any) -> Any:
+    """Return plain data as if what is masked had not been given."""
+    if isinstance(plain, Mapping):
+        return {key: without_masks(value) for key, value in plain.items() if value != MASK}
+    if isinstance(plain, list):
+        return [without_masks(item) for item in plain]
+    return _MASKED_USERINFO.sub(r"\1", plain) if isinstance(plain, str) else plain

@@ -1,0 +1,118 @@
+"""Exchanges between two passes: each unit of the first leaves a piece for each unit of the second.
+
+Where many units leave pieces, a pass in between bundles their files, so the second pass opens one file for 256 units.
+With n units on both sides that makes 2 n + n² / 256 opens instead of n².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from pipeline.execution.pieces import PieceFile, PieceWriter
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import TEMPORARY, Counts, Output
+
+__all__ = ["Bundles", "Exchange"]
+
+_GROUP: Final = 256
+"""Files that one bundle holds, which is also the most that a process has open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The files of an exchange.
+
+    A unit of the first pass writes its pieces by destination, 0 to `destinations` - 1, and may do so several times.
+
+    Args:
+        kind: name of its folder.
+        sources: units of the first pass.
+        destinations: units of the second pass.
+    """
+
+    kind: str
+    sources: int
+    destinations: int
+
+    def file(self, source: int) -> str:
+        """Return the name of a source's file, relative to the stage's folder."""
+        return f"{TEMPORARY}/{self.kind}/{source:06d}.pieces"
+
+    def bundle(self, number: int) -> str:
+        """Return the name of a bundle."""
+        return f"{TEMPORARY}/{self.kind}-bundles/{number:06d}.pieces"
+
+    @property
+    def bundles(self) -> int:
+        """Number of bundles, 0 where the destinations open the sources' files themselves, fewer than 65,536 times."""
+        return -(-self.sources // _GROUP) if self.sources * self.destinations >= _GROUP * _GROUP else 0
+
+    @property
+    def opens(self) -> int:
+        """Number of times that a file of pieces is opened to be written or read, once by each destination."""
+        bundled = self.sources + self.bundles if self.bundles else 0
+        return self.sources + bundled + (self.bundles or self.sources) * self.destinations
+
+    def members(self, bundle: int) -> range:
+        """Return the sources of a bundle."""
+        return range(bundle * _GROUP, min(self.sources, (bundle + 1) * _GROUP))
+
+    def passes(self) -> list[Pass[Any]]:
+        """Return the pass that bundles the files, or none."""
+        return [Bundles(self)] if self.bundles else []
+
+    def read(self, folder: Path, destination: int) -> Iterator[bytes]:
+        """Yield the pieces for a destination, in the order of the sources.
+
+        Raises:
+            StorageError: a file is missing.
+            IntegrityError: a piece is not what was written.
+        """
+        numbered, name = (range(self.bundles), self.bundle) if self.bundles else (range(self.sources), self.file)
+        for number in numbered:
+            with PieceFile(folder, name(number)) as file:
+                yield from self._pieces(file, destination)
+
+    def _pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
+        for number in range(destination, len(file), self.destinations):
+            yield file.piece(number)
+
+    def merge(self, folder: Path, bundle: int, writer: PieceWriter) -> None:
+        """Write a bundle from the files of its members."""
+        with ExitStack() as stack:
+            files: Sequence[PieceFile] = [
+                stack.enter_context(PieceFile(folder, self.file(source))) for source in self.members(bundle)
+            ]
+            for destination in range(self.destinations):
+                writer.add(piece for file in files for piece in self._pieces(file, destination))
+
+
+@dataclass(frozen=True)
+class Bundles(Pass[Counts]):
+    """Per 256 units of the pass before: their pieces by destination, in one file."""
+
+    intermediate: ClassVar[bool] = True
+    exchange: Exchange
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the pass."""
+        return f"{self.exchange.kind}-bundles"
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        """Number of bundles."""
+        return self.exchange.bundles
+
+    def run(self, unit: int, output: Output) -> Counts:
+        """Write a bundle."""
+        relative = self.exchange.bundle(unit)
+        with output.file(relative) as path, path.open("wb") as sink:
+            writer = PieceWriter(sink, relative)
+            self.exchange.merge(output.folder, unit, writer)
+            writer.close()
+        return {}

@@ -1,0 +1,116 @@
+"""Inputs that changed since a run began: their size, time and content are compared with the plan and the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import xxhash
+
+from pipeline.errors import StorageError
+from pipeline.execution.inputs import SourceFile
+from pipeline.execution.unit_record import records
+from pipeline.readers import other_files
+
+__all__ = ["OBSERVED", "changed_inputs", "observed", "observed_others", "other_name", "range_hash", "range_name"]
+
+OBSERVED: Final = ("mtime_ns", "ends_xxh3", "others")
+"""Facts of an input that say whether it changed; they are no part of the plan's digest."""
+
+_END_BYTES: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def observed(path: Path, size: int) -> dict[str, Any]:
+    """Return the time of the last change of a file, and the hash of its first and last 64 KiB."""
+    try:
+        first, last = (range_hash(path, *ends) for ends in ((0, _END_BYTES), (max(0, size - _END_BYTES), size)))
+        return {"mtime_ns": path.stat().st_mtime_ns, "ends_xxh3": first + last}
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def observed_others(reader: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return size, time and ends of the further files of an input, by the option that names each."""
+    facts = {}
+    for option, path in other_files(reader, options).items():
+        if not path.is_file():
+            raise StorageError(f"{path}: no such file; `{option}` of the input names it")
+        size = path.stat().st_size
+        facts[option] = {"bytes": size, **observed(path, size)}
+    return facts
+
+
+def other_name(source: str, option: str) -> str:
+    """Return the name of a further file of an input in messages and records."""
+    return f"{source} {option}"
+
+
+def range_hash(path: Path, start: int, end: int) -> str:
+    """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        file.seek(start)
+        while chunk := file.read(min(_CHUNK_BYTES, end - start)):
+            digest.update(chunk)
+            start += len(chunk)
+    return digest.hexdigest()
+
+
+def range_name(source: str, start: int, end: int) -> str:
+    """Return the name under which the record of a unit holds the hash of a range that it read."""
+    return f"{source} {start}-{end}"
+
+
+def changed_inputs(
+    folder: Path,
+    inputs: Sequence[Mapping[str, Any]],
+    ranges: Iterable[tuple[str, int, int]],
+    files: Sequence[SourceFile],
+    *,
+    verify: bool,
+) -> list[str]:
+    """Return the sources that are new, missing or have another content than before.
+
+    A file of the same size and time is taken as unchanged. Of one with another time, as after a copy, the ends are
+    compared with the plan, and all that units have read with their records.
+
+    Args:
+        folder: of the stage that reads the inputs.
+        inputs: facts of the plan.
+        ranges: source, start and end of each range of the plan.
+        files: the present files.
+        verify: compare the content of all files, whatever their time.
+    """
+    before = {facts["source"]: facts for facts in inputs}
+    changed = before.keys() ^ {file.source for file in files}
+    compared: dict[str, Path] = {}
+    whole: list[tuple[str, int, int]] = []
+    for name, path, facts in _known_files(before, files):
+        if not path.is_file() or path.stat().st_size != facts["bytes"]:
+            changed.add(name)
+        elif verify or facts.get("mtime_ns") not in (None, path.stat().st_mtime_ns):
+            compared[name] = path
+            whole.append((name, 0, facts["bytes"]))
+            if "ends_xxh3" in facts and facts["ends_xxh3"] != observed(path, facts["bytes"])["ends_xxh3"]:
+                changed.add(name)
+    known = {name: found for one in records(folder, "main") for name, found in one.inputs.items()} if compared else {}
+    for source, start, end in {*ranges, *whole}:
+        expected = known.get(range_name(source, start, end))
+        if expected is not None and source in compared and expected != range_hash(compared[source], start, end):
+            changed.add(source)
+    return sorted(changed)
+
+
+def _known_files(
+    before: Mapping[str, Mapping[str, Any]], files: Sequence[SourceFile]
+) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+    """Yield name, path and planned facts of the inputs in the plan, and of their further files under the same path."""
+    for file in files:
+        if (facts := before.get(file.source)) is None:
+            continue
+        yield file.source, file.path, facts
+        for option, more in facts.get("others", {}).items():
+            if file.entry.options.get(option) == facts["options"][option]:
+                yield other_name(file.source, option), Path(file.entry.options[option]), more

@@ -1,0 +1,227 @@
+"""Inputs: the files that the entries of a recipe name, by source name.
+
+Of a folder, hidden files and Clozeline's own outputs are left out, and a file of no known kind is an error: checksums,
+logs and archives beside the data must not become documents.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import ConfigurationError, StorageError
+from pipeline.recipe import InputEntry, stage_names
+
+__all__ = ["SourceFile", "check_kinds", "source_files"]
+
+_NAMED: Final = 10
+"""Files that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One input file with the entry it belongs to; `folder` is the folder of the entry in which it was found."""
+
+    source: str
+    path: Path
+    bytes: int
+    entry: InputEntry
+    folder: str | None = None
+
+
+def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
+    """Expand inputs to files, sorted by source name.
+
+    Args:
+        entries: inputs of a recipe.
+        output: folder of the run, which must not be read as input.
+
+    Raises:
+        ConfigurationError: a path matches no file, two files have one source name, or the output is inside the input.
+        StorageError: a folder or a link below an input cannot be read.
+    """
+    files: dict[str, SourceFile] = {}
+    own = None if output is None else os.path.realpath(output)
+    for entry in entries:
+        for pattern in [entry.path] if isinstance(entry.path, str) else entry.path:
+            _check_apart(pattern, own)
+            for file in _expand(pattern, entry):
+                if own is not None and _is_written(file.path, own):
+                    raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
+                if file.source in files:
+                    raise ConfigurationError(
+                        f"input {pattern!r}: {file.path} is named twice (as {file.source!r}); "
+                        "give each file once, or different `source` labels"
+                    )
+                files[file.source] = file
+    return sorted(files.values(), key=lambda file: file.source.encode())
+
+
+_APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
+
+
+def _check_apart(pattern: str, own: str | None) -> None:
+    if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
+        raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
+
+
+def _is_written(path: Path, own: str) -> bool:
+    folder = os.path.realpath(path.parent)
+    return _is_below(folder, own) and Path(os.path.relpath(folder, own)).parts[0] in stage_names()
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
+    if Path(pattern).is_dir():
+        root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
+    else:
+        root, paths, folder = _root(pattern), _matches(pattern), None
+    for path in paths:
+        name = _escape(os.fsencode(path.relative_to(root).as_posix()))
+        yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry, folder)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files of an input folder.
+
+    Raises:
+        ConfigurationError: it holds none, or is itself an output.
+    """
+    if _is_output(folder):
+        raise ConfigurationError(
+            f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read by a pattern"
+        )
+    paths = list(_walk(folder, ()))
+    if not paths:
+        raise ConfigurationError(
+            f"input {str(folder)!r}: the folder holds no file to read (hidden files and outputs of Clozeline are left "
+            "out); name a file, another folder or a pattern"
+        )
+    return paths
+
+
+def _walk(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
+    """Yield the files below a folder; a linked folder is read as well, but not inside itself."""
+    try:
+        here = folder.stat()
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda one: os.fsencode(one.name))
+    except OSError as error:
+        raise StorageError(f"input folder {folder}: cannot be read ({error.strerror or error})") from error
+    identity = (here.st_dev, here.st_ino)
+    if identity in above or (above and _is_output(folder)):
+        return
+    for one in entries:
+        if one.name.startswith("."):
+            continue
+        path = folder / one.name
+        if one.is_dir():
+            yield from _walk(path, (*above, identity))
+        else:
+            _check_file(path)
+            yield path
+
+
+def _check_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise StorageError(f"input {path}: cannot be read ({error.strerror or error}); repair or remove it") from error
+    if not stat.S_ISREG(mode):
+        raise ConfigurationError(f"input {path}: expected a file or folder, got a device, pipe or socket; remove it")
+
+
+def _is_output(folder: Path) -> bool:
+    """Return whether a folder was written by Clozeline: a run, a stage of it, a set of shards, or a training run."""
+    stages = [folder, *(folder / name for name in stage_names())]
+    if any((stage / "records").exists() and (stage / "config.yaml").exists() for stage in stages):
+        return True
+    if (folder / "manifest.json").exists():
+        return any(folder.glob("*shard-*"))
+    return (folder / "metrics.jsonl").exists() and (folder / "checkpoints").exists()
+
+
+def _matches(pattern: str) -> list[Path]:
+    """Return the files that a path or a pattern names.
+
+    Raises:
+        ConfigurationError: there is none.
+        StorageError: a folder that `**` matches cannot be read.
+    """
+    if Path(pattern).exists():
+        return [Path(pattern)]
+    root = _root(pattern)
+    outputs: tuple[str, ...] = ()
+    if "**" in Path(pattern).parts and root.is_dir():
+        outputs = tuple(f"{folder}{os.sep}" for folder in _outputs_below(root))
+    paths = sorted(match for match in glob.glob(pattern, recursive=True) if not match.startswith(outputs))  # noqa: PTH207
+    files = [Path(path) for path in paths if Path(path).is_file()]
+    if not files:
+        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern")
+    return files
+
+
+def _outputs_below(root: Path) -> list[str]:
+    """Return outputs of Clozeline below a folder.
+
+    Raises:
+        StorageError: a folder cannot be listed; a pattern would pass over it.
+    """
+    outputs: list[str] = []
+
+    def fail(error: OSError) -> None:
+        raise StorageError(f"input folder {error.filename}: cannot be read ({error.strerror or error})") from error
+
+    for above, folders, _ in os.walk(root, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        outputs += [os.path.join(above, name) for name in folders if _is_output(Path(above, name))]  # noqa: PTH118
+    return outputs
+
+
+def _root(pattern: str) -> Path:
+    """Return the directory before the first wildcard, or that of the file."""
+    parts = Path(pattern).parts
+    fixed: list[str] = []
+    for part in parts[:-1]:
+        if glob.has_magic(part):
+            break
+        fixed.append(part)
+    return Path(*fixed) if fixed else Path()
+
+
+def _escape(raw: bytes) -> str:
+    """Return UTF-8 text, with `%`, control bytes and bytes that are not UTF-8 as %XX: unique and printable."""
+    text = raw.decode("utf-8", "surrogateescape")
+    pieces = [
+        f"%{ord(char) & 0xFF:02X}" if char == "%" or ord(char) < 32 or 0xDC80 <= ord(char) <= 0xDCFF else char
+        for char in text
+    ]
+    return "".join(pieces)
+
+
+def check_kinds(files: Sequence[SourceFile]) -> None:
+    """Refuse files of no known kind.
+
+    Args:
+        files: those found in folders whose content and name tell no reader.
+
+    Raises:
+        ConfigurationError: there is one.
+    """
+    if not files:
+        return
+    names = ", ".join(str(file.path) for file in files[:_NAMED])
+    more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
+    raise ConfigurationError(
+        f"input {files[0].folder!r} holds files of no known kind ({len(files):,}): {names}{more}; move them away, "
+        f"name the files to read by a pattern (input='{files[0].folder}/**/*.jsonl'), or choose a reader for all of "
+        f"the folder (input='{{path: {files[0].folder}, reader: text}}')"
+    )

@@ -1,0 +1,22 @@
+"""Processes that end with the one that needs them."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import psutil
+
+__all__ = ["die_with"]
+
+
+def die_with(process: int) -> None:
+    """Arm a thread that ends this process when another one is gone, so that a killed driver leaves no writer."""
+
+    def watch() -> None:
+        try:
+            psutil.Process(process).wait()
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,151 @@
+"""One run at a time for an output, also where several machines share its file system.
+
+On one machine the system's lock decides, and is released by the end of the process. Some shared file systems have no
+such lock, or keep it on each machine. So a run also writes `.holder`, whose creation is atomic on them all, and renews
+its time of change. A run that waits takes over once that time has stood still, by its own clock: clocks of two machines
+are never compared.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+import psutil
+
+from pipeline.errors import StorageError
+from pipeline.files import cannot_write, lock
+
+__all__ = ["one_at_a_time"]
+
+_RENEWED_S: Final = 20.0
+_GONE_S: Final = 180.0
+"""Seconds without a renewal after which the holder on another machine counts as gone."""
+_POLL_S: Final = 1.0
+_NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
+
+
+@contextmanager
+def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold an output folder, after waiting for it if need be.
+
+    Args:
+        folder: output folder, made if need be.
+        waiting: called once if another process holds it.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    waits = _Once(waiting)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise StorageError(cannot_write(folder, error)) from error
+    with file:
+        _lock(file, waits)
+        holder = folder / ".holder"
+        _take(holder, waits)
+        ended = threading.Event()
+        renewal = threading.Thread(target=_renew, args=(holder, ended), daemon=True)
+        renewal.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            renewal.join()
+            holder.unlink(missing_ok=True)
+
+
+class _Once:
+    """A function that is called at most once."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function, self._called = function, False
+
+    def __call__(self) -> None:
+        if not self._called:
+            self._called = True
+            self._function()
+
+
+def _lock(file: IO[Any], waiting: Callable[[], None]) -> None:
+    try:
+        if not lock(file):
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+
+
+def _take(holder: Path, waiting: Callable[[], None]) -> None:
+    """Create the holder's file, after its present holder has ended."""
+    mine = {"host": platform.node(), "pid": os.getpid(), "started": psutil.Process().create_time()}
+    seen: tuple[str, int] | None = None
+    since = time.monotonic()
+    while True:
+        if _created(holder, json.dumps(mine)):
+            return
+        present = _look(holder)
+        if present != seen:
+            seen, since = present, time.monotonic()
+        if seen is not None and (_ended_here(seen[0]) or time.monotonic() - since > _GONE_S):
+            if _look(holder) == seen:
+                holder.unlink(missing_ok=True)
+            continue
+        waiting()
+        time.sleep(_POLL_S)
+
+
+def _created(holder: Path, text: str) -> bool:
+    """Create the file, unless it exists."""
+    try:
+        file = holder.open("x", encoding="utf-8")
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise StorageError(cannot_write(holder, error)) from error
+    try:
+        with file:
+            file.write(text)
+    except OSError as error:
+        holder.unlink(missing_ok=True)
+        raise StorageError(cannot_write(holder, error)) from error
+    return True
+
+
+def _look(holder: Path) -> tuple[str, int] | None:
+    """Return the content and the time of change; None where the file is gone."""
+    try:
+        return holder.read_text(encoding="utf-8"), holder.stat().st_mtime_ns
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+
+
+def _ended_here(text: str) -> bool:
+    """Return whether the holder was a process of this machine that has ended."""
+    try:
+        facts = json.loads(text)
+        if facts["host"] != platform.node():
+            return False
+        return bool(psutil.Process(facts["pid"]).create_time() != facts["started"])
+    except psutil.NoSuchProcess:
+        return True
+    except (ValueError, KeyError, TypeError, psutil.Error):
+        return False
+
+
+def _renew(holder: Path, ended: threading.Event) -> None:
+    while not ended.wait(_RENEWED_S):
+        with suppress(OSError):
+            os.utime(holder)

@@ -1,0 +1,49 @@
+"""Reading files whose content nothing has checked yet: regular ones, of bounded size, with bounded lists."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from pipeline.shards.errors import ManifestError
+
+__all__ = ["check_entries", "read_regular"]
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """Read a file of at most `limit` bytes.
+
+    Raises:
+        OSError: it is missing, or cannot be read.
+        ManifestError: it is larger, or not a regular file: a device may have no end, a pipe may never give a byte.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ManifestError(f"{path}: expected a regular file, got a {_kind(status.st_mode)}; copy the set again")
+        if status.st_size > limit:
+            raise ManifestError(f"{path}: {status.st_size} bytes, at most {limit} are read")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(status.st_size + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > status.st_size:
+        raise ManifestError(f"{path}: it grew while it was read; copy the file again")
+    return content
+
+
+def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
+    """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory.
+
+    Raises:
+        ManifestError: it has more.
+    """
+    if (entries := raw.count(b",")) > limit:  # commas in strings count too
+        raise ManifestError(f"{where}: about {entries} entries, at most {limit} are read; copy the file again")
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+    return kinds.get(stat.S_IFMT(mode), "device")

@@ -1,0 +1,1 @@
+"""The stage that takes a published tokenizer instead of training one."""

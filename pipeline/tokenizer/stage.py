@@ -1,0 +1,155 @@
+"""Take a published tokenizer: one unit that imports it for the stages after."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic.dataclasses import dataclass
+
+from pipeline import registry
+from pipeline.config import STRICT, to_plain
+from pipeline.configuration.home import HOME_EXPANDED
+from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import ForeseenTokenizer, Pass, Row, Stage
+from pipeline.execution.unit_record import TEMPORARY, Counts, Output
+from pipeline.published.importing import import_tokenizer
+from pipeline.published.sources import find_source
+from pipeline.seeding import keyed_hash
+from pipeline.tokenizer.needs import needed_roles
+from pipeline.vocabulary import SPECIALS, Vocabulary
+
+__all__ = ["TokenizerConfig", "TokenizerStage"]
+
+_LOG: Final = logging.getLogger(__name__)
+_LISTED: Final = 12
+"""Added pieces that the log names; the report names all."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TokenizerConfig:
+    """The published tokenizer to take, instead of `train_tokenizer`."""
+
+    WORD: ClassVar = "path"
+
+    path: Annotated[Path, HOME_EXPANDED]
+    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a SentencePiece
+    `.model`, or a folder as Hugging Face writes it"""
+    specials: dict[str, str] = field(default_factory=dict)
+    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not tell"""
+    sentinels: str | list[str] = field(default_factory=list)
+    """pieces that serve as sentinels, in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default:
+    those named `<extra_id_0>`"""
+    lower_case: bool | None = None
+    """true if WordPiece lowers its text; default: what the files say, else whether no piece has a capital"""
+    add: bool = False
+    """add the special tokens that the recipe's objectives need and the tokenizer lacks, after its vocabulary"""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.specials.keys() - set(SPECIALS)):
+            raise ValueError(f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}")
+
+
+class TokenizerCounts(Counts, total=False):
+    """Counts of the one unit."""
+
+    vocabulary: dict[str, int]
+    """ids of the vocabulary: `published` and `added`"""
+    added: dict[str, int]
+    """id of each piece that was added"""
+
+
+class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
+    """Imports a tokenizer and publishes it where `train_tokenizer` would publish its own."""
+
+    name: ClassVar[str] = "tokenizer"
+    place: ClassVar[int] = 51
+    needs: ClassVar[tuple[str, ...]] = ("clean",)
+    writes_tokenizer: ClassVar[bool] = True
+    shared: ClassVar[tuple[str, ...]] = ()
+
+    def _entries(self) -> Sequence[Any]:
+        entries: Sequence[Any] = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else ()
+        return entries
+
+    def _add(self) -> tuple[str, ...]:
+        """Return the roles to add, in the order of their ids."""
+        if not self.config.add:
+            return ()
+        return tuple(needed_roles(self._entries(), _imported_vocabulary(*self._facts(), ())))
+
+    def _facts(self) -> tuple[str, str, int]:
+        """Return what decides the vocabulary, in a form that can be remembered."""
+        paths = find_source(self.config.path).files
+        newest = max(path.stat().st_mtime_ns for path in paths)
+        return str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), newest
+
+    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+        """Return the vocabulary itself: its files are there before the run."""
+        kind = registry.find("pipeline.tokenizers", find_source(self.config.path).kind)
+        return ForeseenTokenizer(_imported_vocabulary(*self._facts(), self._add()), kind.VERSION)
+
+    def mistakes(self) -> Iterator[str]:
+        """Name what keeps the tokenizer from being imported."""
+        self.foreseen_tokenizer()
+        yield from ()
+
+    def version(self) -> int:
+        """Return a hash of everything in the tokenizer's files that decides ids."""
+        return keyed_hash(self.foreseen_tokenizer().vocabulary.fingerprint)
+
+    def passes(self) -> Sequence[Pass[TokenizerCounts]]:
+        """Return the one pass, of one unit."""
+        return [ImportTokenizer("main", 1, self.config.path, _options(to_plain(self.config)), self._add())]
+
+    def row(self, counts: TokenizerCounts) -> Row:
+        """Show the file, and the number of ids."""
+        return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
+
+
+@plain_dataclass(frozen=True)
+class ImportTokenizer(Pass[TokenizerCounts]):
+    """Import, publish."""
+
+    name: str
+    units: int
+    path: Path
+    options: Mapping[str, Any]
+    add: tuple[str, ...]
+
+    def run(self, unit: int, output: Output) -> TokenizerCounts:
+        """Publish the model file, `published.json`, `vocabulary.json` and `name` below `tokenizer/`."""
+        (output.folder / TEMPORARY).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.folder / TEMPORARY) as temporary:
+            tokenizer = import_tokenizer(self.path, Path(temporary), **self.options, add=self.add)
+            output.copy(Path(temporary), "tokenizer")
+        added = json.loads((output.folder / "tokenizer" / "published.json").read_text(encoding="utf-8"))["added"]
+        first = tokenizer.vocabulary.size - len(added)
+        ids = {piece: first + number for number, piece in enumerate(added)}
+        if ids:
+            listed = ", ".join(f"{piece} {token}" for piece, token in list(ids.items())[:_LISTED])
+            listed += f" and {len(ids) - _LISTED} more up to {max(ids.values())}" if len(ids) > _LISTED else ""
+            _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.path.name, listed)
+        return {"vocabulary": {"published": first, "added": len(ids)}, "added": ids}
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in ("path", "add")}
+
+
+@lru_cache(maxsize=4)
+def _imported_vocabulary(path: str, config: str, _written: int, add: tuple[str, ...]) -> Vocabulary:
+    """Return the vocabulary without its folder, which is gone: every stage of a run asks for it."""
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            tokenizer = import_tokenizer(Path(path), Path(temporary), **_options(json.loads(config)), add=add)
+        except OSError as error:
+            raise ConfigurationError(f"tokenizer.path {path}: cannot be read ({error})") from error
+        return replace(tokenizer.vocabulary, folder=None)

@@ -1,0 +1,61 @@
+"""Encoding chunk by chunk, for algorithms no step of which crosses the border between two chunks of a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.tokenizers import Encoding
+
+__all__ = ["ChunkEncoder", "Tokens"]
+
+Tokens: TypeAlias = tuple[Sequence[int], Sequence[int]]
+"""Ids of a chunk, and the character of the chunk at which each begins."""
+
+_KNOWN_CHUNKS: Final = 1 << 18
+_CHUNK_CHARACTERS: Final = 64
+
+
+class ChunkEncoder:
+    """Encodes each chunk once and remembers short ones.
+
+    Args:
+        chunks: pattern of a chunk; text between matches has no tokens.
+        tokens: the algorithm, on one chunk.
+        dtype: type of ids.
+    """
+
+    def __init__(self, chunks: re.Pattern[str], tokens: Callable[[str], Tokens], dtype: Any) -> None:
+        self._chunks, self._tokens, self._dtype = chunks, tokens, dtype
+        self._known: dict[str, tuple[bytes, bytes]] = {}
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        return [self._encoded(text) for text in texts]
+
+    def _encoded(self, text: str) -> Encoding:
+        if len(self._known) > _KNOWN_CHUNKS:
+            self._known.clear()
+        ids: list[bytes] = []
+        places: list[bytes] = []
+        begins: list[int] = []
+        for match in self._chunks.finditer(text):
+            tokens, starts = self._known.get(match[0]) or self._learned(match[0])
+            ids.append(tokens)
+            places.append(starts)
+            begins.append(match.start())
+        counts = [len(starts) >> 2 for starts in places]
+        starts_of_text: NDArray[np.int64] = np.frombuffer(b"".join(places), dtype=np.int32).astype(np.int64)
+        starts_of_text += np.repeat(np.array(begins, dtype=np.int64), counts)
+        return Encoding(np.frombuffer(b"".join(ids), dtype=self._dtype), starts_of_text)
+
+    def _learned(self, chunk: str) -> tuple[bytes, bytes]:
+        ids, starts = self._tokens(chunk)
+        learned = np.array(ids, self._dtype).tobytes(), np.array(starts, np.int32).tobytes()
+        if len(chunk) <= _CHUNK_CHARACTERS:
+            self._known[chunk] = learned
+        return learned

@@ -1,0 +1,132 @@
+"""Learning merges as the textbook does (arXiv 1508.07909): the most frequent pair, ties to the pair met first."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+__all__ = ["Pair", "count_words", "learn_merges"]
+
+Pair: TypeAlias = tuple[str, str]
+
+
+def count_words(words: Iterable[str]) -> dict[str, int]:
+    """Return how often each word occurs, in order of first appearance."""
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+class _Corpus:
+    """The words as merged so far, and where each pair occurs in them.
+
+    Where a pair does not come up again, its count falls and its first place moves on. So an outdated entry of the queue
+    is never behind its present place, and checking the first entry is enough.
+    """
+
+    def __init__(self, words: Sequence[Sequence[str]], counts: Sequence[int], lengths: Callable[[str], int]) -> None:
+        self.words = [list(word) for word in words]
+        self.counts, self.lengths = counts, lengths
+        self.totals: dict[Pair, int] = defaultdict(int)
+        self.places: dict[Pair, list[int]] = defaultdict(list)
+        self.passed: dict[Pair, int] = defaultdict(int)
+        for number in range(len(self.words)):
+            self.add(number, 1)
+
+    def add(self, number: int, sign: int) -> set[Pair]:
+        """Add the pairs of a word to the totals, or take them away; returns them."""
+        word = self.words[number]
+        pairs = list(pairwise(word))
+        for pair in pairs:
+            self.totals[pair] += sign * self.counts[number]
+        for pair in set(pairs) if sign > 0 else ():
+            places = self.places[pair]
+            at = bisect_left(places, number)
+            if at == len(places) or places[at] != number:
+                places.insert(at, number)
+            self.passed[pair] = min(self.passed[pair], at)
+        return set(pairs)
+
+    def first(self, pair: Pair) -> tuple[int, int]:
+        """Return the word that a pair occurs in first, and the characters before it there."""
+        places = self.places[pair]
+        while self.passed[pair] < len(places):
+            number, before = places[self.passed[pair]], 0
+            word = self.words[number]
+            for left, right in pairwise(word):
+                if (left, right) == pair:
+                    return number, before
+                before += self.lengths(left)
+            self.passed[pair] += 1
+        return len(self.words), 0
+
+
+def learn_merges(
+    words: Mapping[str, int],
+    symbols: Callable[[str], Sequence[str]],
+    limit: int,
+    *,
+    join: Callable[[str, str], str] = str.__add__,
+    lengths: Callable[[str], int] = len,
+    banned: Collection[str] = (),
+    min_frequency: int = 2,
+) -> list[Pair]:
+    """Return merges in the order that they are learned, at most `limit`.
+
+    Args:
+        words: words and how often they occur, in order of first appearance.
+        symbols: the symbols that a word is made of at first.
+        limit: merges to learn.
+        join: the symbol that two symbols become.
+        lengths: characters of a symbol.
+        banned: symbols that no merge makes.
+        min_frequency: times that a pair must occur.
+
+    Example: low x4, lowest x2, newer x6, wider x3, new x2, each with `_` at its end, give er, er_, ne, new, lo, low,
+        newer_, low_.
+    """
+    corpus = _Corpus([symbols(word) for word in words], list(words.values()), lengths)
+    queue = [(-total, *corpus.first(pair), pair) for pair, total in corpus.totals.items()]
+    heapq.heapify(queue)
+    merges: list[Pair] = []
+    while queue and len(merges) < limit:
+        total, number, before, pair = heapq.heappop(queue)
+        present = (-corpus.totals[pair], *corpus.first(pair))
+        if -present[0] < min_frequency or join(*pair) in banned:
+            continue
+        if present != (total, number, before):
+            heapq.heappush(queue, (*present, pair))
+            continue
+        merges.append(pair)
+        for changed in _merge(corpus, pair, join(*pair)):
+            heapq.heappush(queue, (-corpus.totals[changed], *corpus.first(changed), changed))
+    return merges
+
+
+def _merge(corpus: _Corpus, pair: Pair, merged: str) -> list[Pair]:
+    """Merge a pair in all words; returns the pairs that came up, in order of their characters."""
+    fresh: set[Pair] = set()
+    for number in corpus.places[pair][corpus.passed[pair] :]:
+        word = corpus.words[number]
+        if pair not in pairwise(word):
+            continue
+        before = corpus.add(number, -1)
+        corpus.words[number] = _replaced(word, pair, merged)
+        fresh |= corpus.add(number, 1) - before
+    corpus.totals[pair] = 0
+    return sorted(found for found in fresh if merged in found)
+
+
+def _replaced(word: Sequence[str], pair: Pair, merged: str) -> list[str]:
+    result: list[str] = []
+    at = 0
+    while at < len(word):
+        together = at + 1 < len(word) and (word[at], word[at + 1]) == pair
+        result.append(merged if together else word[at])
+        at += 1 + together
+    return result

@@ -1,0 +1,111 @@
+"""Facts about a published tokenizer that its model file does not hold: roles of pieces, and further pieces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.sealed_json import sealed, unsealed
+from pipeline.tokenizers._pieces import PieceTable, fingerprint
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["FACTS_FILE", "Published", "check_distinct"]
+
+FACTS_FILE: Final = "published.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """Roles and layout of the ids.
+
+    Args:
+        specials: role (`pad cls sep mask bos eos unk`) to piece.
+        sentinels: pieces in order of use.
+        modes: mode (`R`, `S`, `X`) to piece.
+        behind: pieces without text after those of the model, in the order of their ids.
+        added: those of `behind` that the publisher does not have.
+        spares: pieces kept free for later roles.
+        lower_case: WordPiece lowers its text and strips accents.
+        fairseq: ids of a SentencePiece model are those of fairseq: `<s> <pad> </s> <unk>`, then piece i as i + 1.
+    """
+
+    specials: Mapping[str, str] = field(default_factory=dict)
+    sentinels: Sequence[str] = ()
+    modes: Mapping[str, str] = field(default_factory=dict)
+    behind: Sequence[str] = ()
+    added: Sequence[str] = ()
+    spares: Sequence[str] = ()
+    lower_case: bool = False
+    fairseq: bool = False
+
+    def save(self, folder: Path) -> None:
+        """Write `published.json`."""
+        text = json.dumps(sealed(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
+        (folder / FACTS_FILE).write_text(text + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(folder: Path) -> Published:
+        """Read what `save` wrote.
+
+        Raises:
+            IntegrityError: the file is missing or damaged.
+        """
+        path = folder / FACTS_FILE
+        try:
+            return Published(**unsealed(json.loads(path.read_text(encoding="utf-8"))))
+        except (OSError, ValueError, TypeError) as error:
+            raise IntegrityError(
+                f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again"
+            ) from error
+
+    def bare(self) -> set[str]:
+        """Return the pieces without text that these facts name."""
+        return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.behind, *self.spares}
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise ConfigurationError where a role is given to a piece that does not exist."""
+        if lacking := sorted(self.bare() - set(names)):
+            raise ConfigurationError(
+                f"tokenizer: the vocabulary of {len(names)} pieces has no {', '.join(map(repr, lacking))}; name pieces "
+                "that it has under `tokenizer.specials` and `tokenizer.sentinels`"
+            )
+
+    def vocabulary(self, table: PieceTable, decisive: Mapping[str, Any]) -> Vocabulary:
+        """Return the vocabulary of a model's pieces.
+
+        Args:
+            table: the pieces of all ids, those of `behind` included.
+            decisive: everything in the model file that decides the ids of a text.
+
+        Raises:
+            ConfigurationError: a role is given to a piece that does not exist.
+        """
+        self.check(table.names)
+        ids = {name: index for index, name in enumerate(table.names)}
+        special = table.special.copy()
+        special[[ids[name] for name in self.bare()]] = True
+        return Vocabulary(
+            size=len(table.names),
+            specials={role: ids[piece] for role, piece in self.specials.items()},
+            sentinels=tuple(ids[piece] for piece in self.sentinels),
+            modes={mode: ids[piece] for mode, piece in self.modes.items()},
+            special=special,
+            word_start=table.word_starts() & ~special,
+            fingerprint=fingerprint({**decisive, "published": asdict(self)}),
+        )
+
+
+def check_distinct(names: Sequence[str], where: str) -> None:
+    """Raise ConfigurationError where two ids have one piece: the earlier one would be a hole."""
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if name in seen:
+            raise ConfigurationError(
+                f"{where}: expected a piece of its own for each id, got {name!r} for {seen[name]} and {number}; a "
+                "vocabulary with holes would give a new token an id that is taken: remove the repeated line"
+            )
+        seen[name] = number

@@ -1,0 +1,99 @@
+"""SentencePiece models: types of pieces, their bytes, and the same model for the `tokenizers` library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import tokenizers
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+__all__ = ["KINDS", "SPACE", "bytes_of", "converted", "decisive_facts"]
+
+KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
+SPACE: Final = "\u2581"
+"""SentencePiece writes a space so; the character itself, where a text has it, goes through its three bytes."""
+_BPE: Final = 2
+
+
+def bytes_of(piece: Any) -> bytes | None:
+    """Return the bytes of a piece, None for those without text."""
+    if piece.type in (KINDS.CONTROL, KINDS.UNKNOWN):
+        return None
+    if piece.type == KINDS.BYTE:
+        return bytes([int(piece.piece[3:5], 16)])
+    text: str = piece.piece
+    return text.replace(SPACE, " ").encode()
+
+
+def decisive_facts(name: str, facts: Any) -> dict[str, Any]:
+    """Return what decides the ids of a text: pieces, normaliser, flags; never the options of the trainer."""
+    normaliser = facts.normalizer_spec
+    return {
+        "name": name,
+        "pieces": [[piece.piece, piece.score, piece.type] for piece in facts.pieces],
+        "normaliser": [
+            normaliser.precompiled_charsmap.hex(),
+            normaliser.add_dummy_prefix,
+            normaliser.remove_extra_whitespaces,
+            normaliser.escape_whitespaces,
+        ],
+        "flags": [facts.trainer_spec.byte_fallback, facts.trainer_spec.treat_whitespace_as_suffix],
+    }
+
+
+def converted(facts: Any, pieces: Sequence[Any]) -> tokenizers.Tokenizer:
+    """Return the model for the `tokenizers` library, without special tokens.
+
+    Its ids are those of SentencePiece but for ties and rare white space; `export_tokenizer` counts the differences.
+
+    Args:
+        facts: the model's proto.
+        pieces: its pieces in the order of their ids.
+    """
+    model = tokenizers.Tokenizer(_bpe(facts, pieces) if facts.trainer_spec.model_type == _BPE else _unigram(pieces))
+    if steps := _normaliser(facts.normalizer_spec):
+        model.normalizer = normalizers.Sequence(steps)
+    marked = sorted((piece.piece for piece in pieces if piece.type == KINDS.USER_DEFINED), key=len, reverse=True)
+    if marked:
+        pattern = "|".join(re.escape(piece) for piece in marked)
+        model.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    if facts.normalizer_spec.add_dummy_prefix:
+        steps.append(decoders.Strip(" ", 1, 0))
+    model.decoder = decoders.Sequence(steps)
+    return model
+
+
+def _normaliser(spec: Any) -> list[Any]:
+    steps: list[Any] = [normalizers.Precompiled(spec.precompiled_charsmap)] if spec.precompiled_charsmap else []
+    if spec.remove_extra_whitespaces:
+        steps += [
+            normalizers.Replace(tokenizers.Regex(r"\A +| +\z"), ""),
+            normalizers.Replace(tokenizers.Regex(" {2,}"), " "),
+        ]
+    if spec.add_dummy_prefix:
+        steps.append(normalizers.Prepend(SPACE))
+    return [*steps, normalizers.Replace(" ", SPACE)] if spec.escape_whitespaces else steps
+
+
+def _unigram(pieces: Sequence[Any]) -> models.Unigram:
+    unknown = next((number for number, piece in enumerate(pieces) if piece.type == KINDS.UNKNOWN), None)
+    fallback = any(piece.type == KINDS.BYTE for piece in pieces)
+    return models.Unigram([(piece.piece, piece.score) for piece in pieces], unknown, fallback)
+
+
+def _bpe(facts: Any, pieces: Sequence[Any]) -> models.BPE:
+    """Return the model with a merge for each split of a piece in two pieces, best merged piece first."""
+    ids = {piece.piece: number for number, piece in enumerate(pieces)}
+    normal = {piece.piece: (-piece.score, ids[piece.piece]) for piece in pieces if piece.type == KINDS.NORMAL}
+    merges = [
+        (piece[:cut], piece[cut:])
+        for piece in sorted(normal, key=normal.__getitem__)
+        for cut in range(1, len(piece))
+        if piece[:cut] in normal and piece[cut:] in normal
+    ]
+    unknown = next((piece.piece for piece in pieces if piece.type == KINDS.UNKNOWN), None)
+    return models.BPE(ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=facts.trainer_spec.byte_fallback)

@@ -1,0 +1,143 @@
+"""Published `tokenizer.json` files, and published merges of byte-level BPE, encoded by the `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import tokenizers
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.tokenizers import Encoding
+from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
+from pipeline.tokenizers._published import Published
+
+__all__ = ["TokenizerJson"]
+
+_BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
+_HIDDEN: Final = "\0"
+"""Put before a piece that must not be found in text, which never has this character."""
+
+
+class TokenizerJson:
+    """A `tokenizer.json` as its library reads it, without its truncation and padding.
+
+    Example:
+        GPT-2's makes "the mask" the pieces `the` `Ġmask`, and "<|endoftext|>" seven ordinary pieces.
+    """
+
+    VERSION: ClassVar[int] = 1
+    FILE: ClassVar[str] = "tokenizer.json"
+    LOSS: ClassVar[str] = "what its normaliser changes, and characters without a piece"
+
+    def __init__(self, facts: dict[str, Any], published: Published) -> None:
+        self._facts = {**facts, "truncation": None, "padding": None}
+        names = [*pieces_of(facts, self.FILE), *published.behind]
+        bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
+        spelt = _spelling(facts)
+        self._table = PieceTable([None if name in bare else spelt(name) for name in names], names)
+        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
+        if facts["model"].get("end_of_word_suffix"):  # no piece tells that it opens a word: each is one of its own
+            self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
+        self._model = _read_text(json.dumps(_without_specials(self._facts, bare)), self.FILE)
+        self._model.encode_special_tokens = True
+
+    @classmethod
+    def load(cls, folder: Path) -> TokenizerJson:
+        """Read `tokenizer.json` and its facts."""
+        return cls(read_json(folder / cls.FILE), Published.load(folder))
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the ids and token offsets of each text."""
+        dtype = self.vocabulary.id_dtype
+        return [
+            Encoding(np.array(row.ids, dtype=dtype), np.array([start for start, _ in row.offsets], dtype=np.int64))
+            for row in self._model.encode_batch(list(texts), add_special_tokens=False)
+        ]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids; the space that the model puts in front of a text is kept."""
+        return self._table.decode(ids)
+
+    def piece(self, token: int) -> str:
+        """Return the piece as the file writes it."""
+        return self._table.names[token]
+
+    def converted(self) -> tokenizers.Tokenizer:
+        """Return the file's own model."""
+        return _read_text(json.dumps(self._facts), self.FILE)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a `tokenizer.json`.
+
+    Raises:
+        IntegrityError: the file is missing or no tokenizer.
+    """
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        _ = facts["added_tokens"], facts["model"]["vocab"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(f"{path}: not a tokenizer of the `tokenizers` library ({error!r})") from error
+    return facts
+
+
+def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises nothing narrower
+        raise IntegrityError(f"{where}: not a tokenizer of the `tokenizers` library ({error})") from error
+
+
+def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
+    """Return the pieces in the order of their ids.
+
+    Raises:
+        ConfigurationError: ids are missing or used twice.
+    """
+    vocabulary = facts["model"]["vocab"]
+    ids = dict(vocabulary) if isinstance(vocabulary, dict) else {entry[0]: n for n, entry in enumerate(vocabulary)}
+    ids |= {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+    names = sorted(ids, key=ids.__getitem__)
+    for number, name in enumerate(names):
+        if ids[name] != number:
+            raise ConfigurationError(
+                f"{where}: expected the ids 0 .. {len(ids) - 1} without holes, got {ids[name]} ({name!r}) where "
+                f"{number} should be; a new token would get an id that is taken: give the missing ids pieces of their "
+                "own, `[unused0]`"
+            )
+    return names
+
+
+def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
+    """Return the file with pieces that no text can spell in place of the special ones; the ids stay."""
+    model = dict(facts["model"])
+    hidden = {name: _HIDDEN + name for name in bare}
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {hidden.get(name, name): token for name, token in model["vocab"].items()}
+    else:
+        model["vocab"] = [[hidden.get(name, name), *rest] for name, *rest in model["vocab"]]
+    if model.get("unk_token") in hidden:
+        model["unk_token"] = hidden[model["unk_token"]]
+    added = [entry for entry in facts["added_tokens"] if entry["content"] not in bare]
+    return {**facts, "added_tokens": added, "model": model, "post_processor": None}
+
+
+def _spelling(facts: dict[str, Any]) -> Callable[[str], bytes]:
+    """Return the function that gives the bytes of a piece."""
+    model, kinds = facts["model"], json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
+    prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
+    if '"ByteLevel"' in kinds:
+        alphabet = byte_alphabet()
+        return lambda name: bytes(alphabet[c] for c in name) if set(name) <= alphabet.keys() else name.encode()
+    if model["type"] == "WordPiece":
+        return lambda name: (name.removeprefix(prefix) if name.startswith(prefix) else f" {name}").encode()
+    if suffix:
+        return lambda name: (f"{name.removesuffix(suffix)} " if name.endswith(suffix) else name).encode()
+    return lambda name: bytes([int(name[3:5], 16)]) if _BYTE.fullmatch(name) else name.replace("\u2581", " ").encode()
