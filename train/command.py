@@ -15,20 +15,19 @@ import torch
 from model.errors import ModelError
 from pipeline.command import Parser, keys_of, print_keys, program_name
 from pipeline.config import config_file, load_config
-from pipeline.errors import ClozelineError, StorageError
+from pipeline.errors import ClozelineError, message_text
 from train.config import TrainConfig
-from train.errors import STOPPED, OutOfMemoryError
+from train.errors import STOPPED
+from train.failures import explain
 from train.run import dry_run, run
 from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
 __all__ = ["main"]
 
 _ALGORITHMS: Final = (("optimizer", "name", "train.optimizers"), ("schedule", "name", "train.schedules"))
-_PEER_GONE: Final = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error")
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the
 first one ends; the rank that prints the message may not have done so yet."""
-_NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -58,9 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         code, message = _explain(error, rank, local)
         if message and os.environ.get("CLOZELINE_TRACEBACK"):
-            traceback.print_exc()
+            sys.stderr.write(message_text(traceback.format_exc()))
         if message:
-            sys.stderr.write(f"{message}\n")
+            sys.stderr.write(message_text(f"{message}\n"))
         sys.stdout.flush()
         sys.stderr.flush()
         if not message:
@@ -96,17 +95,10 @@ def _parser() -> Parser:
 
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message of this rank); the message is empty where another rank prints it."""
-    text = str(error)
+    code, text = explain(error)
     if isinstance(error, ClozelineError | ModelError):
         # Once the ranks are joined all of them raise the same error; before, each machine may have its own.
         speaks = (rank if torch.distributed.is_initialized() else local) == "0"
-        return error.exit_code, text if speaks else ""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
-        advice = "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16"
-        first = text.splitlines()[0] if text else type(error).__name__
-        return OutOfMemoryError.exit_code, f"rank {rank}: out of memory ({first}): {advice}"
-    if isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE):
-        return 1, f"rank {rank}: another rank ended in the middle of a step; its message says why"
-    if isinstance(error, OSError):
-        return StorageError.exit_code, f"rank {rank}: {error}"
-    return 1, f"rank {rank}:\n{traceback.format_exc()}"
+        return code, text if speaks else ""
+    separator = "\n" if code == 1 else " "  # before a traceback
+    return code, f"rank {rank}:{separator}{text}"

@@ -11,13 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from model.config import ModelConfig
+from model.registry import find
 from pipeline.config import STRICT, renamed_keys, to_plain
+from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
+from train.model_source import with_source
 from train.stream.config import DataConfig
 
 __all__ = [
@@ -76,7 +79,7 @@ class CheckpointConfig:
     max_failures: Positive = 3
     """failed saves in a row that end the run with exit code 74"""
     verify: Literal["sizes", "full"] = "full"
-    """what a start checks of a checkpoint's files: sizes, or hashes as well"""
+    """properties that a start checks of a checkpoint's files: sizes, or hashes as well"""
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 
@@ -95,16 +98,16 @@ class LogConfig:
 class TrainConfig:
     """A training run."""
 
-    model: ModelConfig
-    """the network and its heads"""
+    model: Annotated[ModelConfig, BeforeValidator(with_source)]
+    """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
     data: DataConfig
-    """what is read"""
+    """sets, order and batches"""
     optimizer: Annotated[Chosen, OneOf("train.optimizers")] = Field(default_factory=lambda: _default("optimizers"))
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
     schedule: Annotated[Chosen, OneOf("train.schedules")] = Field(default_factory=lambda: _default("schedules"))
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
     zero: ZeroConfig = ZeroConfig()
-    """how state is spread over ranks"""
+    """partitioning of state over ranks"""
     precision: Literal["fp32", "bf16"] = "fp32"
     """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
@@ -113,7 +116,7 @@ class TrainConfig:
     """seed of initial weights and dropout"""
     steps: Positive = 1000
     """step at which this run stops; may grow from start to start"""
-    output: Path
+    output: Annotated[Path, HOME_EXPANDED]
     """run directory"""
     resume: Literal["auto", "never", "must"] = "auto"
     """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
@@ -143,6 +146,24 @@ class TrainConfig:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.zero.stage > 0 and not self.optimizer.type.elementwise:
             raise ValueError(f"optimizer: {self.optimizer.name} needs whole matrices: set zero.stage=0")
+        for head in self.model.heads:
+            self._check_groups(head)
+
+    def _check_groups(self, head: str) -> None:
+        """Check that groups of rows that a head compares are the same for every world size and micro-batch."""
+        if "group_size" not in find("model.heads", head).settings:
+            return
+        size, rows = self.model.heads[head].group_size, self.data.micro_batch
+        if rows % size:
+            raise ValueError(
+                f"model.heads.{head}.group_size: expected a divisor of data.micro_batch {rows}, got {size}: a "
+                "micro-batch holds whole groups"
+            )
+        if self.data.length_buckets:
+            raise ValueError(
+                f"data.length_buckets: changes which rows the head {head} compares, and with it the loss; set it to "
+                "false"
+            )
 
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""
@@ -189,6 +210,7 @@ _FREE: Final = (
     "log",
     "watchdog_s",
     "max_consecutive_skips",
+    "model.init_from",
     "data.shards",
     "data.weights",
     "data.phases",
@@ -217,8 +239,8 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
 def present_frozen(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options."""
     renamed = dict(renamed_keys(TrainConfig))
-    found = {renamed.get(key, key): value for key, value in saved.items()}
-    return {key: value for key, value in found.items() if not _is_free(key)}
+    present = {renamed.get(key, key): value for key, value in saved.items()}
+    return {key: value for key, value in present.items() if not _is_free(key)}
 
 
 def _is_free(key: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,13 +12,13 @@ import torch
 
 from model.build import Model
 from pipeline.errors import ConfigurationError
-from pipeline.rows import Rows
+from pipeline.rows import Ragged, Rows
 from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig
 from train.datasets import Datasets, check_length
 from train.evaluate import batches_of_pass
 from train.stream.online_corruption import Corruption
-from train.stream.phases import distinct_sets, mixture_of, set_labels
+from train.stream.phases import distinct_sets, set_labels
 
 __all__ = ["CostEstimate", "MemoryEstimate", "PhaseCost", "estimate_cost", "estimate_memory", "operations_per_second"]
 
@@ -162,12 +162,13 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         batch = phase.global_batch or config.data.global_batch
         steps = remaining if phase.until_samples is None else min(remaining, (phase.until_samples - position) // batch)
         if steps:
-            figures = np.array([_of_a_row(one.shards, config, model, one.corruption) for one in phase.inputs])
-            figures *= [[len(shards) / _places(shards, config)] for shards in phase.sets]  # filler has no tokens
-            mixture = mixture_of(phase)
+            figures = np.array([_of_a_row(one.shards, config, model, one.corruption) for one in phase.sources])
+            sets = [one.shards for one in phase.sources]
+            figures *= [[len(shards) / _places(shards, config)] for shards in sets]  # filler has no tokens
+            mixture = phase.mixture()
             tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
             shares = (mixture.counts / mixture.period).tolist()
-            yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(phase.sets), shares, strict=True)))
+            yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(sets), shares, strict=True)))
         remaining, position = remaining - steps, position + steps * batch
 
 
@@ -189,7 +190,17 @@ def _of_a_row(
         check_length(max(int(column.lengths.max()) for column in texts), config, shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
-    return tokens + target, model.flops(max(1, round(tokens)), round(target), labels)
+    flops, second = model.flops(max(1, round(tokens)), round(target), labels), _second_view(rows.columns)
+    if second and "input_ids_b" in model.needs:
+        return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
+    return tokens + target, flops
+
+
+def _second_view(columns: Mapping[str, Ragged]) -> float:
+    """Return the mean number of tokens of the second views of rows: stored ones, or framed crops."""
+    if "crop_length" in columns:
+        return float(columns["crop_length"].values.mean()) + 2
+    return float(columns["input_ids_b"].lengths.mean()) if "input_ids_b" in columns else 0.0
 
 
 def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:

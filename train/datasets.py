@@ -13,9 +13,11 @@ from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.config import TrainConfig
 from train.distributed import device_of
+from train.head_data import refuse_unfit_heads
 from train.stream.config import DataConfig
+from train.stream.mixture import Phase
 from train.stream.online_corruption import Corruption, corruption_of
-from train.stream.phases import DataPhase, Input, describe, distinct_sets, open_phases
+from train.stream.phases import Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
 from train.unread_columns import refuse_unread
 
@@ -26,29 +28,29 @@ __all__ = ["Datasets", "check_length", "open_datasets", "open_stream"]
 class Datasets:
     """The sets of a run, checked against its model."""
 
-    phases: tuple[DataPhase, ...]
-    """what the training stream reads"""
+    phases: tuple[Phase[Input], ...]
+    """phases of the training stream"""
     heldout: dict[str, ShardSet]
     corruptions: dict[str, Corruption | None]
-    """what becomes of the samples of each held-out set, by its name"""
+    """corruption of the samples of each held-out set, by its name"""
 
     @property
     def train(self) -> ShardSet:
         """The first training set."""
-        return self.phases[0].sets[0]
+        return self.phases[0].sources[0].shards
 
     @property
     def rows(self) -> int:
         """Rows of all training sets."""
         return sum(len(shards) for shards in distinct_sets(self.phases))
 
-    def heldout_phase(self, name: str) -> DataPhase:
+    def heldout_phase(self, name: str) -> Phase[Input]:
         """Return a held-out set, as a stream reads it."""
-        return DataPhase((self.heldout[name],), corruptions=(self.corruptions[name],))
+        return Phase((Input(self.heldout[name], self.corruptions[name]),))
 
     @property
     def description(self) -> str:
-        """What a checkpoint holds of the training data."""
+        """Return the description of the training data that a checkpoint holds."""
         return describe(self.phases)
 
 
@@ -63,11 +65,11 @@ def open_datasets(config: TrainConfig) -> Datasets:
     data = config.data
     phases = open_phases(data)
     served: set[str] = set()
-    for (key, phase), found in zip(data.all_phases.items(), phases, strict=True):
-        for path, one in zip(phase.sets, found.inputs, strict=True):
+    for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
+        for path, one in zip(phase.sets, opened.sources, strict=True):
             corrupted = bool(phase.corrupt or data.corrupt)
-            served |= _check(one, config, key if len(found.sets) == 1 else f"{key} ({path})", corrupted)
-    train = phases[0].sets[0]
+            served |= _check(one, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
+    train = phases[0].sources[0].shards
     if missing := sorted(name for name, target in config.model.targets.items() if target not in served):
         raise ConfigurationError(
             f"model.heads: {missing[0]} cannot be trained on {train.path}: no objective of a training set serves it, "
@@ -90,7 +92,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
     return Datasets(phases, heldout, corruptions)
 
 
-def open_stream(data: DataConfig, phases: Sequence[DataPhase], rank: int, size: int) -> Stream:
+def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, size: int) -> Stream:
     """Open a rank's stream over training or held-out data, as configured.
 
     Raises:
@@ -165,6 +167,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
             f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
             "label: set it to label, or train on objectives without weights"
         )
+    refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
     check_length(manifest.max_length, config, shards.path)
     return set(objective.heads)

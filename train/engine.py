@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from model.loss import Loss
+from model.settling import settle
 from pipeline.seeding import keyed_hash
 from train.config import TrainConfig, check_world
 from train.distributed import World, load_deepspeed
@@ -42,7 +43,7 @@ class StepResult:
     gradient_norm: float
     """norm of the whole gradient before clipping; inf where the step was skipped"""
     skipped: bool
-    """whether the gradient was not finite, so that nothing was updated"""
+    """true if the gradient was not finite, so that nothing was updated"""
 
 
 class Engine:
@@ -121,8 +122,8 @@ class Engine:
 
     def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
-        device = self.world.device
-        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
+        settled = settle(tensors, self.config.model.position.limit)
+        moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in settled.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))
 

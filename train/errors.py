@@ -1,7 +1,7 @@
 """Errors of a training run, with the exit codes that the pipeline's table leaves to the trainer.
 
-0 done, 64 configuration, 65 integrity, 70 watchdog, 74 input or output, 75 stopped by a signal with the state saved
-(a supervisor starts the same command again), 76 diverged, 77 out of memory.
+0 done, 64 configuration, 65 integrity, 70 watchdog, 71 another rank was lost, 74 input or output, 75 stopped by a
+signal with the state saved (a supervisor starts the same command again), 76 diverged, 77 out of memory.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Final
 from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 
 __all__ = [
+    "PEER_LOST",
     "STOPPED",
     "WATCHDOG",
     "CheckpointError",
     "DivergedError",
+    "NewerCheckpointError",
     "OutOfMemoryError",
     "PeerError",
     "SaveError",
@@ -24,12 +26,20 @@ __all__ = [
 
 WATCHDOG: Final = 70
 """Exit code of a process that the watchdog ended."""
+PEER_LOST: Final = 71
+"""Exit code of a rank that lost another one in the middle of a step."""
 STOPPED: Final = 75
 """Exit code after a stop request: the state is saved, and the same command resumes from it."""
 
 
 class CheckpointError(IntegrityError):
     """A checkpoint is torn, corrupted, or belongs to another run."""
+
+
+class NewerCheckpointError(CheckpointError):
+    """A checkpoint was written by a newer version: whole, but not readable here."""
+
+    exit_code = 64
 
 
 class SaveError(StorageError):

@@ -26,7 +26,7 @@ class HeldoutSet:
     """global batches of an evaluation"""
     vocab_size: int
     entropy: float | None = field(default=None)
-    """entropy of its labels in nats, once it has been read"""
+    """best loss without any context in nats, once it has been read"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Evaluation:
     labels: int
     """labels of all heads"""
     unigram_entropy: float
-    """entropy of the empirical distribution of these labels, in nats: the best loss without any context"""
+    """best loss without any context, in nats: the entropy of the empirical distribution of these labels, once for each
+    unit of the heads' weights; 0 where a head predicts something else than tokens"""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def _evaluated(
         watchdog.beat()
     totals = engine.world.total([*map(float, sums.values()), *histogram.tolist()])
     if heldout.entropy is None:
-        heldout.entropy = unigram_entropy(totals[len(heads) :])
+        tokens_alone = all(head.unit == "label" for head in engine.heads.values())
+        heldout.entropy = unigram_entropy(totals[len(heads) :]) * sum(heads.values()) if tokens_alone else 0.0
     means = {head: total / counts[head] if counts[head] else 0.0 for head, total in zip(heads, totals, strict=False)}
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),

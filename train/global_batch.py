@@ -48,7 +48,7 @@ class GlobalBatch(Generic[B]):
     tokens: int
     """real tokens over all ranks"""
     stop: bool
-    """whether some rank was asked to stop: then no rank trains on this batch"""
+    """true if some rank was asked to stop: then no rank trains on this batch"""
     waited: float
     """seconds that the slowest rank waited for its micro-batches"""
 
@@ -101,11 +101,11 @@ def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> flo
 
 
 def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
-    """Return the tokens of rows with weight, of both rows of an encoder-decoder, without padding."""
+    """Return the tokens of rows with weight, of both rows of an encoder-decoder and both views, without padding."""
     total = 0.0
     for batch in micro_batches:
         weighted = batch.tensors["row_weight"] > 0
-        for name in ("lengths", "decoder_lengths"):
+        for name in ("lengths", "decoder_lengths", "lengths_b"):
             if (lengths := batch.tensors.get(name)) is not None:
                 total += float(lengths[weighted].sum())
     return total

@@ -96,15 +96,15 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
 
 def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     """Evaluate; return the state with its held-out loss, or the same one and True if a stop was requested before."""
-    found = {}
+    evaluations = {}
     for heldout in run.heldout:
         evaluation = evaluate(run.engine, heldout, run.watchdog, run.stop)
         if evaluation is None:
             return state, True
-        found[heldout.name] = evaluation
-    state = replace(state, heldout_loss=next(iter(found.values())).loss)
-    run.checkpoints.score(state)
-    run.recorder.heldout(state, found)
+        evaluations[heldout.name] = evaluation
+    state = replace(state, heldout_loss=next(iter(evaluations.values())).loss)
+    run.recorder.heldout(state, evaluations)
+    run.checkpoints.score(state)  # last: a start that finds the loss there does not evaluate, so it must be recorded
     return state, False
 
 

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 
 import torch
 
 from model.build import Model, build_model
+from pipeline.configuration.redaction import redacted_text
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import Manifest
+from train.begin import Begin, find_begin
 from train.checkpoint.checkpoints import Checkpoints, load
-from train.checkpoint.format import Index
-from train.checkpoint.state import TrainState, changed_keys, read_state
-from train.config import TrainConfig, check_world, frozen, present_frozen
+from train.checkpoint.finding import newest_whole
+from train.checkpoint.state import TrainState
+from train.config import TrainConfig, check_world
 from train.cost_estimate import estimate_cost, operations_per_second
 from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
+from train.initial_weights import fill
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal
 from train.logs.recorder import Recorder, announcer, memory_by_rank
 from train.logs.report import closing_lines, write_report
+from train.logs.status import read_status
 from train.loop import Run, train
-from train.run_directory import claim, save_config
+from train.run_directory import claim, refuse_output, settle, writing
 from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream
@@ -44,14 +48,25 @@ def dry_run(config: TrainConfig) -> int:
     """Check everything that a start checks and print the cost of the run; write nothing, join nothing."""
     rank, size = describe_environment(os.environ)
     check_world(config, size)
-    _refuse_standstill(config.with_horizon(_horizon(config, None)))
+    refuse_output(config)
     datasets = open_datasets(config)
+    lines: list[str] = []
+    found = newest_whole(
+        config.output / "checkpoints",
+        lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
+        hashes=config.checkpoint.verify == "full",
+    )
+    device = device_of(os.environ)
+    begin = find_begin(config, datasets.description, size, device, found)
     model = _build(config, datasets.train.manifest)
+    lines += _fill(model, config, begin)
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
-        cost = estimate_cost(config, model, datasets, size)
-        lines = cost.lines(operations_per_second(device_of(os.environ), config.precision))
-        sys.stdout.write("\n".join([*lines, "dry run: everything fits together", ""]))
+        lines += begin.lines(read_status(config.output))
+        lines += estimate_cost(begin.config, model, datasets, size).lines(
+            operations_per_second(device, config.precision)
+        )
+        sys.stdout.write(redacted_text("\n".join([*lines, "dry run: everything fits together", ""])))
     return 0
 
 
@@ -86,53 +101,38 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
 
 
 def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journal, parts: ExitStack) -> int:
+    """Check and build everything, then change the run directory: a start that is refused leaves it as it was."""
     display = parts.enter_context(Display(config.steps, world.rank))
     stop = parts.enter_context(StopRequest())
     announce = announcer(journal, display)
     checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
-    checkpoints.prepare()
     found = None if config.resume == "never" else checkpoints.find()
-    if found is None and config.resume == "must":
-        raise ConfigurationError(f"resume=must: {checkpoints.directory} holds no valid checkpoint")
-    saved = None if found is None else _saved_state(found[1])
-    config = config.with_horizon(_horizon(config, saved))
-    state = _begin(config, datasets.description, world)
-    if saved is not None:
-        _refuse_changes(saved, state, config)
-        if saved.step > config.steps:
-            display.say(f"already at step {saved.step}, steps={config.steps} is less: nothing to do")
-            return 0
-    _refuse_standstill(config, saved)
+    with world.together():
+        begin = find_begin(config, datasets.description, world.size, world.device, found)
+    _agree(begin.state, world)
+    config = begin.config
+    if begin.step > config.steps:
+        display.say(f"already at step {begin.step}, steps={config.steps} is less: nothing to do")
+        return 0
     with world.together():
         model = _build(config, datasets.train.manifest)
+        filled = _fill(model, config, begin)
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, model, datasets, world.size)
         stop.interrupts = False
-        if world.rank == 0:
-            save_config(config)
-            journal.begin(0 if saved is None else saved.step)
     engine = parts.enter_context(closing(Engine(model, config, world)))
-    if found is not None and saved is not None:
+    if begin.found is not None:
         with world.together():
-            load(engine, *found)
-        _announce_resume(saved, state, found[0].name, display, journal)
-        state = replace(saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions)
-    else:
-        for line in cost.lines(operations_per_second(world.device, config.precision)):
-            display.say(line)
-        journal.event("start", steps=config.steps, shape=state.shape, versions=state.versions)
-    if config.steps > (horizon := config.schedule.options.steps):
-        display.say(f"the schedule ended at step {horizon}: up to step {config.steps} the rate keeps its last value")
-    for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
-        if (quarantine := shards.quarantine).sha256:
-            blocks = len(shards.quarantined)
-            announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
+            load(engine, *begin.found)
     stream, heldout = _streams(config, datasets, world, parts)
-    saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
-    stream.load_state_dict(saved_stream, allow_changed=["data"])
-    state = replace(state, stream=stream.state_dict())
-    if state.stream["data"] != saved_stream["data"]:
-        announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
+    state = _position(begin, stream)
+    with world.together():
+        if world.rank == 0:
+            _settle(begin, state, journal, announce)
+    checkpoints.prepare()
+    lines = [*filled, *cost.lines(operations_per_second(world.device, config.precision))]
+    _announce_begin(begin, lines, display, journal)
+    _announce_data(begin, state, datasets, announce)
     supply = LoadingHealth(
         [stream, *(held.stream for held in heldout)], world, config.data.max_damaged_fraction, announce
     )
@@ -142,6 +142,34 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     recorder = Recorder(engine, supply, journal, display)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
     return _finish(job, journal, display, train(job, state))
+
+
+def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callable[..., None]) -> None:
+    """Change the run directory for the first time, and say what was found there.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    config = begin.config
+    before = read_status(config.output)
+    settle(config)
+    with writing(config.output):
+        dropped = journal.begin(state.step, begin.name)
+    journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
+    if before is not None and before.state == "running":
+        announce("lost", process=before.process, step=before.step)
+    if dropped:
+        announce("metrics_dropped", lines=dropped)
+
+
+def _position(begin: Begin, stream: Stream) -> TrainState:
+    """Put the stream where the run begins; return the state there."""
+    state = begin.state
+    if (saved := begin.saved) is not None:
+        state = replace(saved, frozen=state.frozen, dataset=state.dataset, shape=state.shape, versions=state.versions)
+    saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
+    stream.load_state_dict(saved_stream, allow_changed=["data"])
+    return replace(state, stream=stream.state_dict())
 
 
 def _streams(
@@ -178,82 +206,56 @@ def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> 
     return code
 
 
-def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
-    """Return the last step of the schedule: given, or frozen at the first start."""
-    given: int | None = config.schedule.options.steps
-    if given is None and saved is not None:
-        given = saved.frozen.get("schedule.steps")
-    return given or config.steps
-
-
-def _begin(config: TrainConfig, dataset: str, world: World) -> TrainState:
-    """Return the state before the first step, the same on every rank.
+def _agree(state: TrainState, world: World) -> None:
+    """Compare the ranks.
 
     Raises:
-        ConfigurationError: ranks differ in configuration, data or versions; the message holds both values.
+        ConfigurationError: they differ in configuration, data or versions; the message holds both values.
     """
-    versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
-    shape = {
-        "world_size": world.size,
-        "zero_stage": config.zero.stage,
-        "micro_batch": config.data.micro_batch,
-        "device": world.device.type,
-    }
-    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
     for rank, other in enumerate(world.gather((state.frozen, state.dataset, state.shape, state.versions))):
         for mine, theirs in zip((state.frozen, state.dataset, state.shape, state.versions), other, strict=True):
             if mine != theirs:
                 raise ConfigurationError(f"ranks disagree: rank {world.rank} has {mine}, rank {rank} has {theirs}")
-    return state
 
 
-def _saved_state(index: Index) -> TrainState:
-    state = read_state(index)
-    return replace(state, frozen=present_frozen(state.frozen))
+def _announce_begin(begin: Begin, cost: Sequence[str], display: Display, journal: Journal) -> None:
+    """Say where the run begins: at the start, with its cost, or at a checkpoint."""
+    now, saved = begin.state, begin.saved
+    if saved is None:
+        for line in cost:
+            display.say(line)
+        journal.event("start", steps=begin.config.steps, shape=now.shape, versions=now.versions)
+    else:
+        exact = saved.shape == now.shape and saved.versions == now.versions
+        journal.event("resume", step=saved.step, checkpoint=begin.name, exact=exact, was=saved.shape, shape=now.shape)
+        display.say(f"resumed from {begin.name}")
+        if not exact:
+            display.say(
+                f"the run was {saved.shape} and is {now.shape} now: the state is the same, rounding will differ"
+            )
+    if beyond := begin.beyond_horizon():
+        display.say(beyond)
 
 
-def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:
-    if changes := changed_keys(saved, now, config.checkpoint.allow_changed):
-        listed = "\n  ".join(changes)
-        keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
-        raise ConfigurationError(
-            f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
-            f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
-        )
-
-
-def _refuse_standstill(config: TrainConfig, saved: TrainState | None = None) -> None:
-    """Refuse steps that would change nothing, because the schedule has reached a rate of 0 before them.
-
-    Raises:
-        ConfigurationError: the message says how to continue.
-    """
-    horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
-    first = max(done, horizon or config.steps) + 1
-    if first > config.steps or config.schedule.build(horizon)(config.steps):
-        return
-    ways = f"set schedule.steps={config.steps}, or choose another schedule"
-    if saved is not None:
-        ways = (
-            "a longer schedule needs `schedule.steps=` at the first start; to continue from here with one: "
-            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.steps} (or allow schedule, and choose "
-            "another one); the rate then jumps up from where it is"
-        )
-    raise ConfigurationError(
-        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} on, steps {first} "
-        f"to {config.steps} would learn nothing: {ways}"
-    )
-
-
-def _announce_resume(saved: TrainState, now: TrainState, name: str, display: Display, journal: Journal) -> None:
-    exact = saved.shape == now.shape and saved.versions == now.versions
-    journal.event("resume", step=saved.step, checkpoint=name, exact=exact, was=saved.shape, shape=now.shape)
-    display.say(f"resumed from {name}")
-    if not exact:
-        display.say(f"the run was {saved.shape} and is {now.shape} now: the state is the same, rounding will differ")
+def _announce_data(begin: Begin, state: TrainState, datasets: Datasets, announce: Callable[..., None]) -> None:
+    """Say what is known of the data: blocks in quarantine, and a change since the checkpoint."""
+    for shards in (*distinct_sets(datasets.phases), *datasets.heldout.values()):
+        if (quarantine := shards.quarantine).sha256:
+            blocks = len(shards.quarantined)
+            announce("quarantine", shards=str(shards.path), blocks=blocks, sha256=quarantine.sha256)
+    before = {} if begin.saved is None else begin.saved.stream
+    if before and before["data"] != state.stream["data"]:
+        announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
 
 
 def _build(config: TrainConfig, manifest: Manifest) -> Model:
     """Build the model with its initial weights, a function of `seed` alone."""
     torch.manual_seed(keyed_hash("weights", config.seed) >> 1)
     return build_model(config.model, manifest.tokenizer.vocab_size, manifest.tokenizer.special_ids)
+
+
+def _fill(model: Model, config: TrainConfig, begin: Begin) -> list[str]:
+    """Copy the weights of `model.init_from`, unless the run resumes; return what a start prints."""
+    if config.model.init_from is None or begin.found is not None:
+        return []
+    return fill(model, config.model.init_from).lines()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
+import psutil
+
 from pipeline.config import former_names, load_config, save_yaml, to_plain
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import lock, replacing, sweep
+from train.checkpoint.format import steps_in
 from train.config import TrainConfig
 
-__all__ = ["claim", "read_config", "save_config"]
+__all__ = ["claim", "read_config", "refuse_output", "settle", "writing"]
 
 _TRACES: Final = frozenset(
     {
@@ -20,50 +25,102 @@ _TRACES: Final = frozenset(
     }
 )
 """Files that a start makes before its first step."""
+_FOREIGN: Final = ("manifest.json", "report.json", "records")
+"""Names in folders that the pipeline writes, and no run does."""
 
 
 def claim(config: TrainConfig) -> TextIO:
-    """Make the run directory and lock it for this process; the lock ends with the process.
+    """Make the run directory and lock it for this process; the lock ends with the process. What it holds is kept.
 
     Raises:
         ConfigurationError: another run writes here; `resume=never` and the folder holds a trained run or other files;
             `resume=must` and it holds no checkpoint. Nothing has been made then.
-        OSError: the folder cannot be made.
+        StorageError: the folder cannot be made or written.
+    """
+    refuse_output(config)
+    output = config.output
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
+        held = (output / ".lock").open("a+", encoding="utf-8")
+    if not lock(held):
+        held.seek(0)
+        owner = held.read().strip()
+        held.close()
+        named = f"process {owner}" if owner.isdigit() and psutil.pid_exists(int(owner)) else "another process"
+        raise ConfigurationError(
+            f"output: {output} is in use by {named}, which still trains: stop it, or choose another output"
+        )
+    return held
+
+
+def refuse_output(config: TrainConfig) -> None:
+    """Refuse a folder that this start must not take, as far as that can be seen without its lock.
+
+    Raises:
+        ConfigurationError: it is a file, or the pipeline wrote it; `resume=never` and it holds a trained run or other
+            files; `resume=must` and it holds no checkpoint.
     """
     output = config.output
-    if output.exists() and not output.is_dir():
-        raise ConfigurationError(f"output: {output} is a file, expected a folder")
-    if config.resume == "must" and not any((output / "checkpoints").glob("step-*")):
+    with writing(output):
+        found, whole = _contents(output), steps_in(output / "checkpoints")
+        other = [name for name in _FOREIGN if (output / name).exists()]
+    if other:
+        raise ConfigurationError(
+            f"output: {output} is an output of the pipeline, it holds {other[0]}: choose another one"
+        )
+    if config.resume == "must" and not whole:
         raise ConfigurationError(
             f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: choose another output, or start with "
             "resume=auto"
         )
-    if config.resume == "never" and (found := _contents(output)):
+    if config.resume == "never" and found:
         raise ConfigurationError(
             f"resume=never: {output} is not empty, it holds {', '.join(found[:4])}: choose another output, or "
             "resume with resume=auto"
         )
-    output.mkdir(parents=True, exist_ok=True)
-    held = (output / ".lock").open("a+", encoding="utf-8")
-    if not lock(held):
-        held.seek(0)
-        owner = held.read().strip() or "unknown"
-        held.close()
-        raise ConfigurationError(
-            f"output: {output} is in use by process {owner}, which still trains: stop it, or choose another output"
-        )
-    sweep(output)
-    held.truncate(0)
-    held.write(str(os.getpid()))
-    held.flush()
-    return held
+
+
+def settle(config: TrainConfig) -> None:
+    """Change the run directory for the first time: write config.yaml and the owner of the lock, and sweep.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    output = config.output
+    with writing(output):
+        with replacing(output / "config.yaml") as temporary:
+            save_yaml(to_plain(config), temporary)
+        (output / ".lock").write_text(str(os.getpid()), encoding="utf-8")
+        sweep(output)
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """Name the key and the remedy where a run directory cannot be written.
+
+    Raises:
+        StorageError: for any OSError of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"output: {output} cannot be written ({error.strerror or error}): free space, change its permissions, or "
+            "choose another output"
+        ) from error
 
 
 def _contents(output: Path) -> list[str]:
-    """Return names in a run directory; none if they only come from starts that failed before their first step."""
+    """Return names in a run directory; none if they only come from starts that failed before their first step.
+
+    Raises:
+        ConfigurationError: it is a file.
+    """
+    if output.exists() and not output.is_dir():
+        raise ConfigurationError(f"output: {output} is a file, expected a folder")
     names = sorted(path.name for path in output.iterdir() if path.suffix != ".tmp") if output.exists() else []
     metrics = output / "metrics.jsonl"
-    trained = any((output / "checkpoints").glob("step-*")) or (metrics.exists() and metrics.stat().st_size > 0)
+    trained = bool(steps_in(output / "checkpoints")) or (metrics.exists() and metrics.stat().st_size > 0)
     return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
 
 
@@ -75,9 +132,3 @@ def read_config(output: Path) -> TrainConfig:
     """
     with former_names():
         return load_config(TrainConfig, output / "config.yaml")
-
-
-def save_config(config: TrainConfig) -> None:
-    """Write the resolved configuration as config.yaml."""
-    with replacing(config.output / "config.yaml") as temporary:
-        save_yaml(to_plain(config), temporary)

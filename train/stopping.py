@@ -34,7 +34,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.reason: str | None = None
         self.interrupts = False
-        """Whether a signal raises `Interrupted` in the main thread, now."""
+        """True while a signal raises `Interrupted` in the main thread, now."""
         self._first = 0.0
         self._previous: dict[signal.Signals, object] = {}
         self._launcher = _launcher()

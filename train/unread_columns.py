@@ -9,23 +9,20 @@ from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.collate import Collate
+from train.stream.head_features import HEAD_OF_COLUMN
 
-__all__ = ["refuse_unread"]
+__all__ = ["kept_for_inversion", "refuse_unread"]
 
-_HEAD_OF: Final = {
-    "sentence_label": "sentence",
-    "span_starts": "span_boundary",
-    "span_lengths": "span_boundary",
-    "crop_start": "similarity",
-    "crop_length": "similarity",
-    "input_ids_b": "similarity",
-}
-"""Columns from which a head learns, in rows of encoders."""
 _INVERSION: Final = (
     "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",
     "span_lengths", "task",
 )  # fmt: skip
 """Columns kept for `uncorrupt` and for people; a composition puts the name of a step before them."""
+
+
+def kept_for_inversion(name: str) -> bool:
+    """Return whether a column that batches are not made of is stored on purpose."""
+    return name.endswith(_INVERSION) or name == "document_starts"
 
 
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
@@ -55,14 +52,14 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
     columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
     read = set(Collate.from_manifest(manifest).columns)
-    wanted = _HEAD_OF if model.architecture == "encoder" else {}
+    wanted = HEAD_OF_COLUMN if model.architecture == "encoder" else {}
     for name in columns:
         if name == "segment_starts" and not model.type_vocab_size:
             yield name, "segment embeddings (model.type_vocab_size)"
         elif name in wanted:
             if wanted[name] in heads:
                 yield name, f"the head {wanted[name]}"
-        elif name not in read and not name.endswith(_INVERSION) and name != "document_starts":
+        elif name not in read and not kept_for_inversion(name):
             yield name, "no head or family that there is"
     for head in sorted(heads - {wanted[name] for name in columns if name in wanted}):
         yield head, "the head of that name, which the objective serves"

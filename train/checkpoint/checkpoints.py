@@ -7,6 +7,7 @@ leaves the previous checkpoint or the new one. A failed save removes what it wro
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -22,15 +23,17 @@ from safetensors.torch import save_file
 from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash, replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
+from train.checkpoint.finding import LATEST, candidates, check_share, choose
 from train.checkpoint.format import (
-    CheckpointReader,
+    WEIGHT,
     FileRecord,
     Index,
     ParameterRecord,
-    check_files,
     part_name,
+    steps_in,
     tiling_problem,
 )
+from train.checkpoint.parts import CheckpointReader
 from train.checkpoint.state import TrainState, read_state
 from train.config import CheckpointConfig
 from train.distributed import World
@@ -40,8 +43,8 @@ from train.errors import CheckpointError, SaveError
 __all__ = ["Checkpoints", "load"]
 
 Report = Callable[..., None]
-_LATEST: Final = "latest"
 _HIDDEN: Final = ".tmp-"
+_NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 class Checkpoints:
@@ -53,8 +56,12 @@ class Checkpoints:
         self.world = world
         self._report = report
         self._failures = 0
+        self._full = False
+        """True if the last save failed for lack of space."""
         self._current: str | None = None
         """Name of the checkpoint that was found or saved last."""
+        self._refused: set[str] = set()
+        """Names of checkpoints that were found damaged."""
 
     def prepare(self) -> None:
         """Make the directory and remove what an interrupted save left.
@@ -79,12 +86,14 @@ class Checkpoints:
         hidden = self.directory / f"{_HIDDEN}{final.name}"
         problem = self._attempt(engine, state, hidden, final)
         if problem is None:
-            self._failures, self._current = 0, final.name
+            self._failures, self._full, self._current = 0, False, final.name
+            self._refused.discard(final.name)
             if self.world.rank == 0:
-                self._prune(final.name)
+                self._prune(final.name, self.config.keep_last)
             self._report("save", step=state.step, checkpoint=final.name)
             return True
         self._failures += 1
+        self._full = any(sign in problem for sign in _NO_SPACE)
         self._report("save_failed", step=state.step, error=problem, failures=self._failures)
         if self._failures >= self.config.max_failures:
             raise SaveError(
@@ -101,7 +110,7 @@ class Checkpoints:
         try:
             index = Index.read(path)
             replace(index, state={**index.state, "heldout_loss": state.heldout_loss}).write(path)
-            self._prune(path.name)
+            self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
 
@@ -130,74 +139,74 @@ class Checkpoints:
     def _first_problem(self, problem: str | None) -> str | None:
         return next((text for text in self.world.gather(problem) if text), None)
 
+    def _free(self) -> int:
+        return shutil.disk_usage(self.directory).free
+
     def _make_room(self, hidden: Path) -> str | None:
+        """Make the hidden directory; where space is short, first remove the checkpoint that would be the next to go."""
         try:
-            previous = max((_size(path) for path in self._present()), default=0)
-            free = shutil.disk_usage(self.directory).free
-            if free < 1.2 * previous:
-                return f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and a fifth more"
             _remove(hidden)
+            previous = max((_size(path) for path in steps_in(self.directory)), default=0)
+            if self._current and (self._full or self._free() < 1.2 * previous):
+                self._prune(self._current, max(1, self.config.keep_last - 1))
+            if (free := self._free()) < 1.2 * previous:
+                return f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and a fifth more"
             hidden.mkdir()
         except OSError as error:
             return str(error)
         return None
 
     def find(self) -> tuple[Path, Index] | None:
-        """Return the checkpoint to resume from: the one in `latest` if it is valid, else the newest valid one.
+        """Return the checkpoint to resume from: the one in `latest` if it is whole, else the newest whole one.
 
-        Every checkpoint passed over is reported with the reason.
-        """
-        for name in self.world.gather(self._candidates())[0]:
-            path = self.directory / name
-            try:
-                index = self.validate(path)
-            except CheckpointError as error:
-                self._report("checkpoint_refused", checkpoint=name, reason=str(error))
-            else:
-                self._current = name
-                return path, index
-        return None
-
-    def validate(self, path: Path) -> Index:
-        """Check a checkpoint's files, the work shared by the ranks.
+        Every checkpoint passed over is reported with the reason. Nothing is written.
 
         Raises:
-            CheckpointError: on every rank, naming the first file that is not what the index says.
+            CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
+            NewerCheckpointError: a newer version wrote the one to resume from; an older one would overwrite it.
         """
-        problem, index = None, None
-        try:
-            index = Index.read(path)
-            mine = sorted(index.files)[self.world.rank :: self.world.size]
-            check_files(path, index.files, hashes=self.config.verify == "full", only=mine)
-        except CheckpointError as error:
-            problem = str(error)
-        problem = self._first_problem(problem)
-        if problem is not None or index is None:
-            raise CheckpointError(problem or f"{path}: unreadable")
+        names, ignored = self.world.gather(candidates(self.directory))[0]
+        if ignored:
+            self._report("latest_ignored", reason=ignored)
+        found = choose(self.directory, names, self.validate, self._refuse)
+        self._current = None if found is None else found[0].name
+        return found
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self._refused.add(name)
+        self._report("checkpoint_refused", checkpoint=name, reason=reason)
+
+    def validate(self, path: Path) -> Index:
+        """Check all that a checkpoint holds against its index, the work shared by the ranks.
+
+        Raises:
+            CheckpointError: on the lowest rank that found a fault, naming it; a PeerError on the others.
+        """
+        with self.world.together():
+            hashes = self.config.verify == "full"
+            index = check_share(path, hashes=hashes, rank=self.world.rank, size=self.world.size)
+            self._refused.discard(path.name)
         return index
 
-    def _candidates(self) -> list[str]:
-        names = [path.name for path in sorted(self._present(), reverse=True)]
-        try:
-            latest = (self.directory / _LATEST).read_text(encoding="utf-8").strip()
-        except OSError:
-            latest = ""
-        return sorted(names, key=lambda name: name != latest)
+    def _prune(self, latest: str, keep_last: int) -> None:
+        """Remove all but the last k, every n-th, the best, and the one that `latest` names.
 
-    def _present(self) -> list[Path]:
-        return [path for path in self.directory.glob("step-*") if path.is_dir()]
-
-    def _prune(self, latest: str) -> None:
-        """Remove all but the last k, every n-th, the best, and the one that `latest` names."""
-        paths = sorted(self._present())
-        kept = {latest, *(path.name for path in paths[-self.config.keep_last :])}
+        A damaged one counts for nothing. One of a later step is left to be replaced when the run passes it.
+        """
+        paths = [path for path in steps_in(self.directory) if _step(path.name) <= _step(latest)]
+        whole = [path for path in paths if path.name not in self._refused]
+        kept = {latest, *(path.name for path in whole[-keep_last:])}
         if every := self.config.keep_every:
-            kept |= {path.name for path in paths if int(path.name.removeprefix("step-")) % every == 0}
+            kept |= {path.name for path in whole if _step(path.name) % every == 0}
         if self.config.keep_best:
-            kept |= _best(paths)
+            kept |= _best(whole)
         for path in paths:
             if path.name not in kept:
                 _remove(path)
+
+
+def _step(name: str) -> int:
+    return int(name.removeprefix("step-"))
 
 
 def _best(paths: Iterable[Path]) -> set[str]:
@@ -303,7 +312,7 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
 
 def _point(final: Path) -> None:
     """Let `latest` name a checkpoint."""
-    with replacing(final.parent / _LATEST) as temporary:
+    with replacing(final.parent / LATEST) as temporary:
         temporary.write_text(f"{final.name}\n", encoding="utf-8")
 
 
@@ -324,17 +333,19 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
             f"{directory}: parameter {name} has shape {saved.get(name)} there and {expected.get(name)} in this model "
             f"({len(differing)} parameters differ): the checkpoint belongs to another model"
         )
+    if (ours := sorted(partitions.buffers(engine))) != sorted(index.buffers):
+        raise ConfigurationError(f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}")
     reader = CheckpointReader(directory, index)
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
-        keys[record.group].update(key for key in record.keys if key != partitions.WEIGHT)
+        keys[record.group].update(key for key in record.keys if key != WEIGHT)
     partitions.prepare_states(engine, keys, index.scalars)
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():
                 view.copy_(reader.read(key, piece.name, piece.start, piece.count))
         for name, buffer in partitions.buffers(engine).items():
-            buffer.copy_(reader.buffer(name))
+            buffer.copy_(reader.buffer(name, buffer.shape))
         partitions.refresh_weights(engine)
     state = read_state(index)
     engine.continue_from(state.step, state.samples, state.skipped)

@@ -8,57 +8,65 @@ which parameter lies in which part, so that any reader finds any range without t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import re
+from dataclasses import asdict
 from math import prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
 
-from pipeline.files import file_hash, replacing
-from train.errors import CheckpointError
+from pipeline.files import replacing
+from pipeline.shards.manifest import canonical_sha256, first_problem
+from train.errors import CheckpointError, NewerCheckpointError
 
 __all__ = [
     "FORMAT",
+    "FROZEN",
     "INDEX",
-    "CheckpointReader",
+    "WEIGHT",
     "FileRecord",
     "Index",
     "ParameterRecord",
-    "check_files",
     "part_name",
+    "steps_in",
     "tiling_problem",
 ]
 
 FORMAT: Final = 1
+"""Raised with every new key of the index or of the state: earlier versions refuse what they do not know."""
 INDEX: Final = "checkpoint.json"
-_CHUNK: Final = 4 * 2**20
+FROZEN: Final = "frozen"
+"""Group name of parameters without a gradient."""
+WEIGHT: Final = "weight"
+"""Key of the master weights; the other keys are those of the optimizer's states."""
+
+_STRICT: Final = ConfigDict(extra="forbid", strict=True)
+_Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class FileRecord:
     """Size and xxh3-128 (hex) of a part."""
 
-    bytes: int
+    bytes: _Count
     xxh3_128: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class ParameterRecord:
     """The place of a parameter: `slices` are (part, start, count) over its flattened elements."""
 
-    shape: list[int]
+    shape: list[_Count]
     group: str
     keys: list[str]
-    slices: list[tuple[int, int, int]]
+    slices: list[tuple[_Count, _Count, _Count]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Index:
-    """The content of checkpoint.json."""
+    """The content of checkpoint.json, which also holds a hash of itself."""
 
     state: dict[str, Any]
     """counters and identity of the run: see train.checkpoint.state.TrainState"""
@@ -68,35 +76,69 @@ class Index:
     buffers: list[str]
     """persistent buffers, stored whole in part 0 as `buffer/<name>`"""
     files: dict[str, FileRecord]
-    format: int = field(default=FORMAT)
+    format: int = FORMAT
 
     def write(self, directory: Path) -> None:
         """Write checkpoint.json, or replace it as a whole, and force it to the disk."""
         with replacing(directory / INDEX) as temporary:
-            temporary.write_text(json.dumps(asdict(self), separators=(",", ":")) + "\n", encoding="utf-8")
+            temporary.write_bytes(_with_checksum(asdict(self)))
 
     @staticmethod
     def read(directory: Path) -> Index:
-        """Read checkpoint.json.
+        """Read and check checkpoint.json; those of earlier versions hold no hash of themselves.
 
         Raises:
-            CheckpointError: it is missing, is not JSON, or was written by a newer version.
+            CheckpointError: it is missing, malformed, was changed after it was written, or contradicts itself.
+            NewerCheckpointError: it was written by a newer version.
         """
         path = directory / INDEX
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-            if fields["format"] != FORMAT:
-                raise CheckpointError(f"{path}: format {fields['format']}, this version reads format {FORMAT}")
-            records = {
-                name: ParameterRecord(r["shape"], r["group"], r["keys"], [(p, s, c) for p, s, c in r["slices"]])
-                for name, r in fields["parameters"].items()
-            }
-            files = {name: FileRecord(r["bytes"], r["xxh3_128"]) for name, r in fields["files"].items()}
-            return Index(fields["state"], fields["scalars"], records, fields["buffers"], files)
+            raw = path.read_bytes()
+            plain = json.loads(raw)
+            checked = "checksum" in plain
+            plain.pop("checksum", None)
+            if checked and raw != _with_checksum(plain):
+                raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
+            if isinstance(plain["format"], int) and plain["format"] > FORMAT:
+                raise NewerCheckpointError(
+                    f"{path}: format {plain['format']} of a newer version, this version reads format {FORMAT}: "
+                    "continue with the version that wrote it"
+                )
+            index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
         except FileNotFoundError as error:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path}: cannot be read as a checkpoint's index ({error!r})") from error
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise CheckpointError(f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})") from error
+        if problem := index.problem():
+            raise CheckpointError(f"{path}: {problem}")
+        return index
+
+    def problem(self) -> str:
+        """Return the first contradiction between parameters and parts; empty if they agree."""
+        if self.format != FORMAT:
+            return f"format {self.format}, this version reads format {FORMAT}"
+        if set(self.files) != {part_name(part) for part in range(len(self.files))}:
+            return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"
+        for name, record in self.parameters.items():
+            if any(part >= len(self.files) for part, _, _ in record.slices):
+                return f"{name}: a slice is in a part that is not listed"
+            if WEIGHT not in record.keys or len(set(record.keys)) < len(record.keys):
+                return f"{name}: expected {WEIGHT} and different states, got {record.keys}"
+            if problem := tiling_problem(name, record):
+                return problem
+        return ""
+
+
+def _with_checksum(plain: dict[str, Any]) -> bytes:
+    """Return the text of checkpoint.json: the index, then the SHA-256 of the index as canonical JSON."""
+    whole = {**plain, "checksum": canonical_sha256(plain)}
+    return (json.dumps(whole, separators=(",", ":")) + "\n").encode()
+
+
+def steps_in(directory: Path) -> list[Path]:
+    """Return the checkpoints of a directory by step, whole or not; folders with other names are left out."""
+    steps = [path for path in directory.glob("step-*") if re.fullmatch(r"step-[0-9]{8,}", path.name) and path.is_dir()]
+    return sorted(steps, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def part_name(rank: int) -> str:
@@ -114,77 +156,3 @@ def tiling_problem(name: str, record: ParameterRecord) -> str:
         position += count
     size = prod(record.shape)
     return "" if position == size else f"{name}: slices end at element {position} of {size}"
-
-
-def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: bool, only: Iterable[str]) -> None:
-    """Compare parts with their records.
-
-    Raises:
-        CheckpointError: a part is missing, has another size or another hash; the message names it.
-    """
-    for name in only:
-        path, record = directory / name, files[name]
-        try:
-            size = path.stat().st_size
-            digest = file_hash(path) if hashes and size == record.bytes else record.xxh3_128
-        except OSError as error:
-            raise CheckpointError(f"{path}: {error.strerror or error}") from error
-        if size != record.bytes:
-            raise CheckpointError(f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced")
-        if digest != record.xxh3_128:
-            raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
-
-
-class CheckpointReader:
-    """Reader of ranges from a checkpoint's parts; each part is opened once."""
-
-    def __init__(self, directory: Path, index: Index) -> None:
-        self.directory = directory
-        self.index = index
-        self._open: dict[int, Any] = {}
-        self._slices: dict[tuple[int, str], Any] = {}
-
-    def read(self, key: str, name: str, start: int, count: int) -> Tensor:
-        """Return elements `[start, start + count)` of a flattened parameter's `key`, 1-D.
-
-        Raises:
-            CheckpointError: the parameter or the key is not there, or a part contradicts the index.
-        """
-        record = self.index.parameters.get(name)
-        if record is None or key not in record.keys:
-            raise CheckpointError(f"{self.directory}: holds no {key} of parameter {name}; is this another model's?")
-        pieces: list[Tensor] = []
-        for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
-            first, last = max(start, begin), min(start + count, begin + length)
-            if first < last:
-                pieces.append(self._tensor(part, f"{key}/{name}")[first - begin : last - begin])
-        found = torch.cat(pieces) if pieces else torch.empty(0)
-        if found.numel() != count:
-            raise CheckpointError(f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}")
-        return found
-
-    def whole(self, key: str, name: str) -> Tensor:
-        """Return a whole parameter in its shape."""
-        shape: Sequence[int] = self.index.parameters[name].shape
-        return self.read(key, name, 0, prod(shape)).view(list(shape))
-
-    def buffer(self, name: str) -> Tensor:
-        """Return a persistent buffer."""
-        return self._part(0).get_tensor(f"buffer/{name}")  # type: ignore[no-any-return]
-
-    def _tensor(self, part: int, key: str) -> Any:
-        if (part, key) not in self._slices:
-            try:
-                self._slices[part, key] = self._part(part).get_slice(key)
-            except SafetensorError as error:
-                raise CheckpointError(f"{self.directory / part_name(part)}: {error}") from error
-        return self._slices[part, key]
-
-    def _part(self, part: int) -> Any:
-        if part not in self._open:
-            path = self.directory / part_name(part)
-            try:
-                self._open[part] = safe_open(path, framework="pt")
-            except (OSError, SafetensorError) as error:
-                raise CheckpointError(f"{path}: {error}") from error
-        return self._open[part]

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, TypeAlias
 
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from pipeline.shards.manifest import first_problem
 from train.checkpoint.format import Index
 from train.errors import CheckpointError
 
 __all__ = ["TrainState", "changed_keys", "read_state"]
+
+_Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainState:
     """The position of a run and its description: all but parameters and optimizer states."""
 
-    step: int
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
+
+    step: _Count
     """optimizer steps done, skipped ones included"""
-    samples: int
+    samples: _Count
     """rows consumed: the whole position of the stream"""
-    tokens: int = 0
+    tokens: _Count = 0
     """real tokens seen"""
-    skipped: int = 0
+    skipped: _Count = 0
     """steps whose gradient was not finite"""
-    skipped_in_a_row: int = 0
+    skipped_in_a_row: _Count = 0
     """of these, the last ones without a good step between"""
     heldout_loss: float | None = None
     """loss on the first held-out set at this step, where it was measured"""
     frozen: dict[str, Any] = field(default_factory=dict)
     """configuration keys that a continuation must share"""
     stream: dict[str, Any] = field(default_factory=dict)
-    """what `Stream.state_dict` gave; empty in checkpoints of earlier versions"""
+    """state that `Stream.state_dict` gave; empty in checkpoints of earlier versions"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
@@ -54,18 +62,20 @@ class TrainState:
 
 
 def read_state(index: Index) -> TrainState:
-    """Return the state in an index; unknown keys are an error.
+    """Return the state in an index.
 
     Raises:
-        CheckpointError: a key is missing or unknown.
+        CheckpointError: a key is missing, unknown or of another type, or two of them contradict each other.
     """
-    known = {item.name for item in fields(TrainState)}
-    if unknown := set(index.state) - known:
-        raise CheckpointError(f"checkpoint state: unknown keys {sorted(unknown)}; written by a newer version?")
     try:
-        return TrainState(**index.state)
-    except TypeError as error:
-        raise CheckpointError(f"checkpoint state: {error}") from error
+        state: TrainState = TypeAdapter(TrainState).validate_json(json.dumps(index.state))
+    except ValidationError as error:
+        raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
+    if state.stream.get("samples", state.samples) != state.samples:
+        raise CheckpointError(
+            f"checkpoint state: samples {state.samples} contradict the stream's {state.stream['samples']}"
+        )
+    return state
 
 
 def changed_keys(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:

@@ -14,12 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
 
 __all__ = [
-    "FROZEN",
-    "WEIGHT",
     "Fragment",
     "buffers",
     "fragments",
@@ -29,11 +28,6 @@ __all__ = [
     "scalars",
     "shapes",
 ]
-
-FROZEN = "frozen"
-"""Group name of parameters without a gradient."""
-WEIGHT = "weight"
-"""Key of the master weights; the other keys are those of the optimizer's states."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +77,8 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
     trainable = list(_flat_slices(engine))
     if owned and engine.config.zero.stage == 0:
         trainable = list(_share(trainable, engine.world.rank, engine.world.size))
-    found = [_fragment(engine, piece) for piece in trainable if piece.count > 0]
-    return found + list(_frozen(engine, owned=owned))
+    fragments = [_fragment(engine, piece) for piece in trainable if piece.count > 0]
+    return fragments + list(_frozen(engine, owned=owned))
 
 
 def _named(engine: Engine, *, trainable: bool) -> list[tuple[str, Any]]:
@@ -168,7 +162,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
     Raises:
         CheckpointError: the flats of a group disagree.
     """
-    found: dict[str, dict[str, float]] = {}
+    scalars: dict[str, dict[str, float]] = {}
     for flat, group in _grouped_flats(engine):
         state = engine.optimizer.state.get(flat, {})
         numbers = {
@@ -176,9 +170,9 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
             for key, value in state.items()
             if not isinstance(value, Tensor) or (value.dim() == 0 and value.shape != flat.shape)
         }
-        if found.setdefault(group, numbers) != numbers:
-            raise CheckpointError(f"optimizer group {group}: states disagree, {found[group]} and {numbers}")
-    return found
+        if scalars.setdefault(group, numbers) != numbers:
+            raise CheckpointError(f"optimizer group {group}: states disagree, {scalars[group]} and {numbers}")
+    return scalars
 
 
 def _grouped_flats(engine: Engine) -> Iterator[tuple[Tensor, str]]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pipeline.errors import IntegrityError
 from train.distributed import World
-from train.stream.mixture import Phase
+from train.stream.mixture import Stretch
 from train.stream.stream import Stream
 
 __all__ = ["LoadingHealth", "Waiting"]
@@ -53,15 +53,15 @@ class LoadingHealth:
         self._training = training = streams[0]
         self._world, self._limit, self._announce = world, limit, announce
         self._sources = [source for stream in streams for source in stream.sources]
-        self._masked: set[tuple[int, int]] = set()
-        self._phase = training.timeline.at(training.samples // training.lanes)
+        self._skipped: set[tuple[int, int]] = set()
+        self._stretch = training.timeline.at(training.samples // training.lanes)
         self._waiting = Waiting()
         # a rank whose machine has no cache, for one, counts less than the others
         self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
 
     def phases(self) -> list[dict[str, Any]]:
         """Return the phases of the data: their ends, and the shares that their sets really have."""
-        return [self._facts(phase) for phase in self._training.timeline.phases]
+        return [self._facts(stretch) for stretch in self._training.timeline.stretches]
 
     def counters(self) -> dict[str, float]:
         """Return the counters of this rank's training stream, with the same names on all ranks, to be summed."""
@@ -75,10 +75,10 @@ class LoadingHealth:
             waited: seconds that its slowest rank waited for data.
             seconds: that it took.
         """
-        phase = self._training.timeline.at(self._training.samples // self._training.lanes - 1)
-        if phase is not self._phase:
-            self._phase = phase
-            self._announce("phase", step=step, **self._facts(phase))
+        stretch = self._training.timeline.at(self._training.samples // self._training.lanes - 1)
+        if stretch is not self._stretch:
+            self._stretch = stretch
+            self._announce("phase", step=step, **self._facts(stretch))
         if (share := self._waiting.add(waited, seconds)) is not None:
             self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
 
@@ -90,15 +90,15 @@ class LoadingHealth:
         """
         # copied at once: a thread may be adding one
         mine = {(number, block) for number, source in enumerate(self._sources) for block in tuple(source.skipped)}
-        found = set().union(*self._world.gather(mine))
-        for number, block in sorted(found - self._masked):
+        skipped = set().union(*self._world.gather(mine))
+        for number, block in sorted(skipped - self._skipped):
             shards = self._sources[number].shards
             name = shards.manifest.shards[int(shards.index.shard[block])].path
             place = {"shard": name, "block": int(shards.index.block[block])}
-            self._announce("masked", step=step, shards=str(shards.path), **place)
-        self._masked = found
+            self._announce("skipped_block", step=step, shards=str(shards.path), **place)
+        self._skipped = skipped
         for number, source in enumerate(self._sources):
-            count, blocks = sum(1 for of, _ in found if of == number), len(source.shards.index)
+            count, blocks = sum(1 for of, _ in skipped if of == number), len(source.shards.index)
             if count > self._limit * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
@@ -106,14 +106,14 @@ class LoadingHealth:
                     "events.jsonl names, in quarantine.json"
                 )
 
-    def _facts(self, phase: Phase) -> dict[str, Any]:
-        reading, mixture = self._training.reading, phase.mixture
+    def _facts(self, stretch: Stretch) -> dict[str, Any]:
+        reading, mixture = self._training.reading, stretch.mixture
         return {
-            "phase": reading.timeline.phases.index(phase),
+            "phase": reading.timeline.stretches.index(stretch),
             "shares": {
                 name: count / mixture.period
-                for name, count in zip(reading.names(phase), mixture.counts.tolist(), strict=True)
+                for name, count in zip(reading.names(stretch), mixture.counts.tolist(), strict=True)
             },
-            "global_batch": phase.global_batch,
-            "until_samples": None if phase.stop is None else phase.stop * reading.lanes,
+            "global_batch": stretch.global_batch,
+            "until_samples": None if stretch.stop is None else stretch.stop * reading.lanes,
         }

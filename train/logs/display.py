@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pipeline.configuration.redaction import redacted_text
+
 __all__ = ["Display", "heldout_title", "summary"]
 
 _LINES = 20
@@ -47,7 +49,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self.console.print(text)
+        self.console.print(redacted_text(text))
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Show a step's record."""
@@ -59,10 +61,11 @@ class Display:
 
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
-        for name, found in heldout.items():
+        for name, evaluation in heldout.items():
+            entropy = evaluation["unigram_entropy"]
             self.say(
-                f"  {heldout_title(name)} at step {step}: loss {found['loss']:.4f}, "
-                f"unigram entropy {found['unigram_entropy']:.4f} nats over {found['labels']} labels"
+                f"  {heldout_title(name)} at step {step}: loss {evaluation['loss']:.4f}"
+                f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {evaluation['labels']} labels"
             )
 
 

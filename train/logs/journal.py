@@ -15,14 +15,19 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
+from pipeline.configuration.redaction import redacted
+from pipeline.errors import message_text
 from pipeline.files import replacing
 from train.config import LogConfig
 
 __all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
+
+_BEAT_S: Final = 10.0
+"""Seconds between two signs of life, at least."""
 
 
 class Journal:
@@ -40,62 +45,94 @@ class Journal:
         self._writes = rank == 0
         self._board: Any = None
         self._warned = False
-        self._last: int | None = None
+        self._last: dict[str, Any] = {}
+        """The object that was written last; empty where that did not work."""
+        self._held: list[tuple[str, dict[str, Any]]] | None = []
+        """Events before `begin`, with what they say; None after it."""
         self._status: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
 
-    def begin(self, step: int) -> None:
-        """Start after `step`: cut off later metrics, which a resumed run writes again."""
+    def begin(self, step: int, checkpoint: str | None = None) -> int:
+        """Begin to write; return the number of lines of metrics that could not be read and are left out.
+
+        A start that is refused before has changed nothing. Later metrics are cut off: a resumed run writes them again.
+
+        Args:
+            step: steps done.
+            checkpoint: name of the checkpoint that holds them.
+        """
         if not self._writes:
-            return
+            return 0
         path = self.directory / "metrics.jsonl"
-        kept = [line for line in read_lines(path) if line["step"] <= step]
+        read = [line for line in read_lines(path) if isinstance(line.get("step"), int)]
+        dropped = _lines_of(path) - len(read)
+        kept = [line for line in read if line["step"] <= step]
         with replacing(path) as temporary:
             temporary.write_text("".join(f"{json.dumps(line)}\n" for line in kept), encoding="utf-8")
-        self._last = kept[-1]["step"] if kept else None
+        self._last = kept[-1] if kept else {}
+        held, self._held = self._held or [], None
+        for event, fields in held:
+            self._append("events.jsonl", {"event": event, **fields})
+        self.status("running", step=step, checkpoint=checkpoint)
         if self.config.tensorboard:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 from torch.utils.tensorboard import SummaryWriter
 
                 self._board = SummaryWriter(str(self.directory / "tensorboard"), purge_step=step + 1)
+        return dropped
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the object of a step; a number that is not finite becomes null."""
         if self._writes:
-            self._last = record["step"] if self._append("metrics.jsonl", _finite(record)) else None
+            written = _finite(record)
+            self._last = written if self._append("metrics.jsonl", written) else {}
             self._draw(record["step"], record)
 
     def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         """Add fields to the object of a step if that was the last one written, else write `record` with them."""
         if not self._writes:
             return
-        if record["step"] != self._last:
+        if record["step"] != self._last.get("step"):
             self.step({**record, **fields})
             return
-        self._append("metrics.jsonl", _finite(fields), to_last=True)
+        written = {**self._last, **_finite(fields)}
+        self._last = written if self._append("metrics.jsonl", written, instead_of=self._last) else {}
         self._draw(record["step"], fields)
 
     def event(self, event: str, **fields: Any) -> None:
-        """Write an event: start, resume, save, skip, stop and others."""
-        if self._writes:
-            self._append("events.jsonl", {"event": event, "time": time.time(), **_finite(fields)})
+        """Write an event: start, resume, save, skip, stop and others; those before `begin` are written then."""
+        record = {"time": time.time(), **redacted(_finite(fields))}
+        if self._held is not None:
+            self._held.append((event, record))
+        elif self._writes:
+            self._append("events.jsonl", {"event": event, **record})
 
     def status(self, state: str, **fields: Any) -> None:
         """Replace status.json, which a supervisor can read where the exit code of the launcher is not enough."""
-        if not self._writes:
+        if not self._writes or self._held is not None:
             return
-        self._status |= {"state": state, "time": time.time(), **_finite(fields)}
+        self._status |= {"state": state, "heartbeat": time.time(), **redacted(_finite(fields))}
         try:
             with replacing(self.directory / "status.json", durable=False) as temporary:
                 temporary.write_text(json.dumps(self._status, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             self._warn(error)
 
+    def beat(self) -> None:
+        """Renew the sign of life in status.json, if the last one is some seconds old."""
+        if time.time() - self._status.get("heartbeat", 0.0) >= _BEAT_S:
+            self.status("running")
+
     def failed(self, error: Exception) -> None:
-        """Write why the run failed; an error without an exit code counts as 1."""
-        exit_code = getattr(error, "exit_code", 1)
-        self.event("failed", error=str(error), exit_code=exit_code)
-        self.status("failed", error=str(error), exit_code=exit_code)
+        """Write why the run failed, if it had begun."""
+        from train.failures import explain  # needs torch, which readers of the files do without
+
+        exit_code, message = explain(error)
+        if exit_code == 1:
+            message = f"{type(error).__name__}: {error}"  # without the traceback, which stderr has
+        message = message_text(message)
+        self.event("failed", error=message, exit_code=exit_code)
+        self.status("failed", error=message, exit_code=exit_code)
 
     def close(self) -> None:
         """Flush what is buffered."""
@@ -103,15 +140,14 @@ class Journal:
             self._board.close()
             self._board = None
 
-    def _append(self, name: str, record: Mapping[str, Any], *, to_last: bool = False) -> bool:
-        """Append an object, or its fields to the last object of the file; return whether that worked."""
-        text = json.dumps(record) + "\n"
+    def _append(self, name: str, record: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None = None) -> bool:
+        """Append an object, or put it in the place of the last one of the file; return whether that worked."""
         try:
-            with (self.directory / name).open("r+b" if to_last else "ab") as file:
-                if to_last:
-                    file.seek(-len("}\n"), os.SEEK_END)
-                    text = f", {text[1:]}"
-                file.write(text.encode())
+            with (self.directory / name).open("ab" if instead_of is None else "r+b") as file:
+                if instead_of is not None:
+                    file.seek(-len(_line(instead_of)), os.SEEK_END)
+                file.write(_line(record))
+                file.truncate()
         except OSError as error:
             self._warn(error)
             return False
@@ -130,26 +166,37 @@ class Journal:
             )
 
 
+def _line(record: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(record)}\n".encode()
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON lines file, without torn lines; empty where the file is missing."""
+    """Return the objects of a JSON lines file, without torn and damaged lines; empty where the file is missing."""
     if not path.exists():
         return []
-    found: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
+    lines: list[dict[str, Any]] = []
+    for line in path.read_bytes().split(b"\n"):
+        with contextlib.suppress(ValueError):  # also of bytes that are no UTF-8
+            record = json.loads(line)
+            if isinstance(record, dict):
+                lines.append(record)
+    return lines
+
+
+def _lines_of(path: Path) -> int:
+    """Return the number of lines that are not blank."""
+    return sum(bool(line.strip()) for line in path.read_bytes().split(b"\n")) if path.exists() else 0
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     """Return all numbers of a nested record, with `/` between the keys."""
-    found: dict[str, float] = {}
+    flat: dict[str, float] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
-            found |= numbers(value, f"{prefix}{key}/")
+            flat |= numbers(value, f"{prefix}{key}/")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found[f"{prefix}{key}"] = value
-    return found
+            flat[f"{prefix}{key}"] = value
+    return flat
 
 
 def _finite(value: Any) -> Any:

@@ -24,11 +24,14 @@ _SAID: Final = {
     "save_failed": "step {step}: no checkpoint: {error}; training continues",
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
+    "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
+    "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest whole one is taken",
+    "metrics_dropped": "metrics.jsonl: {lines} lines cannot be read, torn or damaged, and are left out",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
     "data.io_threads or data.prefetch_blocks, or bring the shards nearer",
-    "masked": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
+    "skipped_block": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
     "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
 }
 """Events that a person should know, and their text."""
@@ -41,7 +44,7 @@ class Recorder:
         self._engine, self._supply = engine, supply
         self._journal, self._display = journal, display
         self._measured = False
-        self._masked = 0.0
+        self._skipped_blocks = 0.0
 
     def step(
         self,
@@ -64,15 +67,14 @@ class Recorder:
             log: whether to write a record: summing losses and counters over ranks costs a collective.
 
         Raises:
-            IntegrityError: too many blocks of a set are masked.
+            IntegrityError: too many blocks of a set are skipped.
         """
         self._supply.note(state.step, batch.waited, seconds)
         if result.skipped:
             self._skipped(state, batch)
-        if not self._measured:
-            self._measured = True
-            self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
+        self._measure_once(state.step)
         if not log:
+            self._journal.beat()
             return
         counters = self._supply.counters()
         totals = self._engine.world.total([*map(float, result.sums.values()), *counters.values()])
@@ -85,17 +87,23 @@ class Recorder:
         self._write(
             {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": batch.waited / seconds}}
         )
-        if stream["skipped_blocks"] > self._masked:
-            self._masked = stream["skipped_blocks"]
+        if stream["skipped_blocks"] > self._skipped_blocks:
+            self._skipped_blocks = stream["skipped_blocks"]
             self._supply.name_skipped(state.step)
 
-    def heldout(self, state: TrainState, found: Mapping[str, Evaluation]) -> None:
+    def _measure_once(self, step: int) -> None:
+        """Write down the memory of each rank, after the first step of a start."""
+        if not self._measured:
+            self._measured = True
+            self._journal.event("memory", step=step, ranks=memory_by_rank(self._engine))
+
+    def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> None:
         """Add the results on the held-out sets to the record of their step.
 
         Raises:
-            IntegrityError: too many blocks of a set are masked.
+            IntegrityError: too many blocks of a set are skipped.
         """
-        heldout = {name: asdict(evaluation) for name, evaluation in found.items()}
+        heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
         self._journal.extend({"step": state.step, "samples": state.samples}, {"heldout": heldout})
         self._display.heldout(state.step, heldout)
         self._journal.status("running", heldout=heldout)
@@ -144,7 +152,7 @@ class Recorder:
             origin = getattr(micro_batch, "origin", None)
             if origin is not None:
                 mine += origin.tolist()
-        rows = [row for found in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in found]
+        rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in rank_rows]
         self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
         self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pipeline.charts.curves import Series, areas, lines
 from pipeline.config import to_plain
+from pipeline.configuration.redaction import redacted
 from pipeline.html_page import facts, folded, grid, page, section, table, write_page
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig, flatten
@@ -62,11 +63,10 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     if state.skipped:
         said.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
     for name, result in _last_heldout(everything).items():
-        below = result["loss"] is not None and result["loss"] < result["unigram_entropy"]
-        said.append(
-            f"{heldout_title(name)}: loss {_figure(result['loss'])}, {'below' if below else 'not below'} the unigram "
-            f"entropy {result['unigram_entropy']:.4f} of the same labels"
-        )
+        loss, entropy, labels = result["loss"], result["unigram_entropy"], f"{result['labels']:,} labels"
+        below = "below" if loss is not None and loss < entropy else "not below"
+        compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
+        said.append(f"{heldout_title(name)}: loss {_figure(loss)}{compared}")
     if reason is not None:
         said.append("the state is saved: start the same command again to continue")
     return said
@@ -81,7 +81,8 @@ def _headline(records: Sequence[Record], ranks: int) -> dict[str, str]:
         shown = {"step": f"{final['step']:,}", "training loss": _figure(final["loss"])}
     for name, result in _last_heldout(records).items():
         shown[f"{heldout_title(name)} loss"] = _figure(result["loss"])
-        shown[_entropy_title(name)] = f"{result['unigram_entropy']:.4f}"
+        if result["unigram_entropy"]:
+            shown[_entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
     if tokens := [record["tokens"] for record in trained if "tokens" in record]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
@@ -94,7 +95,11 @@ def _curves(records: Sequence[Record]) -> Iterator[str]:
     heldout = [
         Series(heldout_title(name), _points(records, "heldout", name, "loss")) for name in _last_heldout(records)
     ]
-    entropies = {_entropy_title(name): result["unigram_entropy"] for name, result in _last_heldout(records).items()}
+    entropies = {
+        _entropy_title(name, result): result["unigram_entropy"]
+        for name, result in _last_heldout(records).items()
+        if result["unigram_entropy"]
+    }
     training = Series("training", _points(records, "loss"))
     yield lines("Loss (nats)", [training, *heldout], "step", levels=entropies)
     heads = sorted({head for record in records for head in record.get("losses", {})})
@@ -113,8 +118,9 @@ def _curves(records: Sequence[Record]) -> Iterator[str]:
     yield lines("Resident memory of rank 0 (MiB)", [Series("resident", resident)], "step")
 
 
-def _entropy_title(name: str) -> str:
-    return f"unigram entropy{heldout_title(name).removeprefix('held-out')}"
+def _entropy_title(name: str, result: Mapping[str, Any]) -> str:
+    """Return the title of an entropy with the number of labels it rests on: few labels have a lower one."""
+    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {result['labels']:,} labels"
 
 
 def _points(records: Sequence[Record], *keys: str) -> list[tuple[float, float]]:
@@ -130,7 +136,16 @@ def _points(records: Sequence[Record], *keys: str) -> list[tuple[float, float]]:
 
 
 def _last_heldout(records: Sequence[Record]) -> dict[str, Any]:
-    return next((dict(record["heldout"]) for record in reversed(records) if "heldout" in record), {})
+    return next((found for record in reversed(records) if (found := _results(record))), {})
+
+
+def _results(record: Record) -> dict[str, Any]:
+    """Return the results on held-out sets; those of a damaged line are left out."""
+    found = record.get("heldout")
+    if not isinstance(found, Mapping):
+        return {}
+    needed = {"loss", "unigram_entropy", "labels"}
+    return {name: result for name, result in found.items() if isinstance(result, Mapping) and needed <= result.keys()}
 
 
 def _figure(loss: float | None) -> str:
@@ -144,11 +159,11 @@ def _heldout(records: Sequence[Record]) -> str:
             heldout_title(name),
             record["step"],
             _figure(result["loss"]),
-            f"{result['unigram_entropy']:.4f}",
+            f"{result['unigram_entropy']:.4f}" if result["unigram_entropy"] else "",
             result["labels"],
         )
         for record in records
-        for name, result in record.get("heldout", {}).items()
+        for name, result in _results(record).items()
     ]
     header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "labels"]
     return table(header, rows) if rows else ""
@@ -160,7 +175,7 @@ def _memory(memory: Sequence[Mapping[str, int]]) -> str:
 
 
 def _events(events: Sequence[Record]) -> str:
-    shown = [event for event in events if event["event"] != "memory"][-_EVENTS:]
+    shown = [event for event in events if event.get("event", "memory") != "memory"][-_EVENTS:]
     rows = [
         (event["event"], event.get("step", ""), ", ".join(f"{k} {v}" for k, v in event.items() if k not in _NOT_LISTED))
         for event in shown
@@ -169,4 +184,4 @@ def _events(events: Sequence[Record]) -> str:
 
 
 def _configuration(config: TrainConfig) -> list[tuple[str, str]]:
-    return [(key, "" if value is None else str(value)) for key, value in flatten(to_plain(config)).items()]
+    return [(key, "" if value is None else str(value)) for key, value in flatten(redacted(to_plain(config))).items()]

@@ -33,7 +33,7 @@ class OptimizerBuilder(ABC):
     """Builder of a torch optimizer."""
 
     elementwise: ClassVar[bool]
-    """Whether the update of an element depends only on the history of that element."""
+    """True if the update of an element depends only on the history of that element."""
     states: ClassVar[int]
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
 

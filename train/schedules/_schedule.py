@@ -51,5 +51,8 @@ class Schedule(ABC):
         """Return the multiplier for a step in warmup..steps."""
 
     def progress(self, step: int) -> float:
-        """Return the share of the steps between warm-up and horizon that have passed, 0..1."""
-        return min(1.0, (step - self.options.warmup) / max(1, self.steps - self.options.warmup))
+        """Return the share of the steps between warm-up and horizon that have passed, 0..1.
+
+        Where the horizon comes before the end of the warm-up, it is 0: the rate stays at its peak.
+        """
+        return min(1.0, max(0, step - self.options.warmup) / max(1, self.steps - self.options.warmup))

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from train.stream.buffer_pool import BufferPool
-from train.stream.collate import Batch
-from train.stream.mixture import Phase
+from train.stream.collate import Batch, Collate
+from train.stream.mixture import Stretch
 from train.stream.prefetch import Prefetcher
 from train.stream.reading_order import ReadingOrder
 from train.stream.row_buffer import Column
@@ -28,7 +28,9 @@ _VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cac
 _SMALL_VALUES: Final = 1 << 15
 """A micro-batch of at most this many values that needs only copies is made in the training thread. The copy takes some
 microseconds and leaves the values in the cache of that thread's core."""
-_ROWS_IN_PLACE: Final = 1 << 13  # the same for such micro-batches: they take no memory before they are made
+_ROWS_IN_PLACE: Final = 1 << 13  # of such micro-batches in one call: they take little memory before they are made
+_BATCHES_IN_PLACE: Final = 256  # the same in micro-batches
+_POSITIONS_IN_PLACE: Final = 1 << 17  # 1 MiB of position ids, which each of them has one row of
 
 
 class Collator(Protocol):
@@ -91,61 +93,76 @@ class Builder:
         self.position, self._count = position, count
         self._lanes = prefetchers[0].source.lanes
         self._pool = BufferPool(6)
-        self._phase: Phase | None = None
+        self._stretch: Stretch | None = None
         self._numbers: list[int] = []
         self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
+        self._prepared = max(1, min(_BATCHES_IN_PLACE, _POSITIONS_IN_PLACE // assembly.row_values))
         self._copying = False  # whether the caller's thread makes the batches of the last call
 
     def __call__(self) -> Iterator[list[Batch]]:
         """Return the next global batches, each as the rank's micro-batches."""
         position = self.position
-        count = self._count or self.reading.phase(position).global_batch // self.reading.lanes
-        phase = self._enter(self.reading.phase(position, count))
+        count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
+        stretch = self._enter(self.reading.stretch(position, count))
         lanes = self._lanes[1] - self._lanes[0]
-        rows = _ROWS_IN_PLACE if self._copying else min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
-        batches = max(1, rows // (lanes * count))
-        if phase.stop is not None:
-            batches = min(batches, (phase.stop - position) // count)
-        if phase.uniform:
+        batches = max(1, self._rows_at_once() // (lanes * count))
+        if stretch.stop is not None:
+            batches = min(batches, (stretch.stop - position) // count)
+        if stretch.uniform:
             (source,) = self._numbers
-            prefetcher, row = self.prefetchers[source], position - phase.start + int(phase.base[0, 0])
+            prefetcher, row = self.prefetchers[source], position - stretch.start + int(stretch.base[0, 0])
             batches = max(1, min(batches, prefetcher.remaining(row) // count))
             segments = prefetcher.segments(row, batches * count)
             epochs = [(row + n * count) / prefetcher.source.order.lane_rows for n in range(1, batches + 1)]
             shape, columns = (batches, lanes, count), prefetcher.source.columns
             portion = rows_of_segments(segments, shape, columns, self._pool, self.assembly.dtypes)
         else:
-            portion = self._mixed(phase, position, batches, count)
-            epochs = [self._epoch(phase, position + n * count) for n in range(1, batches + 1)]
+            portion = self._mixed(stretch, position, batches, count)
+            epochs = [self._epoch(stretch, position + n * count) for n in range(1, batches + 1)]
         if self.assembly.by_length:
             portion = portion.by_length("input_ids", lanes * count)
         self.position = position + batches * count
         built = self._batches(portion, lanes * count, range(position + count, self.position + 1, count), epochs)
         self._copying = portion.in_place and self._small
+        if self._copying:
+            self._prepare(portion)
         return built if self._copying else iter(list(built))
 
-    def _enter(self, phase: Phase) -> Phase:
+    def _rows_at_once(self) -> int:
+        """Return the limit of the rank's rows in one call."""
+        if self._copying:
+            return min(_ROWS_IN_PLACE, self._prepared * self.assembly.micro_batch)
+        return min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // self.assembly.row_values)
+
+    def _prepare(self, portion: BatchRows) -> None:
+        """Make here what the thread that copies the rows would have to make beside them."""
+        collate, width = self.assembly.collate, portion.width("input_ids")
+        if isinstance(collate, Collate) and width is not None and portion.weight is None:
+            batches = min(self._prepared, len(portion.origin) // self.assembly.micro_batch)
+            collate.full_rows.prepare(self.assembly.micro_batch, width, batches)
+
+    def _enter(self, stretch: Stretch) -> Stretch:
         """Drop the loaded rows of sets that a new phase does not read."""
-        if phase is not self._phase:
-            self._numbers = [n for key in phase.sources if (n := self.reading.number(key)) is not None]
+        if stretch is not self._stretch:
+            self._numbers = [n for key in stretch.sources if (n := self.reading.number(key)) is not None]
             for number, prefetcher in enumerate(self.prefetchers):
                 if number not in self._numbers:
                     prefetcher.clear()
-            self._phase = phase
-        return phase
+            self._stretch = stretch
+        return stretch
 
-    def _mixed(self, phase: Phase, position: int, batches: int, count: int) -> BatchRows:
+    def _mixed(self, stretch: Stretch, position: int, batches: int, count: int) -> BatchRows:
         """Return rows of several sets: each lane's row comes from the set that the lane draws."""
         lanes = np.arange(*self._lanes)
         positions = np.arange(position, position + batches * count)
-        drawn = phase.drawn(lanes, positions)
+        drawn = stretch.drawn(lanes, positions)
         place = positions - position
         target = place // count * (len(lanes) * count) + np.arange(len(lanes))[:, None] * count + place % count
         cells: list[Cells] = []
         for k, source in enumerate(self._numbers):
             lane, at = np.nonzero(drawn == k)
             if len(lane):
-                rows = phase.rows(k, lanes, positions)
+                rows = stretch.rows(k, lanes, positions)
                 first = int(rows[:, 0].min())  # a lane that draws nothing now may be at an earlier row
                 cells += _cells(self.prefetchers[source], first, rows[lane, at], lane, target[lane, at])
         columns = dict.fromkeys(name for number in self._numbers for name in self.prefetchers[number].source.columns)
@@ -168,11 +185,11 @@ class Builder:
             start += rows
             yield batches
 
-    def _epoch(self, phase: Phase, position: int) -> float:
+    def _epoch(self, stretch: Stretch, position: int) -> float:
         """Return the largest number of epochs that any set of the phase has completed at a position, a fraction."""
         at, lane = np.array([position]), np.zeros(1, np.int64)
         sources = enumerate(self._numbers)
-        return max(phase.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
+        return max(stretch.rows(k, lane, at).item() / self.prefetchers[n].source.order.lane_rows for k, n in sources)
 
 
 def _cells(

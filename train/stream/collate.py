@@ -5,7 +5,7 @@ Everything is vectorised over the micro-batch; rows are padded to its longest ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -16,10 +16,14 @@ from torch import Tensor
 
 from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
+from pipeline.rows import Ragged
 from pipeline.shards import Manifest
+from train.stream.full_rows import FullRows
+from train.stream.head_features import HEAD_OF_COLUMN, head_tensors
 from train.stream.labels import label_weights, next_tokens, stored_labels
 from train.stream.padding import (
     document_bounds,
+    equal_lengths,
     one_a_row,
     pad_rows,
     part_numbers,
@@ -33,15 +37,15 @@ __all__ = ["Architecture", "Batch", "Collate"]
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
-          "prefix_length", "attention", "target_start", "label_weight", "label_count")  # fmt: skip
+          "prefix_length", "attention", "target_start", "label_weight", "label_count", *HEAD_OF_COLUMN)  # fmt: skip
 _DECISIVE = {
     "attention": ("which places a place may read", "encoder"),
     "prediction_order": ("which places are predicted, and when", None),
     "target_start": ("at which position the decoder begins", "encoder_decoder"),
 }
 """Columns that decide the objective: their meaning, and the architecture that reads them."""
-_PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"))
-_FULL_AT_ONCE = 32
+_PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
+          ("span_starts", "label_positions"))  # fmt: skip
 _TYPES_OF_MODE = np.array([0, 2, 3, 4])
 _PREFIX_MODE = 3
 
@@ -100,7 +104,8 @@ class Collate:
         have = set(columns)
         self.architecture = architecture
         self.token_dtype = token_dtype
-        self.columns = tuple(name for name in _KNOWN if name in have)
+        unread = set() if architecture == "encoder" else HEAD_OF_COLUMN.keys()
+        self.columns = tuple(name for name in _KNOWN if name in have - unread)
         self._decoder_start = -1 if decoder_start is None else decoder_start
         self._mask = special_ids.get("mask", -1)
         self._restart = "document_starts" in have and not cross_documents
@@ -108,10 +113,10 @@ class Collate:
             self.columns = tuple(name for name in self.columns if name != "document_starts")
         self._previous = predict_from == "previous"
         self._next_tokens = "label_positions" not in have and (architecture == "decoder" or "attention" in have)
-        """Whether every token but the first is a label, predicted at the place before it."""
+        """True if every token but the first is a label, predicted at the place before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
-        self._spare: dict[tuple[int, ...], Iterator[tuple[Tensor, Tensor, Tensor]]] = {}
+        self.full_rows = FullRows()
         self._bare = architecture == "encoder" and self.columns == ("input_ids",)
         if "input_ids" not in have or "pad" not in special_ids:
             raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
@@ -126,10 +131,15 @@ class Collate:
                     "objective"
                 )
         for name, beside in _PAIRS:
-            if name in have and beside not in have:
+            if name in self.columns and beside not in have:
                 raise ConfigurationError(f"the column {name} needs {beside} beside it; columns: {sorted(have)}")
         if architecture == "encoder_decoder":
             self._check_decoder(have)
+        if self._restart and "crop_start" in self.columns:
+            raise ConfigurationError(
+                "the column crop_start is a second view of whole rows; with cross_documents: false it would join "
+                "documents that the first view keeps apart: corrupt with cross_documents: true"
+            )
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
@@ -156,7 +166,7 @@ class Collate:
             merged = copy(first)
             merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))
             merged._restart, merged._bare = any(part._restart for part in parts), False
-            merged._parts, merged._spare = parts, {}
+            merged._parts = parts
             first = merged
         keys = [
             repr((one.objective.name, one.objective.label, one.objective.options)) for one in manifests if one.objective
@@ -173,7 +183,7 @@ class Collate:
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        """What must agree for rows of two sets to be treated alike."""
+        """Return the settings that must agree for rows of two sets to be treated alike."""
         return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens)
 
     @property
@@ -223,14 +233,19 @@ class Collate:
             sources: number of each row's set [B], below 0 for filler; needed where sets differ.
         """
         column = columns["input_ids"]
-        ids, lengths = pad_rows(column, self._pad, self.token_dtype)
-        tensors = {"input_ids": torch.from_numpy(ids)}
-        if row_weight is None and ids is column:
-            tensors["position_ids"], tensors["lengths"], tensors["row_weight"] = self._of_full_rows(ids.shape)
+        if row_weight is None and not isinstance(column, Ragged):
+            ids, lengths = column, equal_lengths(*column.shape)
+            positions, own_lengths, weight = self.full_rows.take(*column.shape)
         else:
-            weight = np.ones(len(ids), np.float32) if row_weight is None else row_weight
-            tensors["position_ids"], tensors["row_weight"] = _positions(*ids.shape), torch.from_numpy(weight)
-            tensors["lengths"] = torch.from_numpy(np.maximum(lengths, 1))
+            ids, lengths = pad_rows(column, self._pad, self.token_dtype)
+            positions, own_lengths = _positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
+            weight = torch.from_numpy(np.ones(len(ids), np.float32) if row_weight is None else row_weight)
+        tensors = {
+            "input_ids": torch.from_numpy(ids),
+            "position_ids": positions,
+            "lengths": own_lengths,
+            "row_weight": weight,
+        }
         if self._bare:
             return tensors
         starts = None
@@ -256,17 +271,9 @@ class Collate:
         tensors.update(self._labels(columns, ids, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(label_weights(columns, tensors))
+        if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
+            tensors.update(head_tensors(self.columns, columns, tensors, ids, lengths, self._pad))
         return tensors
-
-    def _of_full_rows(self, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return position ids, lengths and weights of one batch of equally long rows without filler."""
-        spare = self._spare.get(shape)
-        found = None if spare is None else next(spare, None)
-        if found is None:
-            spare = _full_rows(*shape)
-            found = next(spare)  # before another thread sees the rest and uses it up
-            self._spare = {shape: spare}
-        return found
 
     def _labels(
         self,
@@ -291,11 +298,11 @@ class Collate:
         following = np.array([part._next_tokens for part in self._parts])[of]
         if self.architecture == "encoder":
             prefix = None  # a mode of attention there, and no bound of the labels
-        found = [next_tokens(ids, np.where(following, lengths, 0), prefix, starts)]
+        parts = [next_tokens(ids, np.where(following, lengths, 0), prefix, starts)]
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
-            found.append(stored_labels(columns, ids.shape[1], previous))
-        index, labels = (torch.cat([one[name] for one in found]) for name in ("label_index", "label_ids"))
+            parts.append(stored_labels(columns, ids.shape[1], previous))
+        index, labels = (torch.cat([one[name] for one in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order]}
 
@@ -352,16 +359,6 @@ class Collate:
 def _positions(rows: int, width: int) -> Tensor:
     """Return position ids 0 .. width-1 for every row, one row in memory."""
     return torch.arange(width).expand(rows, width)
-
-
-def _full_rows(rows: int, width: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield position ids, lengths and weights of 1 for batches of equally long rows, each with memory of its own.
-
-    One tensor operation serves them all: made one by one, they would cost a small batch a tenth of its time.
-    """
-    positions = torch.arange(width).repeat(_FULL_AT_ONCE, 1)[:, None].expand(-1, rows, -1)
-    lengths = torch.full((_FULL_AT_ONCE, rows), width)
-    return zip(positions.unbind(), lengths.unbind(), torch.ones(_FULL_AT_ONCE, rows).unbind(), strict=True)
 
 
 def _types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:

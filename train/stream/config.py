@@ -9,6 +9,7 @@ from pydantic import Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.shards import StoreOptions
 from pipeline.shards.store import as_url
 from train.stream.online_corruption import OnlineEntries
@@ -36,7 +37,7 @@ _AS_GIVEN: Final = PlainSerializer(_as_given)
 class PhaseConfig:
     """One phase of the data."""
 
-    shards: Annotated[Path | list[Path], _AS_GIVEN]
+    shards: Annotated[Path | list[Path], HOME_EXPANDED, _AS_GIVEN]
     """manifest.json of a training set, or its folder; several are mixed"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each set in every global batch; default: equal ones"""
@@ -64,7 +65,7 @@ class DataConfig:
         "max_corrupt_fraction": "max_damaged_fraction",
     }
 
-    shards: Annotated[Path | list[Path] | None, _AS_GIVEN] = None
+    shards: Annotated[Path | list[Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
     """manifest.json of the training set, or its folder; several are mixed; this or `phases`"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each of several `shards` in every global batch; default: equal ones"""
@@ -75,7 +76,7 @@ class DataConfig:
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
     ignore: list[str] = Field(default_factory=list)
     """columns of the sets, and heads of their objectives, that this run leaves unread on purpose: [sentence_label]"""
-    heldout: Annotated[Path | dict[str, Path] | None, _AS_GIVEN] = None
+    heldout: Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
     """held-out set, or several by name; default: `../heldout/manifest.json` beside the first training set, where it
     exists; beside a URL none is looked for"""
     global_batch: Positive = 64
@@ -98,13 +99,13 @@ class DataConfig:
     """type in which input ids travel to the device, where they are widened: uint16 (vocabularies up to 65,536) makes
     batches a quarter as large in page-locked memory and on the bus"""
     length_buckets: bool = False
-    """whether a rank's rows of a global batch are put in order of length, so that micro-batches have fewer pads"""
+    """put a rank's rows of a global batch in order of length, so that micro-batches have fewer pads"""
     on_damaged: Literal["raise", "skip"] = "raise"
     """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
     max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
-    """share of a set's blocks that may be masked before the run ends all the same"""
+    """share of a set's blocks that may be skipped before the run ends all the same"""
     store: StoreOptions = StoreOptions()
-    """how sets are read whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""
+    """options for reading sets whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""
 
     def __post_init__(self) -> None:
         if (self.shards is None) == (not self.phases):

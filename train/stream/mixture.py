@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.kernels.rates import largest_remainders
 
-__all__ = ["PERIOD", "Key", "Mixture", "Phase", "PhasePlan", "SourceKey", "Timeline"]
+__all__ = ["PERIOD", "Key", "Mixture", "Phase", "SourceKey", "Stretch", "Timeline"]
 
 
 PERIOD: Final = 4096
@@ -85,7 +85,7 @@ class SourceKey(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """What decides the order of the rows: sources that share it continue where the other one stopped."""
+        """Return what decides the order of the rows; sources that share it continue where the other one stopped."""
         return self[:3]
 
 
@@ -93,31 +93,33 @@ Key: TypeAlias = SourceKey | int
 """A source as phases name it; in pure arithmetic a number is enough."""
 
 
+S = TypeVar("S")
+
+
 @dataclass(frozen=True)
-class PhasePlan:
-    """The plan of a phase.
+class Phase(Generic[S]):
+    """One phase of the data; most runs have one phase of one source.
 
     Args:
-        sources: its sources, each once.
+        sources: what is mixed, each once: sets with their corruptions, or only the keys of them.
         weights: their shares; empty: equal ones.
         until_samples: position of the stream at which the phase ends; None: never, only for the last.
         global_batch: rows of a step; None: the stream's own.
     """
 
-    sources: tuple[Key, ...]
+    sources: tuple[S, ...]
     weights: tuple[float, ...] = ()
     until_samples: int | None = None
     global_batch: int | None = None
 
-    def orders(self) -> list[tuple[Any, int]]:
-        """Return what the reading of each source is counted under: its order, and how many before it share that."""
-        orders = [key if isinstance(key, int) else key.order for key in self.sources]
-        return [(order, orders[:place].count(order)) for place, order in enumerate(orders)]
+    def mixture(self, period: int = PERIOD) -> Mixture:
+        """Return the mixture that the phase draws; weights of 1 and 1 give the same one as 2 and 2."""
+        return Mixture(self.weights or (1.0,) * len(self.sources), period)
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
-    """Lane rows `start .. stop` of a stream (None: no end), `global_batch` rows of all lanes a step.
+class Stretch:
+    """The lane rows `start .. stop` of a stream that a phase decides (None: no end), `global_batch` rows a step.
 
     `base[k, lane]` = lane rows of source k read before.
     """
@@ -131,7 +133,7 @@ class Phase:
 
     @cached_property
     def uniform(self) -> bool:
-        """Whether all lanes read the same lane row at a position: one source that was never mixed before."""
+        """Return whether all lanes read the same lane row at a position: one source that was never mixed before."""
         return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
 
     def drawn(self, lanes: Int64, positions: Int64) -> Int64:
@@ -156,10 +158,10 @@ class Phase:
 
 
 class Timeline:
-    """Phases one after another.
+    """Phases one after another, and the lane rows of each.
 
     Args:
-        plans: the phases in order.
+        phases: in order.
         lanes: L.
         global_batch: rows of a step where a phase says nothing.
         period: of the mixtures.
@@ -170,50 +172,55 @@ class Timeline:
     """
 
     def __init__(
-        self, plans: Sequence[PhasePlan], lanes: int, global_batch: int, period: int = PERIOD, read: int = 0
+        self, phases: Sequence[Phase[Key]], lanes: int, global_batch: int, period: int = PERIOD, read: int = 0
     ) -> None:
         self.lanes = lanes
-        self.phases: list[Phase] = []
-        sizes = [plan.global_batch or global_batch for plan in plans]
+        self.stretches: list[Stretch] = []
+        sizes = [phase.global_batch or global_batch for phase in phases]
         taken: dict[tuple[Any, int], Int64] = {}
         start = 0
-        for number, plan in enumerate(plans):
-            stop = _checked_stop(plans, number, start * lanes, lanes, sizes[number], read)
-            mixture = Mixture(plan.weights or (1.0,) * len(plan.sources), period)
-            orders = plan.orders()
+        for number, phase in enumerate(phases):
+            stop = _checked_stop(phases, number, start * lanes, lanes, sizes[number], read)
+            orders = _orders(phase.sources)
             base = np.stack([taken.get(order, np.zeros(lanes, np.int64)) for order in orders])
-            phase = Phase(start, stop, plan.sources, mixture, sizes[number], base)
-            self.phases.append(phase)
+            stretch = Stretch(start, stop, phase.sources, phase.mixture(period), sizes[number], base)
+            self.stretches.append(stretch)
             if stop is not None:
                 for k, order in enumerate(orders):
-                    taken[order] = phase.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                    taken[order] = stretch.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
                 start = stop
 
-    def at(self, position: int, count: int = 1) -> Phase:
-        """Return the phase of `count` lane rows from a position on.
+    def at(self, position: int, count: int = 1) -> Stretch:
+        """Return the stretch of `count` lane rows from a position on.
 
         Raises:
             ConfigurationError: they do not lie in one phase.
         """
-        phase = next(phase for phase in reversed(self.phases) if position >= phase.start)
-        if phase.stop is not None and position + count > phase.stop:
+        stretch = next(stretch for stretch in reversed(self.stretches) if position >= stretch.start)
+        if stretch.stop is not None and position + count > stretch.stop:
             raise ConfigurationError(
                 f"a global batch of {count * self.lanes} at {position * self.lanes} crosses the end of a phase at "
-                f"{phase.stop * self.lanes}"
+                f"{stretch.stop * self.lanes}"
             )
-        return phase
+        return stretch
+
+
+def _orders(sources: Sequence[Key]) -> list[tuple[Any, int]]:
+    """Return what the reading of each source is counted under: its order, and how many before it share that."""
+    orders = [key if isinstance(key, int) else key.order for key in sources]
+    return [(order, orders[:place].count(order)) for place, order in enumerate(orders)]
 
 
 def _checked_stop(
-    plans: Sequence[PhasePlan], number: int, start: int, lanes: int, global_batch: int, read: int
+    phases: Sequence[Phase[Key]], number: int, start: int, lanes: int, global_batch: int, read: int
 ) -> int | None:
     """Return the lane row at which a phase ends that begins at `start` samples; `read` samples have been read."""
-    until = plans[number].until_samples
+    until = phases[number].until_samples
     if until is None:
-        if number + 1 < len(plans):
+        if number + 1 < len(phases):
             raise ConfigurationError(f"phases: only the last may be endless, phase {number} has no until_samples")
         return None
-    if number + 1 == len(plans):
+    if number + 1 == len(phases):
         raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")
     if until <= start:
         raise ConfigurationError(f"phases: phase {number} ends at {until} samples, but begins at {start}")

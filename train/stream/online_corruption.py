@@ -113,8 +113,8 @@ def _bound(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
         raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
     objective = entry.build(vocabulary)
     wanted = objective.grouping.entry()
-    found = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
-    different = {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value}
+    grouping = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
+    different = {key: (grouping.get(key), value) for key, value in wanted.items() if grouping.get(key) != value}
     if different:
         key, (have, want) = next(iter(different.items()))
         raise ConfigurationError(

@@ -184,10 +184,10 @@ class BlockOrder:
         z = lanes * self._share + np.minimum(lanes, self._longer) + t
         slots = np.flatnonzero(t < self._share + (lanes < self._longer))
         places, i = np.divmod(z.reshape(-1)[slots], self.block_rows)
-        found, starts = np.unique(places, return_index=True)
-        parts = zip(found.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
-        for place, own, here in parts:  # empty where all rows of these lanes are filler
-            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + place), own, here)
+        blocks, starts = np.unique(places, return_index=True)
+        parts = zip(blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False)
+        for place, block_rows, targets in parts:  # empty where all rows of these lanes are filler
+            yield Load(turn.epoch, self.block(turn.epoch, self.rounds * self.lanes + place), block_rows, targets)
 
     def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
         """Return (epoch, logical block, row in it) at a lane's position; None for a filler row."""

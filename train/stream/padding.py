@@ -54,10 +54,10 @@ def flatten(column: Column) -> tuple[Int64, Int64]:
     return column.reshape(-1), np.repeat(np.arange(len(column)), column.shape[1])
 
 
-def one_a_row(column: Column) -> Int64:
-    """Return one value a row; 0 for rows without (filler)."""
+def one_a_row(column: Column, missing: int = 0) -> Int64:
+    """Return one value a row; `missing` for rows without (filler)."""
     values, rows = flatten(column)
-    scalars = np.zeros(len(column), np.int64)
+    scalars = np.full(len(column), missing, np.int64)
     scalars[rows] = values
     return scalars
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from train.stream.mixture import Phase, PhasePlan, SourceKey, Timeline
+from train.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
 from train.stream.order import BlockOrder, LogicalBlocks
-from train.stream.phases import DataPhase, continued, distinct_inputs, phase_plans, set_labels
+from train.stream.phases import Input, continued, distinct_inputs, keyed_phases, set_labels
 
 __all__ = ["ReadingOrder", "Visit"]
 
@@ -52,14 +52,14 @@ class ReadingOrder:
         ConfigurationError: the phases contradict each other, or a set is empty.
     """
 
-    def __init__(self, phases: Sequence[DataPhase], seed: int, lanes: int, global_batch: int) -> None:
+    def __init__(self, phases: Sequence[Phase[Input]], seed: int, lanes: int, global_batch: int) -> None:
         inputs = distinct_inputs(phases)
         self.keys, self.inputs = list(inputs), list(inputs.values())
         self.lanes, self.global_batch = lanes, global_batch
         self.orders = [BlockOrder(key.name, key.rows, key.block_rows, seed, lanes) for key in self.keys]
-        self.plans = phase_plans(phases)
+        self.phases = keyed_phases(phases)
         """The phases as states hold them."""
-        self.timeline = Timeline(self.plans, lanes, global_batch)
+        self.timeline = Timeline(self.phases, lanes, global_batch)
 
     @property
     def sets(self) -> list[ShardSet]:
@@ -71,46 +71,48 @@ class ReadingOrder:
         """The blocks of each source as its order counts them."""
         return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
 
-    def continued(self, saved: Sequence[PhasePlan], samples: int) -> ReadingOrder:
+    def continued(self, saved: Sequence[Phase[Key]], samples: int) -> ReadingOrder:
         """Return the order of a stream that has read `samples` by saved phases, and continues by these."""
         new = copy(self)
-        new.plans = continued(saved, self.plans, samples)
-        new.timeline = Timeline(new.plans, self.lanes, self.global_batch, read=samples)
+        new.phases = continued(saved, self.phases, samples)
+        new.timeline = Timeline(new.phases, self.lanes, self.global_batch, read=samples)
         return new
 
     def number(self, key: SourceKey | int) -> int | None:
         """Return the number of a source; None where a former phase read it and it is not open any more."""
         return self._numbers.get(key)
 
-    def names(self, phase: Phase) -> list[str]:
-        """Return the names of a phase's sources, with the digest where several sets have the same one."""
+    def names(self, stretch: Stretch) -> list[str]:
+        """Return the names of a stretch's sources, with the digest where several sets have the same one."""
         labels = set_labels(self.sets)
-        names = [str(key) if isinstance(key, int) else key.name for key in phase.sources]
-        opened = [self.number(key) for key in phase.sources]
+        names = [str(key) if isinstance(key, int) else key.name for key in stretch.sources]
+        opened = [self.number(key) for key in stretch.sources]
         return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
 
-    def phase(self, position: int, count: int = 1) -> Phase:
-        """Return the phase of `count` lane rows from a position on, whose sources are open.
+    def stretch(self, position: int, count: int = 1) -> Stretch:
+        """Return the stretch of `count` lane rows from a position on, whose sources are open.
 
         Raises:
             ConfigurationError: they belong to two phases, or a former phase read sets that are not configured now.
         """
-        phase = self.timeline.at(position, count)
-        if not self._numbers.keys() >= set(phase.sources):
-            absent = [name for key, name in zip(phase.sources, self.names(phase), strict=True) if key not in self.keys]
+        stretch = self.timeline.at(position, count)
+        if not self._numbers.keys() >= set(stretch.sources):
+            absent = [
+                name for key, name in zip(stretch.sources, self.names(stretch), strict=True) if key not in self.keys
+            ]
             raise ConfigurationError(
                 f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, which the "
                 "configuration no longer names"
             )
-        return phase
+        return stretch
 
     def cells(self, position: int, count: int) -> tuple[Int64, Int64]:
         """Return the source and the lane row that each lane reads, both of shape [lanes, count]."""
-        phase = self.phase(position, count)
+        stretch = self.stretch(position, count)
         lanes, positions = np.arange(self.lanes), np.arange(position, position + count)
-        drawn = phase.drawn(lanes, positions)
-        rows = np.choose(drawn, [phase.rows(k, lanes, positions) for k in range(len(phase.sources))])
-        return np.array([self._numbers[key] for key in phase.sources])[drawn], rows
+        drawn = stretch.drawn(lanes, positions)
+        rows = np.choose(drawn, [stretch.rows(k, lanes, positions) for k in range(len(stretch.sources))])
+        return np.array([self._numbers[key] for key in stretch.sources])[drawn], rows
 
     def origins(self, position: int, count: int) -> Int64:
         """Return the origin [lanes x count, 3] (source, stored block, row) of a global batch; -1 for filler."""
@@ -133,21 +135,21 @@ class ReadingOrder:
         """Return when a stored row of a set is read in an epoch; None: the phases end before."""
         key = self.keys[source]
         lane, lane_row = self.orders[source].where(*self.blocks[source].logical(*stored), epoch)
-        for phase in self.timeline.phases:
-            if (k := _place(phase, key)) is not None:
-                position = phase.position(k, lane, lane_row)
+        for stretch in self.timeline.stretches:
+            if (k := _place(stretch, key)) is not None:
+                position = stretch.position(k, lane, lane_row)
                 if position is not None:
-                    number = self.number(phase.sources[k])
+                    number = self.number(stretch.sources[k])
                     return Visit(source if number is None else number, lane, position, epoch, stored)
         return None
 
     def epochs(self, source: int, position: int) -> int:
         """Return how many epochs of a set have begun before a position."""
         read = 0
-        for phase in self.timeline.phases:
-            if (k := _place(phase, self.keys[source])) is not None and phase.start < position:
-                stop = position if phase.stop is None else min(position, phase.stop)
-                read = int(phase.rows(k, np.arange(self.lanes), np.array([stop])).max())
+        for stretch in self.timeline.stretches:
+            if (k := _place(stretch, self.keys[source])) is not None and stretch.start < position:
+                stop = position if stretch.stop is None else min(position, stretch.stop)
+                read = int(stretch.rows(k, np.arange(self.lanes), np.array([stop])).max())
         return -(-read // self.orders[source].lane_rows)
 
     @cached_property
@@ -156,10 +158,10 @@ class ReadingOrder:
 
     def _visit(self, source: int, lane: int, position: int, lane_row: int) -> Visit:
         order = self.orders[source]
-        found = order.row(lane, lane_row)
-        if found is None:
+        place = order.row(lane, lane_row)
+        if place is None:
             return Visit(source, lane, position, lane_row // order.lane_rows, None)
-        epoch, logical, row = found
+        epoch, logical, row = place
         blocks, rows = self.blocks[source].stored(logical, np.array([row]))
         return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
 
@@ -180,9 +182,9 @@ class ReadingOrder:
         return origin
 
 
-def _place(phase: Phase, key: SourceKey) -> int | None:
-    """Return the place among a phase's sources of one that reads the rows of `key`, with this or another corruption."""
-    if key in phase.sources:
-        return phase.sources.index(key)
-    orders = [other if isinstance(other, int) else other.order for other in phase.sources]
+def _place(stretch: Stretch, key: SourceKey) -> int | None:
+    """Return the place in a stretch of a source that reads the rows of `key`, with this or another corruption."""
+    if key in stretch.sources:
+        return stretch.sources.index(key)
+    orders = [other if isinstance(other, int) else other.order for other in stretch.sources]
     return orders.index(key.order) if key.order in orders else None

@@ -1,8 +1,8 @@
 """The rows of one round, of all lanes of a rank, in one place, so that a batch is a few whole-array copies.
 
 Every lane changes its block at the same position. A column whose rows are all equally long is one matrix
-[lanes x length, width]; any other column is flat values with starts and lengths. Rows are put into shuffled order once,
-when a block is loaded.
+[lanes x length, width], and so is one with few shorter rows, whose lengths are kept; any other column is flat values
+with starts and lengths. Rows are put into shuffled order once, when a block is loaded.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pipeline.arrays import Int64
 from pipeline.rows import Ragged
 from train.stream.buffer_pool import BufferPool
 
-__all__ = ["Column", "Lists", "RowBuffer", "Segment", "gather"]
+__all__ = ["Column", "Lists", "Padded", "RowBuffer", "Segment", "gather", "without_padding"]
+
+_SHORT_SHARE: Final = 32
+"""A load with at most one short row in this number of rows is padded; a batch with a short row costs a gather."""
 
 Column: TypeAlias = Ragged | Int64
 """A list column of a batch: a matrix [rows, width] where all rows are equally long, else ragged."""
@@ -41,6 +45,22 @@ class Lists:
         return Lists(self.values, self.starts[order], self.lengths[order])
 
 
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Lists as rows of a matrix, few of them short: list i is `matrix[i, : lengths[i]]`."""
+
+    matrix: NDArray[Any]
+    lengths: Int64
+
+    def __getitem__(self, rows: slice) -> Column:
+        """Return rows as a matrix where none of them is short, else ragged."""
+        return without_padding(self.matrix[rows], self.lengths[rows])
+
+    def take(self, order: Int64) -> Padded:
+        """Return the rows at `order`."""
+        return Padded(self.matrix[order], self.lengths[order])
+
+
 class RowBuffer:
     """Slots of one round: `lanes` x `length`, lane by lane. A slot without a placed row is a filler row.
 
@@ -60,7 +80,8 @@ class RowBuffer:
         self._matrix: dict[str, NDArray[Any]] = {}
         self._placed = dict.fromkeys(columns, 0)
         self._lists: dict[str, list[tuple[Int64 | slice, Lists]]] = {name: [] for name in columns}
-        self._columns: dict[str, NDArray[Any] | Lists] = {}
+        self._short: dict[str, list[tuple[Int64, Int64]]] = {name: [] for name in columns}
+        self._columns: dict[str, NDArray[Any] | Lists | Padded] = {}
 
     def place(
         self,
@@ -87,11 +108,19 @@ class RowBuffer:
         self.origin[slots] = origin
         for name, lists in self._lists.items():
             ragged = columns[name]
-            width = ragged.width
+            equal = ragged.width
+            width = equal or _padded_width(ragged)
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None or width is None:
                 lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
                 copied = False
+                continue
+            if equal is None:
+                target[slots] = _padded_rows(ragged, width, order)
+                lengths = ragged.lengths[order]
+                short = np.flatnonzero(lengths < width)
+                places = np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
+                self._short[name].append((places[short], lengths[short]))
                 continue
             first = int(ragged.offsets[0])
             source = ragged.values[first : first + len(ragged) * width].reshape(-1, width)
@@ -107,8 +136,8 @@ class RowBuffer:
             self._columns[name] = self._finished(name)
         self._lists = {}
 
-    def column(self, name: str) -> NDArray[Any] | Lists:
-        """Return a finished column by slot: a matrix [slots, width] if all rows are equally long, else lists.
+    def column(self, name: str) -> NDArray[Any] | Lists | Padded:
+        """Return a finished column by slot: a matrix [slots, width] if few rows are short or none, else lists.
 
         All lists of a column that the set does not have are empty.
         """
@@ -128,18 +157,23 @@ class RowBuffer:
             self._placed[name] += rows
             return matrix
 
-    def _finished(self, name: str) -> NDArray[Any] | Lists:
+    def _finished(self, name: str) -> NDArray[Any] | Lists | Padded:
         matrix, slots = self._matrix.get(name), self.lanes * self.length
         if matrix is not None and self._placed[name] == slots:
-            return matrix
+            lengths = np.full(slots, matrix.shape[1])
+            for where, short in self._short[name]:
+                lengths[where] = short
+            return Padded(matrix, lengths) if self._short[name] else matrix
         width = 0 if matrix is None else matrix.shape[1]
         starts, lengths = np.arange(slots) * width, np.zeros(slots, np.int64)
         if matrix is not None:
             lengths[self.origin[:, 0] >= 0] = width
+        for where, short in self._short[name]:
+            lengths[where] = short
         parts = [] if matrix is None else [matrix.reshape(-1)]
         base = 0 if matrix is None else matrix.size
-        for where, lists in self._lists[name]:
-            starts[where], lengths[where] = lists.starts + base, lists.lengths
+        for slots_of, lists in self._lists[name]:
+            starts[slots_of], lengths[slots_of] = lists.starts + base, lists.lengths
             parts.append(lists.values)
             base += len(lists.values)
         return Lists(np.concatenate(parts) if parts else np.empty(0, np.uint16), starts, lengths)
@@ -152,6 +186,34 @@ class Segment:
     row_buffer: RowBuffer
     start: int
     stop: int
+
+
+def without_padding(matrix: NDArray[Any], lengths: Int64) -> Column:
+    """Return the rows of a matrix, cut to their lengths: as a matrix where none is short, else ragged."""
+    width = matrix.shape[1]
+    if (lengths == width).all():
+        return matrix
+    return gather(matrix.reshape(-1), np.arange(len(matrix)) * width, lengths)
+
+
+def _padded_width(ragged: Ragged) -> int | None:
+    """Return the length of the longest list if few lists are shorter, else None."""
+    lengths = ragged.lengths
+    if not len(lengths):
+        return None
+    longest = int(lengths.max())
+    return longest if int((lengths < longest).sum()) * _SHORT_SHARE <= len(lengths) else None
+
+
+def _padded_rows(ragged: Ragged, width: int, order: Int64) -> NDArray[Any]:
+    """Return the lists at `order` as rows of a matrix; after a short list comes whatever follows it in memory."""
+    values, starts = ragged.values, ragged.offsets[:-1][order]
+    last = len(values) - width
+    rows: NDArray[Any] = sliding_window_view(values, width)[np.minimum(starts, last)]
+    for row in np.flatnonzero(starts > last):  # short lists at the end, after which too little follows
+        rest = values[starts[row] :]
+        rows[row, : len(rest)] = rest
+    return rows
 
 
 def gather(values: NDArray[Any], starts: Int64, lengths: Int64) -> Ragged:

@@ -16,7 +16,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from pipeline.arrays import Int64
 from train.stream.buffer_pool import BufferPool
-from train.stream.row_buffer import Column, Lists, RowBuffer, Segment, gather
+from train.stream.padding import equal_lengths
+from train.stream.row_buffer import Column, Lists, Padded, RowBuffer, Segment, gather, without_padding
 
 __all__ = ["BatchRows", "Cells", "Shape", "rows_of_cells", "rows_of_segments"]
 
@@ -26,14 +27,22 @@ Shape: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _RoundView:
-    """A view of a round's matrix [batches, lanes, lane rows, width], and the type that its values become."""
+    """A view of a round's matrix [batches, lanes, lane rows, width], and the type that its values become.
+
+    `lengths`: of all rows, batch by batch and lane by lane; None where none is short.
+    """
 
     cells: NDArray[Any]
     dtype: np.dtype[Any]
     batch_rows: int
+    lengths: Int64 | None = None
 
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """Return rows of one batch: one strided copy that widens the values."""
+    def __getitem__(self, rows: slice) -> Column:
+        """Return rows of one batch: one strided copy that widens the values; ragged if a row is short."""
+        matrix = self._matrix(rows)
+        return matrix if self.lengths is None else without_padding(matrix, self.lengths[rows])
+
+    def _matrix(self, rows: slice) -> NDArray[Any]:
         batch, first = divmod(rows.start, self.batch_rows)
         cells, number = self.cells[batch], rows.stop - rows.start
         if number == self.batch_rows:
@@ -44,8 +53,9 @@ class _RoundView:
             return self._widened(lanes[0, skip : skip + number])
         return self._widened(lanes)[skip : skip + number]
 
-    def take(self, order: Int64) -> NDArray[Any]:
-        return self._widened(self.cells)[order]
+    def take(self, order: Int64) -> NDArray[Any] | Padded:
+        matrix = self._widened(self.cells)[order]
+        return matrix if self.lengths is None else Padded(matrix, self.lengths[order])
 
     def _widened(self, cells: NDArray[Any]) -> NDArray[Any]:
         copy: NDArray[Any] = cells.astype(self.dtype, order="C").reshape(-1, cells.shape[-1])
@@ -65,15 +75,22 @@ class Cells:
 class BatchRows:
     """Rows of consecutive global batches: the batches in order, each lane by lane."""
 
-    columns: dict[str, NDArray[Any] | Lists | _RoundView]
+    columns: dict[str, NDArray[Any] | Lists | Padded | _RoundView]
     weight: NDArray[np.float32] | None
     """None: all are 1."""
     origin: Int64
 
     @property
     def in_place(self) -> bool:
-        """Whether all columns are views of a round, so that only copies remain to be made."""
+        """Return whether all columns are views of a round, so that only copies remain to be made."""
         return all(isinstance(column, _RoundView) for column in self.columns.values())
+
+    def width(self, name: str) -> int | None:
+        """Return the length of a column's lists if all are equally long, else None."""
+        column = self.columns[name]
+        if isinstance(column, (Lists, Padded)):
+            return None
+        return int((column if isinstance(column, np.ndarray) else column.cells).shape[-1])
 
     def micro_batch(self, start: int, stop: int) -> tuple[dict[str, Column], NDArray[np.float32] | None, Int64]:
         """Return columns, weight [B] (None: all 1) and origin [B, 3] of rows `start .. stop`, all of one batch."""
@@ -83,10 +100,10 @@ class BatchRows:
 
     def by_length(self, name: str, batch_rows: int) -> BatchRows:
         """Sort the rows of each batch by the length of a column's lists, stably, the shortest first."""
-        lists = self.columns[name]
-        if not isinstance(lists, Lists):
+        column = self.columns[name]
+        if isinstance(column, np.ndarray) or column.lengths is None:
             return self
-        lengths = lists.lengths.reshape(-1, batch_rows)
+        lengths = column.lengths.reshape(-1, batch_rows)
         rows = np.argsort(lengths, axis=1, kind="stable") + np.arange(len(lengths))[:, None] * batch_rows
         order = rows.reshape(-1)
         columns = {
@@ -111,16 +128,20 @@ def rows_of_segments(
     matrices = {name: _matrices(name, [segment.row_buffer for segment in segments]) for name in columns}
     cells = _cells(segments, shape) if None in matrices.values() else []
 
-    def column(name: str) -> NDArray[Any] | Lists | _RoundView:
+    def column(name: str) -> NDArray[Any] | Lists | Padded | _RoundView:
         parts = matrices[name]
         if parts is None:
             return _lists(name, cells, shape[0] * shape[1] * shape[2])
-        dtype = np.dtype(dtypes.get(name, np.int64))
+        dtype, width = np.dtype(dtypes.get(name, np.int64)), parts[0].matrix.shape[1]
+        lengths = np.empty(shape, np.int64)
+        _copy(segments, [part.lengths for part in parts], lengths)
+        short = None if (lengths == width).all() else lengths.reshape(-1)
         if len(segments) == 1:
-            return _RoundView(_by_batch(segments[0], parts[0], shape), dtype, shape[1] * shape[2])
-        out = pool.take((*shape, parts[0].shape[1]), dtype)
-        _copy(segments, parts, out)
-        return out.reshape(-1, out.shape[-1])
+            return _RoundView(_by_batch(segments[0], parts[0].matrix, shape), dtype, shape[1] * shape[2], short)
+        out = pool.take((*shape, width), dtype)
+        _copy(segments, [part.matrix for part in parts], out)
+        rows = out.reshape(-1, width)
+        return rows if short is None else Padded(rows, short)
 
     weight, origin = np.empty(shape, np.float32), np.empty((*shape, 3), np.int64)
     _copy(segments, [segment.row_buffer.weight for segment in segments], weight)
@@ -135,14 +156,15 @@ def rows_of_cells(
 ) -> BatchRows:
     """Return `rows` rows from any slots of any row buffers; the other arguments are as for `rows_of_segments`."""
 
-    def column(name: str) -> NDArray[Any] | Lists:
+    def column(name: str) -> NDArray[Any] | Lists | Padded:
         matrices = _matrices(name, [part.row_buffer for part in cells])
         if matrices is None:
             return _lists(name, cells, rows)
-        out = pool.take((rows, matrices[0].shape[1]), dtypes.get(name, np.int64))
-        for part, matrix in zip(cells, matrices, strict=True):
-            out[part.rows] = matrix[part.slots]
-        return out
+        width = matrices[0].matrix.shape[1]
+        out, lengths = pool.take((rows, width), dtypes.get(name, np.int64)), np.full(rows, width)
+        for part, padded in zip(cells, matrices, strict=True):
+            out[part.rows], lengths[part.rows] = padded.matrix[part.slots], padded.lengths[part.slots]
+        return out if (lengths == width).all() else Padded(out, lengths)
 
     weight, origin = np.zeros(rows, np.float32), np.full((rows, 3), -1, np.int64)
     for part in cells:
@@ -151,11 +173,15 @@ def rows_of_cells(
     return BatchRows({name: column(name) for name in columns}, None if weight.all() else weight, origin)
 
 
-def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[NDArray[Any]] | None:
-    """Return a column's matrix in each row buffer; None unless its rows are equally long in all of them."""
-    columns = [row_buffer.column(name) for row_buffer in row_buffers]
-    matrices = [column for column in columns if isinstance(column, np.ndarray)]
-    return matrices if len(matrices) == len(columns) and len({m.shape[1] for m in matrices}) == 1 else None
+def _matrices(name: str, row_buffers: Sequence[RowBuffer]) -> list[Padded] | None:
+    """Return a column's matrix in each row buffer; None unless it has one of the same width in all of them."""
+    matrices = []
+    for row_buffer in row_buffers:
+        column = row_buffer.column(name)
+        if isinstance(column, Lists):
+            return None
+        matrices.append(column if isinstance(column, Padded) else Padded(column, equal_lengths(*column.shape)))
+    return matrices if len({one.matrix.shape[1] for one in matrices}) == 1 else None
 
 
 def _copy(segments: Sequence[Segment], arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
@@ -214,5 +240,6 @@ def _lists_at(name: str, cells: Cells) -> Lists:
     column = cells.row_buffer.column(name)
     if isinstance(column, Lists):
         return column.take(cells.slots)
-    width = column.shape[1]
-    return Lists(column.reshape(-1), cells.slots * width, np.full(len(cells.slots), width))
+    padded = column if isinstance(column, Padded) else Padded(column, equal_lengths(*column.shape))
+    width = padded.matrix.shape[1]
+    return Lists(padded.matrix.reshape(-1), cells.slots * width, padded.lengths[cells.slots])

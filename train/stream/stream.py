@@ -21,9 +21,9 @@ from pipeline.shards import ShardSet
 from train.errors import StateMismatch, StreamError
 from train.stream.batch_builder import Assembly, Batches, Builder, Collator
 from train.stream.collate import Batch, Collate
-from train.stream.mixture import Timeline
+from train.stream.mixture import Phase, Timeline
 from train.stream.order import default_lanes
-from train.stream.phases import DataPhase, as_phases, plain_plans, read_plans
+from train.stream.phases import Input, as_phases, plain_phases, read_phases
 from train.stream.prefetch import Prefetcher
 from train.stream.reading_order import ReadingOrder
 from train.stream.source import OnDamaged, Source, StreamStats, Transform
@@ -67,7 +67,7 @@ class Stream:
 
     def __init__(
         self,
-        data: ShardSet | Sequence[DataPhase],
+        data: ShardSet | Sequence[Phase[Input]],
         *,
         rank: int,
         world_size: int,
@@ -88,7 +88,7 @@ class Stream:
     ) -> None:
         self.lanes = default_lanes(global_batch) if lanes is None else lanes
         self.seed, self.global_batch, self.micro_batch = seed, global_batch, micro_batch
-        self._own = _own_lanes(self.lanes, rank, world_size)
+        self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
         for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
             if number < 0:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
@@ -97,19 +97,19 @@ class Stream:
                 raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
         phases = as_phases(data)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
-        """Which row is where."""
+        """Order in which lanes read rows."""
         sets = self.reading.sets
         if collate is None:
             collate = Collate.from_manifests([one.manifest for one in self.reading.inputs], token_dtype)
         self._stats = StreamStats()
-        budget = memory_bytes // (max(len(phase.sets) for phase in phases) * (prefetch_blocks + 2))
+        budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
         self.sources = [
             Source(
                 shards=one.shards,
                 number=number,
                 order=order,
                 blocks=blocks,
-                lanes=self._own,
+                lanes=self._rank_lanes,
                 columns=collate.columns_of(number) if isinstance(collate, Collate) else collate.columns,
                 transform=(one.corruption or transform) if one.shards.manifest.kind == "samples" else None,
                 stats=self._stats,
@@ -126,8 +126,8 @@ class Stream:
         if rank == 0:
             _tell_of_parts(self.sources, memory_bytes)
         self._lane_rows(global_batch)
-        for phase in self.timeline.phases:
-            self._lane_rows(phase.global_batch)
+        for stretch in self.timeline.stretches:
+            self._lane_rows(stretch.global_batch)
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         longest = max(1, *(shards.manifest.max_length for shards in sets))
@@ -171,7 +171,7 @@ class Stream:
             "samples": self.samples,
             "seed": self.seed,
             "lanes": self.lanes,
-            "data": plain_plans(self.reading.plans),
+            "data": plain_phases(self.reading.phases),
             "format": _FORMAT,
         }
 
@@ -195,11 +195,11 @@ class Stream:
         if not isinstance(state["samples"], int):
             raise ConfigurationError(f"stream state: samples: expected a whole number, got {state['samples']!r}")
         samples = self._lane_row(state["samples"]) * self.lanes
-        reading = self.reading.continued(read_plans(state["data"]), samples)
-        if "data" not in allow_changed and plain_plans(reading.plans) != state["data"]:
-            raise StateMismatch("data", state["data"], plain_plans(self.reading.plans))
+        reading = self.reading.continued(read_phases(state["data"]), samples)
+        if "data" not in allow_changed and plain_phases(reading.phases) != state["data"]:
+            raise StateMismatch("data", state["data"], plain_phases(self.reading.phases))
         self.set_position(samples)
-        if reading.plans != self.reading.plans:
+        if reading.phases != self.reading.phases:
             self.reading = reading
             self._batches = Batches(reading, self.sources, self._assembly, self._loaders, self._prefetch)
             self._finalize()
@@ -245,7 +245,7 @@ class Stream:
         self._check_open()
         prefetcher = Prefetcher(self.sources[0], self._loaders, self._prefetch, end)
         first = self.reading.inputs[0]
-        phase = DataPhase((first.shards,), corruptions=(first.corruption,))
+        phase = Phase((first,))
         reading = ReadingOrder([phase], self.seed, self.lanes, size)
         builder = Builder(reading, [prefetcher], self._assembly, 0)
         try:
@@ -270,13 +270,13 @@ class Stream:
 
         Sets that are read from a store add its requests, retries and cache hits.
         """
-        found: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
+        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
         for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):
-            found[name] = getattr(self._stats, name)
+            counters[name] = getattr(self._stats, name)
         for source in self.sources:
             for name, value in source.shards.stats().items():
-                found[name] = found.get(name, 0) + value
-        return found
+                counters[name] = counters.get(name, 0) + value
+        return counters
 
     def close(self) -> None:
         """Stop the threads; the stream cannot be used afterwards. A forked copy has no threads to stop."""
@@ -286,6 +286,8 @@ class Stream:
             self._batches.stop()
             if self._loaders is not None:
                 self._loaders.close()
+            for source in self.sources:
+                source.shards.release()
         self._closed = True
 
     def __enter__(self) -> Stream:
@@ -324,7 +326,7 @@ class Stream:
         """Return the lane rows of a global batch; check that all numbers divide."""
         if global_batch < 1 or global_batch % self.lanes:
             raise ConfigurationError(f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes")
-        first, last = self._own
+        first, last = self._rank_lanes
         share = global_batch // self.lanes * (last - first)
         if self.micro_batch < 1 or share % self.micro_batch:
             raise ConfigurationError(
@@ -333,15 +335,15 @@ class Stream:
         return global_batch // self.lanes
 
 
-def _own_lanes(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
+def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     """Return the first lane of a rank, and the first lane after it."""
     if not 0 <= rank < world_size or lanes % world_size:
         allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
         raise ConfigurationError(
             f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"
         )
-    own = lanes // world_size
-    return rank * own, (rank + 1) * own
+    share = lanes // world_size
+    return rank * share, (rank + 1) * share
 
 
 def _release(process: int, batches: Batches, loaders: LoaderThreads | None) -> None:

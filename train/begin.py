@@ -1,0 +1,149 @@
+"""The begin of a run, at the start or at a checkpoint, and the reasons to refuse it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from pipeline.errors import ConfigurationError
+from train.checkpoint.format import Index
+from train.checkpoint.state import TrainState, changed_keys, read_state
+from train.config import TrainConfig, frozen, present_frozen
+from train.logs.status import RunStatus
+
+__all__ = ["Begin", "find_begin"]
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The point at which a start begins; nothing of the run directory has been changed to find it."""
+
+    config: TrainConfig
+    """with the horizon of the schedule filled in"""
+    state: TrainState
+    """before step 1, as this start describes the run"""
+    found: tuple[Path, Index] | None
+    """the checkpoint to resume from"""
+    saved: TrainState | None
+    """its state"""
+
+    @property
+    def name(self) -> str | None:
+        """Name of the checkpoint."""
+        return None if self.found is None else self.found[0].name
+
+    @property
+    def step(self) -> int:
+        """Number of steps done."""
+        return 0 if self.saved is None else self.saved.step
+
+    def beyond_horizon(self) -> str:
+        """Return what the rate does after the schedule's last step; empty where that is nothing to know."""
+        horizon, steps, options = self.config.schedule.options.steps, self.config.steps, self.config.schedule.options
+        schedule = self.config.schedule.build(horizon)
+        if steps <= horizon:
+            return ""
+        if options.warmup > horizon:
+            return (
+                f"the schedule ends at step {horizon}, within its warm-up: the rate rises up to step "
+                f"{min(options.warmup, steps)}"
+            )
+        if schedule(steps) != schedule(horizon):
+            return ""
+        return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
+
+    def lines(self, status: RunStatus | None) -> list[str]:
+        """Return what a dry run says of a run that exists.
+
+        Args:
+            status: of the run, if it has one.
+        """
+        said = [] if status is None else [f"run        {status.text}"]
+        if self.saved is not None:
+            steps, horizon = self.config.steps, self.config.schedule.options.steps
+            left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
+            said.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}, as the run began")
+        return [*said, *filter(None, [self.beyond_horizon()])]
+
+
+def find_begin(
+    config: TrainConfig, dataset: str, world_size: int, device: torch.device, found: tuple[Path, Index] | None
+) -> Begin:
+    """Return where a run begins.
+
+    Args:
+        config: as this start gives it.
+        dataset: the training sets, as text.
+        world_size: number of ranks.
+        device: on which they train.
+        found: the checkpoint to resume from.
+
+    Raises:
+        ConfigurationError: the run cannot begin or continue with this configuration.
+    """
+    if found is None and config.resume == "must":
+        raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
+    saved = None if found is None else _saved_state(found[1])
+    config = config.with_horizon(_horizon(config, saved))
+    shape = {
+        "world_size": world_size,
+        "zero_stage": config.zero.stage,
+        "micro_batch": config.data.micro_batch,
+        "device": device.type,
+    }
+    versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
+    state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
+    if saved is not None:
+        _refuse_changes(saved, state, config)
+    if saved is None or saved.step <= config.steps:
+        _refuse_standstill(config, saved)
+    return Begin(config, state, found, saved)
+
+
+def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
+    """Return the last step of the schedule: given, or frozen at the first start."""
+    given: int | None = config.schedule.options.steps
+    if given is None and saved is not None:
+        given = saved.frozen.get("schedule.steps")
+    return given or config.steps
+
+
+def _saved_state(index: Index) -> TrainState:
+    state = read_state(index)
+    return replace(state, frozen=present_frozen(state.frozen))
+
+
+def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:
+    if changes := changed_keys(saved, now, config.checkpoint.allow_changed):
+        listed = "\n  ".join(changes)
+        keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
+        raise ConfigurationError(
+            f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
+            f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
+        )
+
+
+def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
+    """Refuse steps that would change nothing, because the schedule has reached a rate of 0 before them.
+
+    Raises:
+        ConfigurationError: the message says how to continue.
+    """
+    horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
+    first = max(done, horizon or config.steps) + 1
+    if first > config.steps or config.schedule.build(horizon)(config.steps):
+        return
+    ways = f"set schedule.steps={config.steps}, or choose another schedule"
+    if saved is not None:
+        ways = (
+            "a longer schedule needs `schedule.steps=` at the first start; to continue from here with one: "
+            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.steps} (or allow schedule, and choose "
+            "another one); the rate then jumps up from where it is"
+        )
+    raise ConfigurationError(
+        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} on, steps {first} "
+        f"to {config.steps} would learn nothing: {ways}"
+    )

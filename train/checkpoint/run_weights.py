@@ -1,0 +1,52 @@
+"""The weights of a run, read in one process without DeepSpeed, whatever ZeRO stage wrote them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from torch import Tensor
+
+from pipeline.errors import ConfigurationError
+from train.checkpoint.finding import check_share, newest_whole
+from train.checkpoint.format import WEIGHT, Index, steps_in
+from train.checkpoint.parts import CheckpointReader
+
+__all__ = ["find_checkpoint", "read_weights"]
+
+
+def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
+    """Return a checkpoint that has been checked whole, and its index.
+
+    Args:
+        run: the run directory.
+        step: whose checkpoint; None: the one that the run would resume from.
+
+    Raises:
+        ConfigurationError: this is not a run directory, or it has no such checkpoint.
+        CheckpointError: the checkpoint is damaged.
+    """
+    checkpoints = run / "checkpoints"
+    steps = [int(path.name.removeprefix("step-")) for path in steps_in(checkpoints)]
+    if not steps:
+        raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
+    if step is None:
+        found = newest_whole(checkpoints, lambda name, reason: _note(f"{name} is passed over: {reason}"))
+        assert found is not None, "there are checkpoints: one is whole, or that was an error"
+        return found
+    if step not in steps:
+        raise ConfigurationError(
+            f"{checkpoints}: holds no checkpoint of step {step}, only of {', '.join(map(str, steps[-8:]))}"
+        )
+    path = checkpoints / f"step-{step:08d}"
+    return path, check_share(path, hashes=True)
+
+
+def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
+    """Return the fp32 masters of a checkpoint by parameter."""
+    reader = CheckpointReader(directory, index)
+    return {name: reader.whole(WEIGHT, name) for name in index.parameters}
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"note: {text}\n")

@@ -1,0 +1,37 @@
+"""Exit codes and messages for the errors of a rank."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+import torch
+from torch.distributed import DistError
+
+from model.errors import ModelError
+from pipeline.errors import ClozelineError, StorageError
+from train.errors import PEER_LOST, OutOfMemoryError
+
+__all__ = ["explain"]
+
+_PEER_GONE: Final = (
+    *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error"),
+    *("Timed out waiting", "NCCL error", "remote process exited"),
+)
+_NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """Return the exit code of an error, and a message; a fault of Clozeline's own has its traceback for one."""
+    text = str(error)
+    if isinstance(error, ClozelineError | ModelError):
+        return error.exit_code, text
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
+        advice = "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16"
+        first = text.splitlines()[0] if text else type(error).__name__
+        return OutOfMemoryError.exit_code, f"out of memory ({first}): {advice}"
+    if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
+        return PEER_LOST, "another rank ended in the middle of a step; its message says why"
+    if isinstance(error, OSError):
+        return StorageError.exit_code, text
+    return 1, "".join(traceback.format_exception(error))

@@ -1,0 +1,54 @@
+"""Sets from which a head of the model would learn something else than it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from model.config import ModelConfig
+from model.registry import find
+from pipeline.errors import ConfigurationError
+from pipeline.shards import Manifest
+from train.stream.head_features import HEAD_OF_COLUMN
+
+__all__ = ["judges_generator", "refuse_unfit_heads"]
+
+_AFTER_GENERATOR = frozenset({"token", "corrective"})
+"""Heads that judge a generator's tokens where masked LM is an objective beside them."""
+
+
+def judges_generator(target: str, served: Collection[str]) -> bool:
+    """Return whether a head judges the tokens of a generator, given all heads that the objective serves."""
+    return target in _AFTER_GENERATOR and "masked_lm" in served
+
+
+def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
+    """Refuse a set whose rows a head reads, though they are for others or lack what it learns from.
+
+    Args:
+        manifest: of an example set.
+        model: what is trained.
+        key: the configuration's name of the set, with its path.
+
+    Raises:
+        ConfigurationError: the message names the head.
+    """
+    columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
+    served = manifest.objective.heads if manifest.objective else ()
+    for name, target in model.targets.items():
+        own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
+        if target not in served and "label_index" in find("model.heads", name).needs and "label_positions" in columns:
+            raise ConfigurationError(
+                f"{key}: model.heads.{name} would learn from labels that are for {', '.join(served)}: leave the set or "
+                "the head out"
+            )
+        if target in served and own and own.isdisjoint(columns):
+            raise ConfigurationError(
+                f"{key}: model.heads.{name} learns from {', '.join(sorted(own))}, and the set has none of them: "
+                "corrupt again, or leave the head out"
+            )
+        if target in served and judges_generator(target, served):
+            raise ConfigurationError(
+                f"{key}: model.heads.{name} judges the tokens of a generator, and the family {model.family} has none; "
+                "corrupt with replacement: uniform, unigram or shuffle, or leave the head out: "
+                f"data.ignore=[{target}]"
+            )

@@ -1,0 +1,121 @@
+"""The weights that a model begins with, where `model.init_from` names a run or a folder with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from model.build import Model
+from model.checkpoints import differences, read_checkpoint
+from model.config import ModelConfig
+from model.layers.vocabulary import padded_rows
+from pipeline.errors import ConfigurationError
+from train.checkpoint.format import steps_in
+from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.run_directory import read_config
+
+__all__ = ["Filled", "fill"]
+
+_BODY = "family."
+_TABLE = "family.tokens.weight"
+_FREE = frozenset({"tied", "out_scale"})
+"""Keys of the computation that belong to heads."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The parameters of a model by where they come from."""
+
+    source: Path
+    copied: list[str]
+    fresh: list[str]
+    """parameters of the model that the source lacks: they keep their initial values"""
+    unused: list[str]
+    """parameters of the source that the model lacks"""
+
+    def lines(self) -> list[str]:
+        """Return what a start prints."""
+        said = [f"weights    {len(self.copied)} parameters from {self.source}"]
+        said += [f"           new: {', '.join(self.fresh)}"] if self.fresh else []
+        return [*said, *([f"           not used: {', '.join(self.unused)}"] if self.unused else [])]
+
+
+def fill(model: Model, source: Path) -> Filled:
+    """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
+
+    The body must be the same, parameter for parameter. Heads take what the source has of them.
+
+    Raises:
+        ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
+            differs.
+        CheckpointError: no checkpoint of the run is whole.
+        WeightsError: files of the folder are damaged or incomplete.
+    """
+    config, tensors = _open(source.expanduser())
+    _refuse_other_body(model, config, source)
+    ours = dict(model.named_parameters())
+    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)}
+    if differing := sorted(name for name in body if name not in ours or name not in tensors):
+        raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
+    _refuse_other_rows(model, config, tensors, source)
+    copied = [name for name in ours if name in tensors]
+    with torch.no_grad():
+        for name in copied:
+            _copy(ours[name], tensors[name], name, source)
+    fresh = [name for name in ours if name not in tensors]
+    return Filled(source, copied, fresh, sorted(tensors.keys() - ours.keys()))
+
+
+def _open(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+    """Return a model's configuration and its parameters."""
+    if steps_in(source / "checkpoints"):
+        return read_config(source).model, read_weights(*find_checkpoint(source))
+    if not source.is_dir():
+        raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")
+    checkpoint = read_checkpoint(source)
+    return checkpoint.config, checkpoint.tensors
+
+
+def _refuse_other_body(model: Model, config: ModelConfig, source: Path) -> None:
+    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE}
+    if pairs:
+        listed = "; ".join(f"model.{key}: {here} here, {there} there" for key, (here, there) in pairs.items())
+        raise ConfigurationError(f"model.init_from: {source} is another model: {listed}; take its values")
+
+
+def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Compare the rows of the token tables: those of this vocabulary, padded here or as the source pads.
+
+    Raises:
+        ConfigurationError: they are neither.
+    """
+    rows, here = len(tensors[_TABLE]), len(dict(model.named_parameters())[_TABLE])
+    if rows not in (here, padded_rows(model.vocab_size, config.vocab_multiple)):
+        multiple = next((2**power for power in range(3, 11) if padded_rows(model.vocab_size, 2**power) == rows), None)
+        remedy = (
+            f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
+            if multiple
+            else "make the shards with the tokenizer of that model"
+        )
+        raise ConfigurationError(
+            f"model.init_from: {source} has {rows} rows of the vocabulary, the shards' tokenizer {model.vocab_size} "
+            f"ids (padded: {here}); {remedy}"
+        )
+
+
+def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
+    """Copy a tensor; of a table with other padding, the rows that both have."""
+    if parameter.shape[1:] != tensor.shape[1:] or (parameter.shape != tensor.shape and not _of_vocabulary(name)):
+        raise ConfigurationError(
+            f"model.init_from: {source}: {name} has shape {list(tensor.shape)} there, {list(parameter.shape)} here"
+        )
+    rows = min(len(parameter), len(tensor))
+    parameter[:rows].copy_(tensor[:rows])
+
+
+def _of_vocabulary(name: str) -> bool:
+    return name == _TABLE or (name.startswith("heads.") and ".projection." in name)

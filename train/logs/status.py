@@ -1,0 +1,77 @@
+"""The status of a run: what its process said last, and whether that process is still there."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from pipeline.files import read_json
+
+__all__ = ["RunStatus", "read_status"]
+
+_SILENCE_S: Final = 3600.0
+"""Seconds without a sign of life after which a process on another host counts as ended, if it has no watchdog."""
+_MARGIN_S: Final = 60.0
+"""Clocks of hosts differ, and a process that started just before it looked at the clock is still the same one."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The content of status.json."""
+
+    state: str
+    """running, done, stopped or failed, as the process said"""
+    ended: bool
+    """true if a process that said "running" is gone: killed, ended by the watchdog, or its machine went down"""
+    step: int | None
+    checkpoint: str | None
+    """name of the newest checkpoint"""
+    process: str
+    """its number and its host"""
+
+    @property
+    def text(self) -> str:
+        """The status as a person reads it."""
+        state = f"not running any more, {self.process} ended without saying so" if self.ended else self.state
+        parts = [
+            state,
+            "before step 1" if self.step is None else f"step {self.step}",
+            self.checkpoint or "no checkpoint",
+        ]
+        return ", ".join(parts)
+
+
+def read_status(run: Path, now: float | None = None) -> RunStatus | None:
+    """Return the status of a run directory; None where status.json is missing or damaged.
+
+    Args:
+        run: the run directory.
+        now: seconds since 1970; default: the clock.
+    """
+    status = read_json(run / "status.json")
+    if status is None or not isinstance(status.get("state"), str):
+        return None
+    step, checkpoint = status.get("step"), status.get("checkpoint")
+    return RunStatus(
+        state=status["state"],
+        ended=status["state"] == "running" and not _alive(status, time.time() if now is None else now),
+        step=step if isinstance(step, int) else None,
+        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
+        process=f"process {status.get('pid')} on {status.get('host')}",
+    )
+
+
+def _alive(status: dict[str, Any], now: float) -> bool:
+    """Return whether the process of a status is there; on another host its last sign of life tells."""
+    try:
+        if status["host"] == socket.gethostname():
+            return bool(psutil.Process(int(status["pid"])).create_time() <= status["started"] + _MARGIN_S)
+        last = float(status["heartbeat"] if "heartbeat" in status else status["time"])  # earlier versions
+        return bool(now - last <= (status.get("watchdog_s") or _SILENCE_S) + _MARGIN_S)
+    except (psutil.Error, KeyError, TypeError, ValueError):
+        return False

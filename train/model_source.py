@@ -1,0 +1,45 @@
+"""The configuration of a model that begins with the weights of another one: it comes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from model.config import ModelConfig
+from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.errors import ConfigurationError
+
+__all__ = ["with_source"]
+
+
+def with_source(value: Any) -> Any:
+    """Add the keys of the model that `init_from` names to those that are given, unless these name a family.
+
+    Example: `{init_from: runs/own, dropout: {hidden: 0.1}}` is the model of runs/own with another dropout.
+
+    Raises:
+        ConfigurationError: the source is not a folder, or holds neither a run nor a model.
+    """
+    if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str) or "family" in value:
+        return value
+    source = Path(value["init_from"]).expanduser()
+    if not source.is_dir():
+        raise ConfigurationError(f"model.init_from: {source}: no such folder; expected a run, or a folder with a model")
+    return {**_plain_model(source), **value}
+
+
+def _plain_model(source: Path) -> dict[str, Any]:
+    run = source / "config.yaml"
+    if not run.is_file():
+        from model.checkpoints import read_checkpoint  # torch, which most readers of a configuration do without
+
+        config = read_checkpoint(source).config
+        plain: dict[str, Any] = TypeAdapter(ModelConfig).dump_python(config, mode="json", exclude_none=True)
+        return plain
+    configuration = parse_yaml(run.read_text(encoding="utf-8"))
+    if not isinstance(configuration, Mapping) or not isinstance(configuration.get("model"), dict):
+        raise ConfigurationError(f"model.init_from: {run}: expected the configuration of a run, with the key model")
+    return {key: part for key, part in configuration["model"].items() if key != "init_from"}
