@@ -47,10 +47,10 @@ def differences(left: Manifest, right: Manifest) -> list[Difference]:
     """Return the fields that differ, in the order of the manifest."""
     plain = [_named(manifest.model_dump(mode="json")) for manifest in (left, right)]
     return [
-        found
+        difference
         for field in plain[0]
         if field not in _NOT_COMPARED
-        for found in _compare(field, plain[0][field], plain[1][field])
+        for difference in _compare(field, plain[0][field], plain[1][field])
     ]
 
 

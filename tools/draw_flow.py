@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pipeline.execution.order import all_stages
+from pipeline.html_page import write_page
 from tools.lib.command import Arguments, run_tool
 
 __all__ = ["draw", "main"]
@@ -182,8 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(options: argparse.Namespace) -> int:
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(draw(), encoding="utf-8")
+    write_page(options.output, draw())
     print(options.output)
     return 0
 

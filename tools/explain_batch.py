@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +20,10 @@ from pipeline.objectives import Skip
 from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.errors import DamagedBlock
-from tools.lib.command import Arguments, natural, positive, run_tool
+from tools.lib.command import Arguments, natural, positive, run_tool, some_path
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.row_origins import BlockRow, documents_of, partners_of
+from tools.lib.set_tokenizer import TOKENIZER_HELP
 from tools.lib.shard_rows import PAIR_LABEL
 from tools.viewer.pieces import Pieces, pieces_of
 
@@ -31,7 +33,9 @@ _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
 _NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
 
 
-def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64) -> list[dict[str, Any]]:
+def explain(
+    feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 64, tokenizer: Path | None = None
+) -> list[dict[str, Any]]:
     """Return the rows of the global batch at a position, as plain data; a filler row has no sample.
 
     Args:
@@ -39,6 +43,8 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
         samples: position at which the batch begins.
         lane: only rows of this lane; None: all.
         tokens: limit of the decoded tokens of a text.
+        tokenizer: its folder, or a set or output folder that has it; default: the one found above each set; ids are
+            given where there is none.
 
     Raises:
         ClozelineError: no batch begins there, or a block is damaged.
@@ -49,8 +55,9 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     found: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
         mine = [(place, visit) for place, visit in visits if visit.source == source]
-        stored, lost = _read(shards, {visit.stored for _, visit in mine if visit.stored}, mask=feed.mask)
-        documents, partners, pieces = documents_of(shards, stored), partners_of(shards, stored), pieces_of(shards)
+        stored, lost = _read(shards, {visit.stored for _, visit in mine if visit.stored}, skip=feed.skip)
+        documents, partners = documents_of(shards, stored), partners_of(shards, stored)
+        pieces = pieces_of(shards, tokenizer)
         delivered = _delivered(feed, source)
         for place, visit in mine:
             facts: dict[str, Any] = {"place": place, "lane": visit.lane, "epoch": visit.epoch}
@@ -67,11 +74,11 @@ def explain(feed: Feed, samples: int, *, lane: int | None = None, tokens: int = 
     return [found[place] for place, _ in visits]
 
 
-def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
+def _read(shards: ShardSet, stored: Collection[BlockRow], *, skip: bool) -> tuple[dict[BlockRow, Rows], dict[int, str]]:
     """Return single rows by block and row, and the reasons of blocks that are not read; read every block once.
 
     Raises:
-        DamagedBlock: a block is damaged, and the stream would not mask it either.
+        DamagedBlock: a block is damaged, and the stream would not skip it either.
     """
     found: dict[BlockRow, Rows] = {}
     lost: dict[int, str] = {}
@@ -82,9 +89,9 @@ def _read(shards: ShardSet, stored: Collection[BlockRow], *, mask: bool) -> tupl
         try:
             rows = shards.read_block(block)
         except DamagedBlock as error:
-            if not mask:
+            if not skip:
                 raise
-            lost[block] = f"its block is masked: {error}"
+            lost[block] = f"its block is skipped: {error}"
             continue
         numbers = {row for its_block, row in stored if its_block == block}
         found |= {(block, number): rows.take(np.array([number])) for number in numbers}  # copies: the block can go
@@ -187,7 +194,7 @@ def _position(options: argparse.Namespace, feed: Feed) -> int:
 
 
 def _title(feed: Feed, samples: int) -> str:
-    names = " + ".join(feed.reading.names(feed.reading.phase(samples // feed.lanes)))
+    names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
     end, step = samples + feed.rows(samples), feed.step(samples)
     number = f", step {step:,}" if feed.samples(step) == samples else ""
     return f"{names}: samples {samples:,} to {end:,}{number}{STATES[feed.state(samples)]}"
@@ -201,15 +208,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--step", type=positive, metavar="N", help="the batch of training step N, counted from 1")
     parser.add_argument("--lane", type=natural, metavar="L", help="only rows of this lane")
     parser.add_argument("--tokens", type=positive, default=64, metavar="N", help="tokens of a text (%(default)s)")
+    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
 
     def action(options: argparse.Namespace) -> int:
         feed = open_feed(options)
         samples = _position(options, feed)
-        rows = explain(feed, samples, lane=options.lane, tokens=options.tokens)
+        rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=options.tokenizer)
         for shards in feed.sets:
-            if pieces_of(shards) is None:
-                sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown, not text\n")
+            if pieces_of(shards, options.tokenizer) is None:
+                hint = "ids are shown; --tokenizer names its folder"
+                sys.stderr.write(f"note: no tokenizer above {shards.path}: {hint}\n")
         if not options.json:
             print(_title(feed, samples))
         for facts in rows:

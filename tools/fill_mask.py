@@ -24,7 +24,7 @@ from pipeline.tokenizers import Tokenizer
 from tools.lib.command import Arguments, natural, positive, run_tool
 from tools.lib.trained_model import TrainedModel, load_trained
 
-__all__ = ["Guess", "guesses", "hidden_words", "main"]
+__all__ = ["Guess", "guesses", "hidden_words", "main", "masked_text"]
 
 SHOWN = 14
 """tokens shown on each side of the masked word"""
@@ -83,7 +83,7 @@ def _is_word(piece: str) -> bool:
     return len(word) >= SHORTEST_WORD and word.isalpha() and word.islower()
 
 
-def _masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
+def masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
     """Return a framed row for a sentence with one `<mask>`, and its position; the token includes the space before."""
     before, mask, after = text.partition("<mask>")
     if not mask or "<mask>" in after:
@@ -123,11 +123,11 @@ def _one_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
 
 def _fill(options: argparse.Namespace) -> int:
     console = Console()
-    trained = load_trained(options.run)
+    trained = load_trained(options.run, options.step)
     if "masked_lm" not in trained.model.heads:
         raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
     for text in options.text:
-        _show(console, trained, *_masked_text(trained, text), options.top, answer=False)
+        _show(console, trained, *masked_text(trained, text), options.top, answer=False)
     for ids, position in hidden_words(trained, options.heldout) if options.heldout else ():
         _show(console, trained, ids, position, options.top, answer=True)
     return 0
@@ -138,6 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
+    parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="guesses to show (%(default)s)")
     return run_tool(parser, arguments, _fill)

@@ -1,12 +1,14 @@
 """Show a row of a shard set: `python tools/inspect_shard.py SHARD_OR_MANIFEST [--sample N] [--html FILE]`.
 
 It prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated; sentinels beside their
-spans; the source of the row; and the sizes of the set. Token, sample and example sets, in both containers.
+spans; the source of the row; and the sizes of the set. Token, sample and example sets, in both containers. Where no
+folder above the set has its tokenizer, ids are shown.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,12 +17,12 @@ from pipeline.files import publish
 from pipeline.rows import Row
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
-from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from tools.lib.command import Arguments, Terminal, natural, positive, run_tool, some_path
+from tools.lib.set_tokenizer import TOKENIZER_HELP
 from tools.lib.stored_objective import stored_objective
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
 from tools.viewer.passages import Passages
-from tools.viewer.pieces import Pieces
+from tools.viewer.pieces import numbers_of, pieces_of
 from tools.viewer.row_parts import row_parts
 from tools.viewer.terminal import print_view
 from tools.viewer.view import Passage, Sheet, View
@@ -35,18 +37,22 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
     Args:
         path: manifest, its folder, or one shard beside it.
         sample: number of the row in the set, or in the shard that `path` names.
-        tokenizer: folder of the tokenizer; default: the one found above the manifest.
+        tokenizer: its folder, or a set or output folder that has it; default: the one found above the manifest; ids are
+            shown where there is none.
         limit: tokens of a passage that are shown.
 
     Raises:
-        ClozelineError: there is no such set, row or tokenizer, or the block is damaged.
+        ClozelineError: there is no such set or row, not the tokenizer at the named place, or the block is damaged.
     """
     shards, first, rows = _open(path)
     if not 0 <= sample < rows:
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
     block, number = shards.locate(first + sample)
     row = shards.read_block(block).row(number)
-    show = Passages(Pieces(_tokenizer(shards, tokenizer)), limit)
+    pieces = pieces_of(shards, tokenizer)
+    if pieces is None:
+        sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
+    show = Passages(pieces or numbers_of(shards), limit)
     objective = shards.manifest.objective
     restored = [] if objective is None else _restored(objective, row, show)
     sheets = [origin_sheet(shards, block, number, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
@@ -68,21 +74,6 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     return shards, before, shards.manifest.shards[number].rows
 
 
-def _tokenizer(shards: ShardSet, folder: Path | None) -> Tokenizer:
-    fingerprint = shards.manifest.tokenizer.fingerprint
-    try:
-        found = load_tokenizer(folder if folder is not None else find_tokenizer(shards.path, fingerprint))
-    except ConfigurationError as error:
-        hint = "" if folder is not None else "; name its folder with --tokenizer DIR"
-        raise ConfigurationError(f"{error}{hint}") from error
-    if found.vocabulary.fingerprint != fingerprint:
-        raise ConfigurationError(
-            f"--tokenizer {folder}: has the fingerprint {found.vocabulary.fingerprint}, but {shards.path} was made "
-            f"with {fingerprint}"
-        )
-    return found
-
-
 def _restored(facts: ObjectiveFacts, row: Row, show: Passages) -> list[Passage | Sheet]:
     """Return the original that the objective gives back, or why it cannot."""
     try:
@@ -90,7 +81,7 @@ def _restored(facts: ObjectiveFacts, row: Row, show: Passages) -> list[Passage |
         if not objective.invertible:
             return []
         return [show.passage("restored by the objective", objective.uncorrupt(row))]
-    except (ClozelineError, ValueError, IndexError) as error:
+    except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 
 
@@ -104,9 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--sample", type=natural, default=0, metavar="N", help="row to show, counted from 0 (%(default)s)"
     )
     parser.add_argument("--html", type=some_path, metavar="FILE", help="write a web page, too")
-    parser.add_argument(
-        "--tokenizer", type=some_path, metavar="DIR", help="tokenizer folder; default: found above the set"
-    )
+    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument(
         "--tokens", type=positive, default=1024, metavar="N", help="tokens of a passage that are shown (%(default)s)"
     )

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.html_page import write_page
 from tools.gallery.page import gallery
 from tools.lib.command import Arguments, run_tool
 
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(options: argparse.Namespace) -> int:
-    options.output.write_text(gallery(), encoding="utf-8")
+    write_page(options.output, gallery())
     print(options.output)
     return 0
 

@@ -8,15 +8,13 @@ neither the order nor the digest of the set changes.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipeline.files import publish_json
 from pipeline.shards import DamagedBlock, Manifest, open_shards
 from pipeline.shards.manifest import manifest_path
-from pipeline.shards.quarantine import QUARANTINE, read_quarantine
+from pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
 from tools.lib.command import Arguments, counted, run_tool, some_path
 from tools.lib.rewriting import here
 
@@ -38,10 +36,10 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
     if overlay.exists():
         raw = overlay.read_bytes()
         read_quarantine(str(overlay), raw, manifest)
-        before = json.loads(raw)
+        before = entries_of(str(overlay), raw)
     new = _of_lost_shards(path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before})
     if new:  # the set does not open without these entries
-        publish_json(overlay, before + new)
+        publish_quarantine(path.parent, before + new)
     shards = open_shards(path)
     for block in range(len(shards.index)):
         if block in shards.quarantined:
@@ -53,7 +51,7 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
             reason = f"expected {error.expected}, got {error.got}"
             new.append({"shard": shard, "block": error.block, "reason": reason})
     if new:
-        publish_json(overlay, before + new)
+        publish_quarantine(path.parent, before + new)
     return before, new
 
 

@@ -112,11 +112,17 @@ def _parent(manifest: Manifest) -> dict[str, str]:
 
 
 def _metadata(source: ShardSet) -> dict[str, str]:
-    """Return the schema metadata of the first shard that has a block."""
+    """Return the schema metadata of the first shard that has a block.
+
+    Raises:
+        IntegrityError: that shard is damaged.
+    """
     if not len(source.index):
         return {}
     start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC
-    with source.shard_path(int(source.index.shard[0])).open("rb") as file:
+    first = int(source.index.shard[0])
+    source.verify_shard(first)
+    with source.shard_path(first).open("rb") as file:
         file.seek(start)
         schema = pa.ipc.read_schema(pa.py_buffer(file.read(int(source.index.offset[0]) - start)))
     return {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}

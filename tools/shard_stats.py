@@ -7,6 +7,7 @@ terminal, and with `--html` a page with pictures. Every block that is not in qua
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from rich import box
@@ -64,7 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> int:
         shards = open_shards(options.manifest)
         sums = tally(shards, find_sources(shards))
-        figures, console = tables(shards, sums, pieces_of(shards)), Terminal()
+        pieces = pieces_of(shards)
+        if pieces is None:
+            sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown\n")
+        figures, console = tables(shards, sums, pieces), Terminal()
         if options.html is not None:
             write_page(options.html, statistics_page(shards, sums, figures))
         for one in figures:

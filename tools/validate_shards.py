@@ -1,20 +1,24 @@
 """Check a shard set: `python tools/validate_shards.py MANIFEST [--against SAMPLE_MANIFEST] [--tokenizer FOLDER]`.
 
 Checked are manifest, index, size and SHA-256 of every file, hash of every block, counts, ids, and the rules that follow
-from the meaning of columns. With `--against` every example is also restored to its original tokens. If the tokenizer
-is not above the set, name its folder with `--tokenizer`; without it, less is checked. Exit code 0 with a line of
-figures; 65 with file, block and sample of the first mismatch; 64 for wrong use; 74 for a missing file.
+from the meaning of columns. With `--against` every example is also restored to its original tokens. The tokenizer is
+looked for above the set and above the samples, or named with `--tokenizer`. Without it the manifest is not compared
+with it, and all else is checked. Exit code 0 with a line of figures; 65 with file, block and sample of the first
+mismatch; 64 for wrong use; 74 for a missing file.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from tools.lib.command import Arguments, run_tool, some_path
+from tools.lib.set_tokenizer import TOKENIZER_HELP, vocabulary_of_manifest
 from tools.validation.restoring import Restoring, check_origin
 from tools.validation.shard_set import check_shard_set
 from tools.validation.tokenizer import vocabulary_for
@@ -28,18 +32,27 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
     Args:
         path: manifest of the set, or its folder.
         against: the sample set that its examples were made from.
-        tokenizer: the tokenizer's folder; default: the one found above the set.
+        tokenizer: the tokenizer's folder, or a set or output folder that has it; default: the one found above the set,
+            or above the samples.
 
     Raises:
         ClozelineError: the first mismatch.
     """
     shards = open_shards(path)
     vocabulary = vocabulary_for(shards, tokenizer)
-    restoring = None
+    restoring, unrestored = None, ""
     if against is not None:
         samples = open_shards(against, verify="shard")
         check_origin(shards, samples)
-        restoring = None if vocabulary is None else Restoring(shards, samples, vocabulary)
+        if vocabulary is None:
+            with contextlib.suppress(ConfigurationError):  # there is none above the samples either
+                vocabulary = vocabulary_for(shards, against)
+        try:
+            restoring = Restoring(shards, samples, vocabulary or vocabulary_of_manifest(shards.manifest.tokenizer))
+        except ConfigurationError as error:  # mode tokens, say, which no manifest lists
+            if vocabulary is not None:
+                raise
+            unrestored = f" and no example was restored ({error})"
     start = time.perf_counter()
     check_shard_set(shards, restoring)
     seconds = time.perf_counter() - start
@@ -50,8 +63,8 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
         "every hash and count agrees"
     )
     if vocabulary is None:
-        unchecked = "nothing was compared with it" + (" and no example was restored" if against else "")
-        return f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with --tokenizer"
+        unchecked = f"the manifest was not compared with it{unrestored}"
+        line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with --tokenizer"
     if restoring is None:
         return line
     if not restoring.objective.invertible:
@@ -67,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--against", type=some_path, metavar="SAMPLE_MANIFEST", help="the sample set that the examples were made from"
     )
-    parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help="default: found above the set")
+    parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
 
     def action(options: argparse.Namespace) -> int:
         print(validate(options.manifest, options.against, options.tokenizer))

@@ -177,12 +177,12 @@ def _nothing(
         where = f"in epochs {options.epoch} to {max(one.stop for one in epochs) - 1} of {_paths(feed)}"
         return ConfigurationError(f"{asked}: {what} is read {where}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
-    left = f"; {counted(quarantined, 'block')} in quarantine not searched" if quarantined else ""
+    not_searched = f"; {counted(quarantined, 'block')} in quarantine not searched" if quarantined else ""
     if isinstance(options.uid, int):
-        return ConfigurationError(f"{asked}: no such sample in {_paths(feed)}{left}")
+        return ConfigurationError(f"{asked}: no such sample in {_paths(feed)}{not_searched}")
     return ConfigurationError(
         f"{asked}: no row of {_paths(feed)} holds text of it; held-out documents are in the held-out set, documents "
-        f"that grouping dropped are in no set{left}"
+        f"that grouping dropped are in no set{not_searched}"
     )
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final
@@ -22,7 +23,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
-from pipeline.files import lock, sync
+from pipeline.files import cannot_write, lock, sync
 from tools.crawl.fetch import Exchange, request_target
 
 __all__ = ["Archive", "archive_settings"]
@@ -53,20 +54,25 @@ class Archive:
             self.partial.parent.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = self.partial.open("a+b")
         except OSError as error:
-            raise StorageError(f"{self.partial}: cannot be written ({error.strerror})") from error
+            raise StorageError(cannot_write(self.partial, error)) from error
         try:
             self._lock()
             self._writer = WARCWriter(self._file, gzip=True, warc_version="1.1")
             self._begin(settings)
         except BaseException:
-            self._file.close()
+            self._close()
             raise
 
     def __enter__(self) -> Archive:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._file.close()
+        self._close()
+
+    def _close(self) -> None:
+        """Close the file; what a full disk did not take was reported by the write, and is cut off at the next start."""
+        with suppress(OSError):
+            self._file.close()
 
     def __contains__(self, url: str) -> bool:
         return url in self._places
@@ -114,9 +120,12 @@ class Archive:
 
     def publish(self) -> None:
         """Write everything to the disk, then give the file its final name."""
-        sync(self.partial)
-        self.partial.replace(self.path)
-        sync(self.path.parent)
+        try:
+            sync(self.partial)
+            self.partial.replace(self.path)
+            sync(self.path.parent)
+        except OSError as error:
+            raise StorageError(cannot_write(self.path, error)) from error
 
     def _lock(self) -> None:
         if not lock(self._file):
@@ -152,7 +161,7 @@ class Archive:
             self._writer.write_record(record)
             self._file.flush()
         except OSError as error:
-            raise StorageError(f"{self.partial}: cannot be written ({error.strerror})") from error
+            raise StorageError(cannot_write(self.partial, error)) from error
         return offset, self._file.tell() - offset
 
 

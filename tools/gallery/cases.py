@@ -99,7 +99,7 @@ EVERY_WORD: Final = tuple(
     for text in (_KITTEN, _PUPPIES, _WORK, _RAIN, _APPLES, _WHALES, _PIECES, _FOOTBALL, _HELLO)
     for words in (*text.sentences, text.target)
 )
-"""What the vocabulary is made of: random replacements come from all texts."""
+"""Texts that the vocabulary is made of: random replacements come from all texts."""
 
 
 def texts_for(objective: Objective) -> tuple[Text, ...]:

@@ -20,6 +20,7 @@ from pipeline.preview.shown_example import lines_of
 from pipeline.preview.words import Words, sample_rows_of
 from pipeline.registry import Chosen
 from tools.gallery.cases import EVERY_WORD, Case, cases_of, texts_for
+from tools.gallery.training import training_table
 
 __all__ = ["as_yaml", "gallery"]
 
@@ -40,7 +41,10 @@ def gallery() -> str:
     """Return the whole page as Markdown."""
     names = registry.names(_PACKAGE)
     remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
-    return "\n\n".join([_HEAD, _overview(names), remainders, *(_section(name) for name in names)]) + "\n"
+    return (
+        "\n\n".join([_HEAD, _overview(names), training_table(names), remainders, *(_section(name) for name in names)])
+        + "\n"
+    )
 
 
 def _default(name: str) -> Objective:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from model.errors import ModelError
 from pipeline.command import Parser, Terminal, guarded
 
 __all__ = ["Arguments", "Terminal", "counted", "natural", "positive", "run_tool", "some_path"]
@@ -57,4 +59,12 @@ def run_tool(parser: Arguments, arguments: Sequence[str] | None, action: Callabl
         arguments: words of the command line; None: those of the process.
         action: called with the options; returns the exit code of success.
     """
-    return guarded(lambda: action(parser.parse_args(arguments)), "interrupted: nothing was published")
+
+    def explained() -> int:
+        try:
+            return action(parser.parse_args(arguments))
+        except ModelError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return error.exit_code
+
+    return guarded(explained, "interrupted: nothing was published")

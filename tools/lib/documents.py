@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
+from pipeline.shards.token_set import document_table
 
 __all__ = ["document_tables", "documents_at", "find_documents", "read_table", "uid_keys"]
 
@@ -77,7 +78,7 @@ def read_table(path: Path, columns: Collection[str]) -> pa.Table:
 def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a table that must have these columns."""
     try:
-        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+        with pa.ipc.open_file(document_table(path).buffer()) as reader:
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 missing = ", ".join(set(columns) - set(batch.schema.names))

@@ -17,8 +17,8 @@ from tools.lib.command import Arguments, natural, positive, some_path
 from tools.lib.run_steps import RunSteps
 from train.logs.journal import read_lines
 from train.stream.config import DataConfig
-from train.stream.mixture import PhasePlan
-from train.stream.phases import DataPhase, distinct_sets, open_phases, read_plans
+from train.stream.mixture import Key, Phase
+from train.stream.phases import Input, distinct_sets, open_phases, read_phases
 from train.stream.reading_order import ReadingOrder, Visit
 
 __all__ = ["STATES", "VARIANTS", "Feed", "State", "add_feed_arguments", "open_feed"]
@@ -52,22 +52,22 @@ class Feed:
         taken: steps that the run has done and samples that it had read by then; None without a run.
         saved: phases by which a run had read when it started last; empty: it began with these.
         since: samples that it had read by then.
-        mask: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
+        skip: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
     """
 
-    phases: Sequence[DataPhase]
+    phases: Sequence[Phase[Input]]
     seed: int
     lanes: int
     global_batch: int
     steps: int | None = None
     taken: Sequence[tuple[int, int]] | None = None
-    saved: Sequence[PhasePlan] = ()
+    saved: Sequence[Phase[Key]] = ()
     since: int = 0
-    mask: bool = False
+    skip: bool = False
 
     @cached_property
     def reading(self) -> ReadingOrder:
-        """Which row is where."""
+        """Return the order in which lanes read rows."""
         reading = ReadingOrder(self.phases, self.seed, self.lanes, self.global_batch)
         return reading.continued(self.saved, self.since) if self.saved else reading
 
@@ -172,8 +172,8 @@ def _of_run(run: Path) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml")
-    config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
     with former_names():
+        config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
     steps: int = validate(int, config.get("steps"), str(path), "steps")
     taken = _recorded(run / "metrics.jsonl", _steps_taken)
@@ -181,18 +181,22 @@ def _of_run(run: Path) -> Feed:
     other = 0 if saved else _recorded(run / "events.jsonl", _steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
-    mask = data.on_damaged == "skip"
+    skip = data.on_damaged == "skip"
     try:
         feed = _of_data(data)
     except StorageError as error:
         raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
-    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, mask=mask)
+    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip)
 
 
 def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:
-    """Return the objects of a run's JSON lines file."""
+    """Return what the objects of a run's JSON lines file say; damaged lines are left out with a note."""
+    lines = read_lines(path)
+    written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a process may be writing the last one
+    if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
+        sys.stderr.write(f"note: {path}: {damaged:,} damaged lines are left out\n")
     try:
-        return what(read_lines(path))
+        return what(lines)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IntegrityError(f"{path}: expected a JSON object a line, as train/main.py writes it ({error})") from error
 
@@ -202,10 +206,10 @@ def _steps_taken(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
 
 
-def _phases_of_last_start(lines: list[dict[str, Any]]) -> tuple[list[PhasePlan], int]:
+def _phases_of_last_start(lines: list[dict[str, Any]]) -> tuple[list[Phase[Key]], int]:
     """Return all phases of a run as its last start recorded them, and the samples that it had read by then."""
     starts = [line for line in lines if line.get("event") == "data" and "plans" in line]
-    return (read_plans(starts[-1]["plans"]), int(starts[-1]["samples"])) if starts else ([], 0)
+    return (read_phases(starts[-1]["plans"]), int(starts[-1]["samples"])) if starts else ([], 0)
 
 
 def _steps_on_other_data(lines: list[dict[str, Any]]) -> int:

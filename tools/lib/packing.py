@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import ClozelineError
 from pipeline.group.documents import heldout_shard, place_key
 from pipeline.rows import Rows
 from pipeline.shards import Manifest, ShardSet
@@ -52,10 +51,10 @@ class Packing:
         """Return the uids of the documents in each row, in their order; for an unknown first document, that alone."""
         first, last, _ = self._spans(rows)
         packed, size = self.uids.tobytes(), _UID_BYTES
-        own = [uid.tobytes() for uid in rows.fixed["document_uid"]]
+        uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
         return [
             [uid, *(packed[size * at : size * (at + 1)] for at in range(start + 1, stop))]
-            for uid, start, stop in zip(own, first.tolist(), last.tolist(), strict=True)
+            for uid, start, stop in zip(uids, first.tolist(), last.tolist(), strict=True)
         ]
 
     def holding(self, rows: Rows, wanted: NDArray[np.bytes_]) -> NDArray[np.bool_]:
@@ -79,17 +78,18 @@ class Packing:
 
 
 def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
-    """Return the sample set that a set was made from, which may be the set itself; None if it is not found above it."""
+    """Return the sample set that a set was made from, which may be the set itself; None if it is not found above it.
+
+    Raises:
+        ClozelineError: a manifest in its place is damaged.
+    """
     if shards.manifest.kind == "samples":
         return shards.path, shards.manifest
     for parent in shards.manifest.parents:
         for folder in shards.path.resolve().parents if parent.role == "samples" else ():
             path = folder / "group" / parent.name / "manifest.json"
             if path.is_file():
-                try:
-                    found = Manifest.load(path)
-                except ClozelineError:
-                    continue
+                found = Manifest.load(path)
                 if found.digest == parent.digest:
                     return path, found
     return None

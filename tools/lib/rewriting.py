@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any, Final
 
 from pipeline.errors import ConfigurationError
 from pipeline.execution.unit_record import Output
-from pipeline.files import publish_json, sweep
+from pipeline.files import sweep
 from pipeline.shards import Manifest, ShardSet, open_shards
-from pipeline.shards.quarantine import QUARANTINE
+from pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from pipeline.shards.store import as_url, local_path
 
 __all__ = ["carried", "here", "new_files", "open_files", "quarantine_entries", "write_quarantine"]
@@ -86,13 +85,14 @@ def quarantine_entries(shards: ShardSet, names: Mapping[int, str]) -> list[dict[
     if not shards.quarantined:
         return []
     numbers = {facts.path: number for number, facts in enumerate(shards.manifest.shards)}
-    found = json.loads((shards.path.parent / QUARANTINE).read_bytes())
-    return [{**entry, "shard": names[numbers[entry["shard"]]]} for entry in found]
+    path = shards.path.parent / QUARANTINE
+    entries = entries_of(str(path), path.read_bytes())
+    return [{**entry, "shard": names[numbers[entry["shard"]]]} for entry in entries]
 
 
 def write_quarantine(target: Output, entries: list[dict[str, Any]]) -> None:
     """Write `quarantine.json`, before the manifest so that no reader misses it, over what a killed process left."""
     (target.folder / QUARANTINE).unlink(missing_ok=True)
     if entries:
-        publish_json(target.folder / QUARANTINE, entries)
+        publish_quarantine(target.folder, entries)
         target.files[QUARANTINE] = {}

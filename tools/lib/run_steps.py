@@ -68,8 +68,8 @@ class RunSteps:
     def _planned(self) -> Iterator[tuple[Step, int | None, int]]:
         """Yield, for each phase to come, its first step, its end, and its rows a step."""
         number, begin = self._done[-1] + 1, self._read[-1]
-        for phase in self._timeline.phases:
-            stop, rows = None if phase.stop is None else phase.stop * self._timeline.lanes, phase.global_batch
+        for stretch in self._timeline.stretches:
+            stop, rows = None if stretch.stop is None else stretch.stop * self._timeline.lanes, stretch.global_batch
             if stop is not None and stop <= begin:
                 continue
             yield Step(number, begin, rows), stop, rows

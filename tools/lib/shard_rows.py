@@ -78,8 +78,10 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     wanted = np.frombuffer(b"".join(documents), "S16")
     grouping, packing, partnered = shards.manifest.grouping, packing_of(shards), _partnered(shards, wanted)
     not_found = []
-    if packing is None and grouping is not None and grouping.name == "packed":
-        not_found.append("rows in which it begins after another document (no group/ and encode/ above the set)")
+    if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
+        known = grouping.name == "packed"
+        why = "no group/ and encode/ above the set" if known else "rows of whole sentences have no fixed length"
+        not_found.append(f"rows in which it begins after another document ({why})")
     if partnered is None and grouping is not None and grouping.options.get("partner"):
         not_found.append("pairs of which it is the second half (no group/ above the set)")
     if shards.quarantined:

@@ -1,4 +1,4 @@
-"""The model of a training run in one process: built from the run's configuration, filled from its newest checkpoint."""
+"""The model of a training run in one process: built from the run's configuration, filled from a checkpoint."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 
 from model.build import Model, build_model
-from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
-from train.checkpoint.format import CheckpointReader, Index
+from train.checkpoint.parts import CheckpointReader
+from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.errors import CheckpointError
 from train.run_directory import read_config
 
 __all__ = ["TrainedModel", "load_trained"]
@@ -27,28 +28,31 @@ class TrainedModel:
     step: int
 
 
-def load_trained(run: Path) -> TrainedModel:
-    """Load the checkpoint that `RUN/checkpoints/latest` names, without DeepSpeed, whatever ZeRO stage wrote it.
+def load_trained(run: Path, step: int | None = None) -> TrainedModel:
+    """Load a checkpoint of a run without DeepSpeed, whatever ZeRO stage wrote it.
+
+    Args:
+        run: the run directory.
+        step: whose checkpoint to load; None: the one that the run would resume from.
 
     Raises:
-        ConfigurationError: this is not a run directory, or it has no checkpoint yet.
-        CheckpointError: the checkpoint is damaged.
+        ConfigurationError: this is not a run directory, or it has no such checkpoint.
+        CheckpointError: the checkpoint is damaged, or belongs to another model than config.yaml describes.
     """
-    latest = run / "checkpoints" / "latest"
-    if not latest.is_file():
-        raise ConfigurationError(f"{run}: expected a run directory with checkpoints/latest; train first, or wait")
+    directory, index = find_checkpoint(run, step)
     config = read_config(run)
     shards = open_shards(config.data.first_set)
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
-    directory = latest.parent / latest.read_text(encoding="utf-8").strip()
-    index = Index.read(directory)
-    reader = CheckpointReader(directory, index)
+    saved = {name: record.shape for name, record in index.parameters.items()}
+    if saved != {name: list(parameter.shape) for name, parameter in model.named_parameters()}:
+        raise CheckpointError(f"{directory}: holds another model than {run / 'config.yaml'} describes")
+    reader, weights = CheckpointReader(directory, index), read_weights(directory, index)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(reader.whole("weight", name))
+            parameter.copy_(weights[name])
         for name, buffer in model.named_buffers():
             if name in index.buffers:
-                buffer.copy_(reader.buffer(name))
+                buffer.copy_(reader.buffer(name, buffer.shape))
     tokenizer = load_tokenizer(find_tokenizer(shards.path, facts.fingerprint))
     return TrainedModel(model.eval(), tokenizer, shards, int(index.state["step"]))

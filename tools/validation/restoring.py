@@ -131,7 +131,7 @@ class Restoring:
         example = block.rows.row(row)
         try:
             original, expected = self.objective.uncorrupt(example), self.objective.original(sample, example)
-        except (ValueError, IndexError) as error:
+        except ValueError as error:
             raise block.error(row, f"cannot be restored: {error}") from error
         if not np.array_equal(original, expected):
             raise block.error(row, _difference(expected, original))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.shards import ShardSet
-from pipeline.tokenizers import find_tokenizer
 from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 from pipeline.vocabulary import Vocabulary
+from tools.lib.set_tokenizer import tokenizer_folder
 
 __all__ = ["vocabulary_for"]
 
@@ -18,29 +18,23 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
 
     Args:
         shards: the set.
-        folder: the tokenizer's folder; default: the one found above the set.
+        folder: see `tokenizer_folder`; default: the one found above the set.
 
     Raises:
         ConfigurationError: the named folder has no tokenizer, or not the one of the set.
         IntegrityError: the manifest contradicts it.
     """
     facts = shards.manifest.tokenizer
-    if folder is None:
-        try:
-            folder = find_tokenizer(shards.path, facts.fingerprint)
-        except ConfigurationError:
-            return None
-    if not (folder / VOCABULARY_FILE).is_file():
-        raise ConfigurationError(f"--tokenizer {folder}: no tokenizer here, it has no {VOCABULARY_FILE}")
-    vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
-    if vocabulary.fingerprint != facts.fingerprint:
-        raise ConfigurationError(
-            f"--tokenizer {folder}: has the fingerprint {vocabulary.fingerprint}, but {shards.path} was made with "
-            f"{facts.fingerprint}"
-        )
+    try:
+        found_in = tokenizer_folder(shards, folder)
+    except ConfigurationError:
+        if folder is not None:
+            raise
+        return None
+    vocabulary = Vocabulary.load(found_in / VOCABULARY_FILE)
     said = (facts.vocab_size, facts.special_ids, facts.sentinels)
     found = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(("vocab_size", "special_ids", "sentinels"), found, said, strict=True):
         if got != expected:
-            raise IntegrityError(f"{shards.path}: tokenizer.{name}: expected {expected} as {folder} has, got {got}")
+            raise IntegrityError(f"{shards.path}: tokenizer.{name}: expected {expected} as {found_in} has, got {got}")
     return vocabulary

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
 from pipeline.errors import ConfigurationError
 from pipeline.shards import ShardSet
-from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
+from pipeline.tokenizers import load_tokenizer
+from pipeline.vocabulary import Vocabulary
+from tools.lib.set_tokenizer import tokenizer_folder, vocabulary_of_manifest
 from tools.viewer.view import Role, Token
 
-__all__ = ["Mark", "Pieces", "pieces_of", "visible"]
+__all__ = ["Mark", "Pieces", "numbers_of", "pieces_of", "visible"]
 
 _BROKEN: Final = "\ufffd"
 _LONGEST_CHARACTER: Final = 4
@@ -37,18 +40,62 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", shown)
 
 
-def pieces_of(shards: ShardSet) -> Pieces | None:
-    """Return the pieces of a set's tokenizer; None if it is not found above the set, so that ids must be shown."""
+class Decoder(Protocol):
+    """The part of a tokenizer that shows ids."""
+
+    vocabulary: Vocabulary
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of tokens."""
+
+    def piece(self, token: int) -> str:
+        """Return one token as the model writes it."""
+
+
+class _Numbers:
+    """Ids as their numbers, where there is no tokenizer."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the numbers, each with a space after it."""
+        return "".join(f"{token} " for token in ids)
+
+    def piece(self, token: int) -> str:
+        """Return the number."""
+        return f"{token} "
+
+
+def pieces_of(shards: ShardSet, tokenizer: Path | None = None) -> Pieces | None:
+    """Return the pieces of a set's tokenizer; None if it is not found above the set, so that ids must be shown.
+
+    Args:
+        shards: the set.
+        tokenizer: where to look instead, see `tokenizer_folder`.
+
+    Raises:
+        ConfigurationError: there is no such tokenizer at the named place.
+        IntegrityError: the tokenizer is damaged.
+    """
     try:
-        return Pieces(load_tokenizer(find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)))
+        folder = tokenizer_folder(shards, tokenizer)
     except ConfigurationError:
+        if tokenizer is not None:
+            raise
         return None
+    return Pieces(load_tokenizer(folder))
+
+
+def numbers_of(shards: ShardSet) -> Pieces:
+    """Return pieces that are the ids themselves."""
+    return Pieces(_Numbers(vocabulary_of_manifest(shards.manifest.tokenizer)))
 
 
 class Pieces:
     """Ids as tokens of a view."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Decoder) -> None:
         self._tokenizer = tokenizer
         self.vocabulary = tokenizer.vocabulary
 

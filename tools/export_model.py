@@ -1,0 +1,100 @@
+"""Export a model for transformers: `python tools/export_model.py RUN_OR_DIR DIR_OUT [--parts encoder]`.
+
+RUN_OR_DIR is a training run, whose fp32 weights of the newest whole checkpoint are taken, or a folder that
+import_model wrote. DIR_OUT gets config.json, model.safetensors, generation_config.json where the class generates, the
+tokenizer, and a model card.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from model.checkpoints import Export, export_checkpoint
+from pipeline.files import publish, publish_json
+from pipeline.published.exporting import Frame, export_tokenizer
+from tools.lib.command import Arguments, natural, run_tool, some_path
+from tools.lib.exportable import Exportable, open_exportable
+from tools.lib.model_card import model_card
+from tools.lib.model_folder import refuse_full, write_tensors
+
+__all__ = ["main"]
+
+
+def _export(options: argparse.Namespace) -> int:
+    refuse_full(options.output)
+    found = open_exportable(options.source, options.step)
+    export = export_checkpoint(found.checkpoint, model_type=options.type, body_alone=options.parts == "encoder")
+    options.output.mkdir(parents=True, exist_ok=True)
+    tokenizer = _export_tokenizer(options, found)
+    _write(options, found, export)
+    kind = export.config["architectures"][0]
+    print(f"{options.output}: {kind}, {_parameters(export):,} parameters, loaded by {export.loader}")
+    for note in found.checkpoint.notes:
+        print(f"  {note}")
+    print(f"  {tokenizer}")
+    return 0
+
+
+def _export_tokenizer(options: argparse.Namespace, found: Exportable) -> str:
+    """Write the tokenizer where there is one; return what to say of it."""
+    if found.tokenizer is None:
+        return "without a tokenizer: none was found"
+    config = found.checkpoint.config
+    frame: Frame | None = None
+    if config.architecture == "decoder":
+        frame = "none"
+    elif config.position.kind == "t5":
+        frame = "end"
+    report = export_tokenizer(
+        found.tokenizer,
+        options.output,
+        frame=frame,
+        max_length=config.position.limit,
+        type_ids=config.type_vocab_size > 1,
+    )
+    differing = ", ".join(f"{count} by {cause}" for cause, count in report.differing.items()) or "none with other ids"
+    return f"tokenizer: {report.texts} texts compared, {differing}"
+
+
+def _write(options: argparse.Namespace, found: Exportable, export: Export) -> None:
+    """Write the folder; config.json, without which nothing loads, is last."""
+    folder: Path = options.output
+    write_tensors(folder / "model.safetensors", export.tensors)
+    if export.generation:
+        publish_json(folder / "generation_config.json", export.generation)
+    languages = tuple(options.language) or found.languages
+    card = model_card(
+        folder.name,
+        export.loader,
+        _parameters(export),
+        found.facts,
+        licence=options.licence,
+        languages=languages,
+        tokenizer=found.tokenizer is not None,
+    )
+    with publish(folder / "README.md") as temporary:
+        temporary.write_text(card, encoding="utf-8")
+    publish_json(folder / "config.json", export.config)
+
+
+def _parameters(export: Export) -> int:
+    return sum(tensor.numel() for tensor in export.tensors.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("source", type=some_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
+    parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
+    parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the body without its head")
+    parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")
+    parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
+    parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")
+    parser.add_argument("--language", action="append", default=[], metavar="CODE", help="for the card; may be repeated")
+    return run_tool(parser, arguments, _export)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,57 @@
+"""Continue a text with a trained model: `python tools/generate.py RUN TEXT [KEY=VALUE ...]`.
+
+A decoder continues the text, an encoder-decoder answers it. Special tokens are written as their pieces: `<mask>`,
+`<extra_0>`. Without keys each token is the most probable one (greedy); `temperature=1 top_p=0.95` draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from model.generate import Decoding
+from pipeline.config import describe, validate
+from pipeline.configuration.overrides import override
+from pipeline.errors import ConfigurationError
+from tools.lib.command import Arguments, run_tool
+from tools.lib.generation import Settings, continuations
+from tools.lib.trained_model import load_trained
+from train.run_directory import read_config
+from train.stream.phases import open_phases
+
+__all__ = ["main"]
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = validate(Settings, override(Settings, {}, options.settings, "command line"), "command line")
+    if settings.samples > 1 and not settings.temperature:
+        raise ConfigurationError("samples: greedy continuations are all alike; set temperature, for example to 1")
+    trained = load_trained(options.run, settings.step)
+    manifest = open_phases(read_config(options.run).data)[0].sources[0].manifest
+    console = Console()
+    for continuation in continuations(trained, manifest, options.text, settings):
+        text = escape(trained.tokenizer.decode(continuation.ids))
+        before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
+        line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop})[/dim]"
+        console.print(line, highlight=False, soft_wrap=True)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings, listed below")
+    keys = {key: rest for schema in (Settings, Decoding) for key, *rest in describe(schema)}
+    listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
+    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    return run_tool(parser, arguments, _run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,92 @@
+"""A model to be exported, from a training run or from a folder, with what its card says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from model.checkpoints import Checkpoint, read_checkpoint
+from model.config import ModelConfig
+from pipeline.errors import ConfigurationError
+from pipeline.shards import Manifest, ShardSet, open_shards
+from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
+from tools.lib.model_folder import TOKENIZER
+from tools.lib.set_tokenizer import tokenizer_folder
+from train.checkpoint.format import steps_in
+from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.run_directory import read_config
+
+__all__ = ["Exportable", "open_exportable"]
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """A model, and facts about its training where it has been trained here."""
+
+    checkpoint: Checkpoint
+    facts: dict[str, str]
+    """rows of the model card"""
+    languages: tuple[str, ...] = ()
+    tokenizer: Path | None = None
+    """its tokenizer's folder, where there is one"""
+
+
+def open_exportable(source: Path, step: int | None = None) -> Exportable:
+    """Read a run (its fp32 masters), an imported model, or a folder of transformers.
+
+    Args:
+        source: run or folder.
+        step: of a run, the checkpoint; None: the newest whole one.
+
+    Raises:
+        ClozelineError, ModelError: it is none of them, or damaged; the message says how.
+    """
+    if not steps_in(source / "checkpoints") and step is None:
+        checkpoint = read_checkpoint(source)
+        facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
+        beside = source / TOKENIZER
+        return Exportable(checkpoint, facts, (), beside if (beside / VOCABULARY_FILE).is_file() else None)
+    directory, index = find_checkpoint(source, step)
+    config = read_config(source)
+    shards = open_shards(config.data.first_set)
+    manifest = shards.manifest
+    model = _with_places(config.model, manifest)
+    weights = read_weights(directory, index)
+    checkpoint = Checkpoint(model, manifest.tokenizer.vocab_size, weights, dict(_token_ids(manifest)), None, ())
+    facts = {
+        "objective": manifest.objective.label if manifest.objective else "corrupted online",
+        "heads": ", ".join(model.heads),
+        "steps": f"{index.state['step']:,}",
+        "tokens seen": f"{index.state.get('tokens', 0):,}",
+        "training set": manifest.name,
+        "training set's digest": manifest.checksum,
+        "tokenizer's fingerprint": manifest.tokenizer.fingerprint,
+    }
+    if (loss := index.state.get("heldout_loss")) is not None:
+        facts["held-out loss"] = f"{loss:.4f}"
+    return Exportable(checkpoint, facts, manifest.languages, _tokenizer(shards))
+
+
+def _tokenizer(shards: ShardSet) -> Path | None:
+    try:
+        return tokenizer_folder(shards)
+    except ConfigurationError:  # the set was copied without it
+        return None
+
+
+def _with_places(config: ModelConfig, manifest: Manifest) -> ModelConfig:
+    """Return the configuration; rotary positions have no table, so that `maximum` says how long rows have been."""
+    if config.position.kind != "rope":
+        return config
+    places = max(config.position.maximum, manifest.max_length)
+    return replace(config, position=replace(config.position, maximum=places))
+
+
+def _token_ids(manifest: Manifest) -> Iterable[tuple[str, int]]:
+    """Yield `pad_token_id` and the like."""
+    for name, number in manifest.tokenizer.special_ids.items():
+        yield f"{name}_token_id", number
+    start = manifest.objective.frame.decoder_start if manifest.objective else None
+    if start is not None:
+        yield "decoder_start_token_id", start

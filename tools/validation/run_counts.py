@@ -1,0 +1,165 @@
+"""The counts of a run, each computed a second way: records against reports, reports against the data itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pipeline.documents.files import read_documents, read_rejects
+from pipeline.errors import IntegrityError
+from pipeline.execution.order import all_stages
+from pipeline.execution.report import read_report
+from pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
+from pipeline.files import file_hash
+from pipeline.groupings import GroupingSpec
+from pipeline.shards import open_shards
+from pipeline.vocabulary import Vocabulary
+from tools.validation.shard_set import check_shard_set
+
+__all__ = ["check_run"]
+
+_REMEDY: Final = "give the output folder of a complete run; the command of its last stage writes reports again"
+Check: TypeAlias = tuple[Path, str, object, object]
+"""A file, a count's name in it, its value there, and the value computed again."""
+
+
+def check_run(output: Path) -> dict[str, int]:
+    """Compare all counts of a run's stages; return the number of comparisons of each stage.
+
+    Args:
+        output: folder of the run, with `report.json`.
+
+    Raises:
+        IntegrityError: the first difference, with the file that says otherwise.
+        StorageError: no report is there.
+    """
+    run = read_report(output / "report.json", _REMEDY)["stages"]
+    stages = {name: read_report(output / name / "report.json", _REMEDY) for name in all_stages() if name in run}
+    compared = dict.fromkeys(stages, 0)
+    for part in (_from_records, _from_files, _from_data):  # what is cheap first
+        before: Mapping[str, Any] = {}
+        for name, report in stages.items():
+            said = {key: report[key] for key in ("counts", "bytes", "seconds")}
+            _same(output / "report.json", f"stages.{name}", run[name], said)
+            for path, what, value, expected in part(output / name, report, before):
+                _same(path, what, value, expected)
+                compared[name] += 1
+            before = before | report["counts"]
+    return compared
+
+
+def _same(path: Path, what: str, value: object, expected: object) -> None:
+    if value == expected:
+        return
+    if isinstance(value, Mapping) and isinstance(expected, Mapping):
+        for key in sorted({*value, *expected}):
+            _same(path, f"{what}.{key}", value.get(key), expected.get(key))
+    raise IntegrityError(f"{path}: {what}: the file says {value}, computed again it is {expected}")
+
+
+def _records(folder: Path) -> list[UnitRecord]:
+    found = []
+    for path in sorted((folder / "records").glob("*.json")):
+        record = UnitRecord.read(path)
+        if record is None:
+            raise IntegrityError(f"{path}: damaged, or the record of another unit; run the stage again with --verify")
+        found.append(record)
+    return found
+
+
+def _from_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield what the records of a stage sum up to, and what the stages before it wrote against what it read."""
+    path, found = folder / "report.json", _records(folder)
+    total: Counts = {}
+    for record in found:
+        add_counts(total, record.counts)
+    yield path, "counts", report["counts"], total
+    yield path, "units", report["units"], len(found)
+    yield path, "bytes", report["bytes"], sum(file["bytes"] for one in found for file in one.outputs.values())
+    for what, value, expected in _sums(report["counts"]):
+        yield path, what, value, expected
+    for key in ("documents", "characters"):
+        written = before.get(f"{key}_out")
+        if isinstance(written, int) and f"{key}_in" in report["counts"]:
+            yield path, f"{key}_in", report["counts"][f"{key}_in"], written
+
+
+def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
+    """Yield the counts of a stage that other counts of it sum up to."""
+    total: Any = {}
+    for splits in counts.get("sets", counts.get("objectives", {})).values():
+        for part in splits.values():
+            add_counts(total, part)
+    for key in sorted(total.keys() & counts.keys()):
+        yield key, counts[key], total[key]
+    if "by_source" in counts:
+        events: Counts = {}
+        for one in (counts["malformed"], counts["notes"]):
+            add_counts(events, {reason: number for reason, number in one.items() if number})
+        listed: Counts = {}
+        for one in counts["by_source"].values():
+            add_counts(listed, one)
+        yield "by_source", listed, events
+
+
+def _from_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield size and hash of each file that the records list."""
+    for record in _records(folder):
+        for relative, facts in record.outputs.items():
+            path = folder / relative
+            if not relative.startswith(f"{TEMPORARY}/"):
+                yield path, "bytes", path.stat().st_size if path.is_file() else None, facts["bytes"]
+                yield path, "xxh3_128", file_hash(path), facts["xxh3_128"]
+
+
+def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield what the documents, rejects and shard sets of a stage hold."""
+    counts, path = report["counts"], folder / "report.json"
+    if (folder / "documents").is_dir():
+        texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
+        yield path, "documents_out", counts["documents_out"], len(texts)
+        yield path, "characters_out", counts["characters_out"], sum(len(document.text) for document in texts)
+        yield folder / "documents", "n_chars", [one.n_chars for one in texts], [len(one.text) for one in texts]
+        if "languages" in counts:
+            yield path, "languages", counts["languages"], dict(Counter(document.language for document in texts))
+    if (folder / "rejects").is_dir():
+        reasons = Counter(row.reason for file in _arrows(folder / "rejects") for row in read_rejects(file))
+        yield path, "rejected", {key: value for key, value in counts["rejected"].items() if value}, dict(reasons)
+    if "held_out" in before and "documents" in counts:
+        held = before["held_out"].get("documents", 0)
+        documents = {"heldout": held, "train": before["merged"]["documents"] - held}
+        yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
+    if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
+        yield path, "vocabulary.size", counts["vocabulary"]["size"], Vocabulary.load(vocabulary).size
+    for manifest in sorted(folder.rglob("manifest.json")):
+        for what, value, expected in _from_set(folder, manifest, counts, before):
+            yield path, what, value, expected
+
+
+def _arrows(folder: Path) -> Sequence[Path]:
+    return sorted(folder.glob("*.arrow"))
+
+
+def _from_set(
+    folder: Path, manifest: Path, counts: Mapping[str, Any], before: Mapping[str, Any]
+) -> Iterator[tuple[str, object, object]]:
+    """Yield what a shard set holds, of which every row is read, and the samples that its examples were made from."""
+    shards = open_shards(manifest)
+    found, grouping = check_shard_set(shards), shards.manifest.grouping
+    parts = manifest.parent.relative_to(folder).parts
+    said: Any = counts if not parts else counts.get("sets", counts.get("objectives"))
+    for part in parts:
+        said = said[part]
+    rows = next(key for key in ("examples", "samples", "documents_out") if key in said)
+    yield ".".join((*parts, rows)), said[rows], found.rows
+    yield ".".join((*parts, "tokens")), said["tokens"] + said.get("separators", 0), found.tokens
+    totals = shards.manifest.totals  # compared with the rows above
+    for key, amounts in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
+        if (name := f"by_{key}") in said or (name := f"tokens_{name}") in said:
+            yield ".".join((*parts, name)), said[name], amounts
+    if rows == "examples" and grouping is not None and "sets" in before:
+        label = GroupingSpec.of(grouping.name, grouping.options).label
+        samples = before["sets"][label][parts[-1]]["samples"] * shards.manifest.variants
+        yield ".".join((*parts, "samples_in")), said["samples_in"], samples
