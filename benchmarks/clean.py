@@ -1,10 +1,10 @@
 """Speed of cleaning on one core: a crawl through the whole stage, and the filters against datatrove's.
 
-    python benchmarks/clean.py [--pages 400] [--json FILE]
+    python benchmarks/clean.py [--pages 400] [--peer PYTHON] [--json FILE]
 
 Pages are prose of Python's own help topics, a sixth of the page's bytes. Figures are MB per CPU second, the
-extractor's process included, the best of several runs. datatrove's filters split words with spaCy, which is not
-installed: they are given our tokens, far faster than theirs. For the whole chain its extractor is not installed.
+extractor's process included, the best of several runs. datatrove's filters split words with spaCy, in an environment of
+their own: benchmarks/peers/datatrove_steps.py names its packages. For the whole chain its extractor is not installed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers.datatrove_steps import ask
 from pipeline.config import validate
 from pipeline.execution.order import stage_of
 from pipeline.execution.unit_record import Output
 from pipeline.recipe import Recipe
 from pipeline.registry import choose
-from pipeline.sentences.regex import Regex
 from pipeline.text.text_statistics import TextStatistics
 
 _RUNS = 5
@@ -96,38 +96,23 @@ def ours(documents: Sequence[str]) -> None:
             step.judge(statistics, "en")
 
 
-def peer() -> Callable[[Sequence[str]], None]:
-    """Run datatrove's filters on the same documents, with our tokens and sentences."""
-    from datatrove.data import Document
-    from datatrove.pipeline.filters import c4_filters, gopher_quality_filter, gopher_repetition_filter
-
-    starts = Regex(Regex.Options()).starts
-    gopher_quality_filter.split_into_words = lambda text, language: TextStatistics(text).tokens
-    gopher_repetition_filter.split_into_words = gopher_quality_filter.split_into_words
-    c4_filters.split_into_sentences = lambda text, language: starts(text, "en")
-    filters = [gopher_quality_filter.GopherQualityFilter(), c4_filters.C4QualityFilter(),
-               gopher_repetition_filter.GopherRepetitionFilter()]  # fmt: skip
-    return lambda documents: (
-        [step.filter(Document(text=text, id="")) for text in documents for step in filters] and None
-    )
-
-
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=400)
+    parser.add_argument("--peer", metavar="PYTHON", help="interpreter with datatrove and spaCy")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     figures: list[tuple[str, float, float | None, float]] = []
     figures.append(("clean, MB of HTML", stage(prose(options.pages, 7)), None, 6.0))
-    theirs = peer()
     for paragraphs, name, target in (
         (7, "three filters, texts of 2 KB", 6.0),
         (28, "three filters, texts of 8 KB", 8.0),
     ):
         texts = prose(options.pages * 7 // paragraphs, paragraphs)
         size = sum(len(text.encode()) for text in texts)
-        mine, other = (speed(lambda run=run, texts=texts: run(texts), size) for run in (ours, theirs))  # type: ignore[misc]
+        mine = speed(lambda texts=texts: ours(texts), size)  # type: ignore[misc]
+        other = size / ask(options.peer, "filter_seconds", texts) / 1e6 if options.peer else None
         figures.append((name, mine, other, target))
     rows = [
         {"case": case, "ours": mine, "peer": other, "peer_name": "datatrove" if other else None, "unit": "MB/s",

@@ -1,10 +1,10 @@
 """Speed of dedup on one core, ours and datatrove's in the same run: exact hashes and MinHash signatures of a part.
 
-    python benchmarks/dedup.py [--megabytes 4] [--json FILE]
+    python benchmarks/dedup.py [--megabytes 4] [--peer PYTHON] [--json FILE]
 
 Each side turns the same documents into its files of sorted hashes: ours reads an Arrow part, datatrove is given the
-documents in memory and splits words at blanks, which costs less than any of its tokenizers. Figures are MB of text
-per CPU second, the best of three runs.
+documents in memory and splits words with spaCy, in an environment of its own: benchmarks/peers/datatrove_steps.py names
+its packages. Figures are MB of text per CPU second, the best of three runs.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers.datatrove_steps import ask
 from pipeline.dedup.exact_passes import ExactHashes
 from pipeline.dedup.near_passes import NearSignatures, SignatureFacts
 from pipeline.dedup.parts import Parts
@@ -78,38 +79,7 @@ def ours(source: Path) -> dict[str, Callable[[Path], None]]:
     return {"exact hashes": exact, "MinHash signatures 14 x 8": near}
 
 
-class _Blanks:
-    """A word tokenizer for datatrove that costs nothing: its own ones need packages, and more time."""
-
-    def word_tokenize(self, text: str) -> list[str]:
-        """Split at blanks."""
-        return text.split()
-
-
-def peers(rows: list[Document]) -> dict[str, Callable[[Path], None]]:
-    """Return datatrove's steps on the same documents, by case."""
-    from datatrove.data import Document as TheirDocument
-    from datatrove.pipeline.dedup import MinhashConfig, MinhashDedupSignature
-    from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig, ExactDedupSignature
-    from datatrove.utils.hashing import HashConfig
-
-    theirs = [TheirDocument(text=row.text, id=row.uid.hex()) for row in rows]
-    hashing = HashConfig(precision=64, hash_fc="xxhash")
-
-    def exact(folder: Path) -> None:
-        config = ExactDedupConfig(content_getter=lambda document: document.text, hash_config=hashing)
-        ExactDedupSignature(str(folder), config=config).run(iter(theirs))
-
-    def near(folder: Path) -> None:
-        config = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8, hash_config=hashing)
-        step = MinhashDedupSignature(str(folder), config=config, language="aii")
-        step.word_tokenizer = _Blanks()
-        step.run(iter(theirs))
-
-    return {"exact hashes": exact, "MinHash signatures 14 x 8": near}
-
-
-def measure(megabytes: float) -> list[dict[str, Any]]:
+def measure(megabytes: float, peer: str | None) -> list[dict[str, Any]]:
     """Return one row a case."""
     rows = documents(megabytes)
     size = sum(len(row.text.encode()) for row in rows) / 1e6
@@ -119,12 +89,13 @@ def measure(megabytes: float) -> list[dict[str, Any]]:
         part = Path(folder) / "documents" / "000000.arrow"
         part.parent.mkdir()
         write_documents(part, rows)
-        theirs = peers(rows)
-        for case, work in ours(Path(folder)).items():
-            mine, other = speed(work, size), speed(theirs[case], size)
+        theirs = ask(peer, "dedup_seconds", [row.text for row in rows]) if peer else {}
+        for (case, work), key in zip(ours(Path(folder)).items(), ("exact", "near"), strict=True):
+            mine, other = speed(work, size), size / theirs[key] if peer else None
             results.append(
-                {"case": case, "ours": mine, "peer": other, "peer_name": "datatrove", "ratio": mine / other,
-                 "unit": "MB/s", "target": targets[case], "holds": mine >= targets[case]}
+                {"case": case, "ours": mine, "peer": other, "peer_name": "datatrove",
+                 "ratio": mine / other if other else None, "unit": "MB/s",
+                 "target": targets[case], "holds": mine >= targets[case]}
             )  # fmt: skip
     return results
 
@@ -133,12 +104,13 @@ def main() -> int:
     """Measure, print a table, and write the rows where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, default=4.0, help="text to hash, in MB")
+    parser.add_argument("--peer", metavar="PYTHON", help="interpreter with datatrove and spaCy")
     parser.add_argument("--json", type=Path, help="file to write the rows to")
     arguments = parser.parse_args()
-    rows = measure(arguments.megabytes)
+    rows = measure(arguments.megabytes, arguments.peer)
     table = Table("case", "ours MB/s", "datatrove MB/s", "ratio", "target MB/s", "holds")
     for row in rows:
-        figures = [f"{row[name]:.1f}" for name in ("ours", "peer", "ratio", "target")]
+        figures = [f"{row[name]:.1f}" if row[name] else "–" for name in ("ours", "peer", "ratio", "target")]
         table.add_row(row["case"], *figures, "yes" if row["holds"] else "NO")
     Console().print(table)
     if arguments.json:

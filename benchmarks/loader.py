@@ -1,9 +1,9 @@
 """The stream against other loaders on the same samples; run it from the repository root.
 
-Samples of 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page cache, each case in a
-fresh process. Ours runs with its defaults: every block's hash checked, order exact. The number of a sample is hidden in
-its first two ids, so each case also counts what an epoch repeats or leaves out, and what a resume in the middle of one
-does. CPU time is the first judge, as it is robust to neighbours; samples a second must hold as well.
+Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page cache, each case in
+a fresh process. Ours runs with its defaults: lanes, every block's hash checked, order exact. The number of a sample is
+in its first two ids, so each case also counts what an epoch repeats or leaves out, and what a resume in the middle of
+one does. CPU time is the first judge, as it is robust to neighbours; samples a second must hold as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.peers.measure import RESUMED_AT, measure
 from benchmarks.peers.sample_tar import WebDataset
 from benchmarks.peers.targets import GUARD_US, MAIN, ZSTD, ratios, requirements
 from benchmarks.peers.token_chunks import LitData
-from benchmarks.peers.workload import BATCH, LENGTH, Loader, marks, token_rows
+from benchmarks.peers.workload import BATCH, Loader, document_lengths, marks, packed_lengths, token_rows
 
 CASES: dict[str, type[Loader]] = {
     MAIN: Ours,
@@ -69,6 +69,22 @@ def _delivered(found: Figures, what: str) -> str:
     return " / ".join(f"{found[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing"))
 
 
+def write_samples(root: Path, samples: int, *, documents: bool) -> None:
+    """Write what every case is given: ids padded to 512, the lengths, and the marks."""
+    lengths = document_lengths(samples, natural_texts()) if documents else packed_lengths(samples)
+    ids = token_rows(lengths)
+    np.save(root / "ids.npy", ids)
+    np.save(root / "lengths.npy", lengths)
+    np.save(root / "marks.npy", marks(ids))
+
+
+def natural_texts() -> list[str]:
+    """Return the help topics and docstrings that come with Python."""
+    from benchmarks.filters import corpora
+
+    return [text for texts in corpora([]).values() for text in texts]
+
+
 def run_case(name: str, root: Path, workers: int) -> None:
     """Write a case's samples if they are not there, otherwise measure it; print what was found."""
     case, folder = CASES[name], _folder(root, name)
@@ -77,7 +93,7 @@ def run_case(name: str, root: Path, workers: int) -> None:
         return
     case.load()
     folder.mkdir()
-    case.write(folder, np.load(root / "ids.npy", mmap_mode="r"))
+    case.write(folder, np.load(root / "ids.npy", mmap_mode="r"), np.load(root / "lengths.npy"))
     (folder / "written").touch()
     print("{}")
 
@@ -109,7 +125,7 @@ def compare(root: Path, peers_python: str, rounds: int, workers: int) -> dict[st
         found[name] = _merged(found.get(name, {}), facts)
     for name, facts in found.items():
         size = sum(path.stat().st_size for path in _folder(root, name).rglob("*") if path.is_file())
-        facts["bytes_per_token"] = size / np.load(root / "marks.npy").size / LENGTH
+        facts["bytes_per_token"] = size / np.load(root / "lengths.npy").sum()
     return found
 
 
@@ -149,6 +165,7 @@ def main() -> int:
     """Measure every case, print the tables; the exit code is 1 if our CPU time is above its guard."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--samples", type=int, default=200_000, help=f"a multiple of {BATCH}")
+    parser.add_argument("--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples")
     parser.add_argument("--rounds", type=int, default=1, help="measure all this many times and take the best of each")
     parser.add_argument("--workers", type=int, default=0, help="measure peers also with this many worker processes")
     parser.add_argument("--peers-python", default=sys.executable, help="interpreter in whose environment peers are")
@@ -160,14 +177,13 @@ def main() -> int:
         run_case(arguments.case, arguments.folder, arguments.workers)
         return 0
     with tempfile.TemporaryDirectory() as temporary:
-        root: Path = arguments.folder or Path(temporary)
+        root = (arguments.folder or Path(temporary)) / arguments.rows
         root.mkdir(parents=True, exist_ok=True)
         if not (root / "marks.npy").exists():
-            ids = token_rows(arguments.samples // BATCH * BATCH)
-            np.save(root / "ids.npy", ids)
-            np.save(root / "marks.npy", marks(ids))
+            write_samples(root, arguments.samples // BATCH * BATCH, documents=arguments.rows == "documents")
         found = compare(root, arguments.peers_python, arguments.rounds, arguments.workers)
     show(found, arguments.workers)
+    print(f"\nload {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
     pairs = [claim for cpu, wall, _, _ in ratios(found) for claim in (cpu, wall)]
     write_json(arguments.json, [*pairs, *requirements(found)])
     return int(found[MAIN]["least_cpu"] > GUARD_US)

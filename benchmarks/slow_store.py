@@ -17,9 +17,9 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.peers.clozeline import LANES, write_set
+from benchmarks.peers.clozeline import write_set
 from benchmarks.peers.limits import Claim, finish
-from benchmarks.peers.workload import BATCH, token_rows
+from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
 from pipeline.shards import ShardSet, open_shards
 from train.stream.stream import Stream
 
@@ -39,7 +39,7 @@ class SlowSet(ShardSet):
 def measure(shards: ShardSet, threads: int) -> Claim:
     """Measure blocks a second over two epochs, beside the bound."""
     slow = SlowSet(shards.path, shards.manifest, shards.index)
-    options: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH, "lanes": LANES, "io_threads": threads}
+    options: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH, "io_threads": threads}
     with Stream(slow, rank=0, world_size=1, **options) as stream:
         stream.next_step()
         begun, blocks, samples = time.perf_counter(), stream.stats()["blocks"], stream.samples
@@ -57,7 +57,8 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "set"
-        write_set(Path(temporary), folder, token_rows(arguments.samples), "none")
+        lengths = packed_lengths(arguments.samples)
+        write_set(Path(temporary), folder, token_rows(lengths), lengths, "none")
         shards = open_shards(folder)
         claims = [measure(shards, threads) for threads in (2, 4, 8)]
     return finish(claims, arguments.json)

@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.peers.clozeline import LANES, write_set
 from benchmarks.peers.limits import Claim, finish
-from benchmarks.peers.workload import BATCH, token_rows
+from benchmarks.peers.workload import BATCH, packed_lengths, token_rows
 from pipeline.shards import open_shards
 from train.stream.stream import Stream
 
@@ -41,7 +41,7 @@ def measure(folder: Path, blocks: int) -> list[Claim]:
     process = psutil.Process()
     shards = open_shards(folder)
     shared_before, before = _shared_files(), process.memory_info().rss
-    options: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH, "lanes": LANES}
+    options: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH}
     with Stream(shards, rank=0, world_size=1, **options) as stream:
         _read(stream, _WARM_BLOCKS)
         warm = process.memory_info().rss
@@ -89,7 +89,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        write_set(Path(temporary), Path(temporary) / "set", token_rows(arguments.samples), "none")
+        lengths = packed_lengths(arguments.samples)
+        write_set(Path(temporary), Path(temporary) / "set", token_rows(lengths), lengths, "none")
         claims = measure(Path(temporary) / "set", arguments.blocks)
     return finish(claims, arguments.json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.peers.workload import BATCH, numbers
+from benchmarks.peers.workload import BATCH, LENGTH, numbers
 
 SHARDS = 8
 BLOCK_ROWS = 1920
-LANES = 8
+LANES = gcd(64, BATCH)
+"""The default of the trainer."""
 ROUND = BLOCK_ROWS * LANES // BATCH
 """Batches after which all lanes read their next blocks."""
 
@@ -38,9 +40,9 @@ class Ours:
         import train.stream.stream  # noqa: F401
 
     @classmethod
-    def write(cls, folder: Path, ids: NDArray[np.uint16]) -> None:
+    def write(cls, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64]) -> None:
         """Write the samples once."""
-        write_set(folder, folder / cls.codec, ids, cls.codec)
+        write_set(folder, folder / cls.codec, ids, lengths, cls.codec)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         stream = self.stream
@@ -86,7 +88,7 @@ def _stream(folder: Path, state: Any, rank: int = 0, world_size: int = 1) -> Any
     from pipeline.shards import open_shards
     from train.stream.stream import Stream
 
-    sizes: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH // world_size, "lanes": LANES}
+    sizes: Any = {"seed": 1, "global_batch": BATCH, "micro_batch": BATCH // world_size}
     stream = Stream(open_shards(folder), rank=rank, world_size=world_size, **sizes)
     if state is not None:
         stream.load_state_dict(state)
@@ -107,7 +109,9 @@ def origins(rows: int, seed: int) -> dict[str, Any]:
     return {name: fixed[name] for name in FIXED_COLUMNS}
 
 
-def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal["none", "zstd"]) -> None:
+def write_set(
+    root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Literal["none", "zstd"]
+) -> None:
     """Write an example set for an encoder."""
     from pipeline.rows import Ragged, Rows
     from pipeline.shards import write_shard
@@ -115,7 +119,9 @@ def write_set(root: Path, folder: Path, ids: NDArray[np.uint16], codec: Literal[
     folder.mkdir()
     shards = []
     for number, part in enumerate(np.array_split(np.arange(len(ids)), SHARDS)):
-        rows = Rows(origins(len(part), number), {"input_ids": Ragged.from_matrix(ids[part])})
+        values = ids[part][np.arange(LENGTH) < lengths[part, None]]
+        text = Ragged(values, np.concatenate(([0], np.cumsum(lengths[part]))))
+        rows = Rows(origins(len(part), number), {"input_ids": text})
         path = folder / f"shard-{number:05d}.arrow"
         shards.append(write_shard(path, rows, _columns(), block_rows=BLOCK_ROWS, codec=codec))
     finish_set(root, folder, shards, codec)

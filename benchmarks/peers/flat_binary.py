@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.peers.workload import BATCH, LENGTH
@@ -28,8 +29,8 @@ class Memmap:
         """Import nothing beyond numpy."""
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
-        """Write the samples once."""
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
+        """Write the samples once, padded."""
         ids.tofile(folder / "ids.bin")
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -66,8 +67,8 @@ class Indexed:
         return MappedRows(folder)
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
-        """Write the samples once."""
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
+        """Write the samples once, padded."""
         ids.tofile(folder / "ids.bin")
 
     def order(self) -> Sequence[int]:
@@ -123,8 +124,8 @@ class DatatroveFolder(Indexed):
         return DatatroveFolderDataset(str(folder), LENGTH - 1, filename_pattern="*.ds", shuffle=True)
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
-        """Write the samples once."""
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
+        """Write the samples once, padded."""
         for number, part in enumerate(np.array_split(ids, 8)):
             part.tofile(folder / f"{number:05d}.ds")
 

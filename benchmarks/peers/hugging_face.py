@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from benchmarks.peers.flat_binary import Indexed
-from benchmarks.peers.workload import BATCH, LENGTH, stacked
+from benchmarks.peers.workload import BATCH, LENGTH, are_full, joined, stacked
 
 _BUFFER = 10_000
 
@@ -27,13 +28,18 @@ class ArrowFiles:
         import datasets  # noqa: F401
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
         """Write the samples once."""
         import datasets
         import pyarrow as pa
 
-        features = datasets.Features({"ids": datasets.Sequence(datasets.Value("uint16"), length=LENGTH)})
-        table = pa.table({"ids": pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), LENGTH)})
+        if are_full(lengths):
+            length, lists = LENGTH, pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), LENGTH)
+        else:
+            values = pa.array(ids[np.arange(LENGTH) < lengths[:, None]])
+            length, lists = -1, pa.ListArray.from_arrays(np.cumsum([0, *lengths], dtype=np.int32), values)
+        features = datasets.Features({"ids": datasets.Sequence(datasets.Value("uint16"), length=length)})
+        table = pa.table({"ids": lists})
         info = datasets.DatasetInfo(features=features)
         datasets.Dataset(table, info=info).save_to_disk(str(folder / "hf"), num_shards=8)
 
@@ -71,7 +77,7 @@ class DatasetsBatches(ArrowFiles):
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         for batch in self.data:
-            yield torch.from_numpy(np.stack(batch["ids"]).astype(np.int64))
+            yield joined(batch["ids"])
 
     def state(self) -> Any:
         """Return the state of the stream."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from benchmarks.peers.workload import BATCH, LENGTH, stacked
+from benchmarks.peers.workload import BATCH, LENGTH, are_full, stacked
 
 
 class Mosaic:
@@ -41,13 +42,14 @@ class Mosaic:
         import streaming  # noqa: F401
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
         """Write the samples once."""
         from streaming import MDSWriter
 
-        with MDSWriter(out=str(folder / "mds"), columns={"ids": f"ndarray:uint16:{LENGTH}"}) as out:
-            for row in ids:
-                out.write({"ids": row})
+        full = are_full(lengths)
+        with MDSWriter(out=str(folder / "mds"), columns={"ids": "ndarray:uint16" + full * f":{LENGTH}"}) as out:
+            for row, length in zip(ids, lengths, strict=True):
+                out.write({"ids": row if full else row[:length]})
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         yield from self.loader

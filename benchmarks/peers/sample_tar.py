@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from benchmarks.peers.workload import BATCH
+from benchmarks.peers.workload import BATCH, LENGTH, are_full, joined
 
 _BUFFER = 10_000
 
@@ -32,12 +33,13 @@ class WebDataset:
         import webdataset  # noqa: F401
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
         """Write the samples once."""
+        stored = np.full(len(ids), LENGTH) if are_full(lengths) else lengths
         for number, part in enumerate(np.array_split(np.arange(len(ids)), 8)):
             with tarfile.open(folder / f"{number:05d}.tar", "w") as archive:
                 for sample in part:
-                    add_array(archive, f"{sample:08d}.ids.npy", ids[sample])
+                    add_array(archive, f"{sample:08d}.ids.npy", ids[sample, : stored[sample]])
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         import random
@@ -46,17 +48,21 @@ class WebDataset:
 
         dataset = webdataset.WebDataset(self.urls, shardshuffle=False, empty_check=False)
         shuffled = dataset.shuffle(_BUFFER, rng=random.Random(1)).decode().to_tuple("ids.npy")
-        batches = shuffled.batched(BATCH, partial=True)
+        batches = shuffled.batched(BATCH, collation_fn=_batch, partial=True)
         source = webdataset.WebLoader(batches, batch_size=None, num_workers=self.workers) if self.workers else batches
         for number, (ids,) in enumerate(source):
             if number >= self.skip:
                 self.done = number + 1
-                yield torch.from_numpy(np.asarray(ids).astype(np.int64))
+                yield ids
         self.skip = self.done = 0
 
     def state(self) -> int:
         """Return the number of batches delivered."""
         return self.done
+
+
+def _batch(samples: list[tuple[Any]]) -> tuple[torch.Tensor]:
+    return (joined([ids for (ids,) in samples]),)
 
 
 def add_array(archive: tarfile.TarFile, name: str, values: np.ndarray[Any, Any]) -> None:

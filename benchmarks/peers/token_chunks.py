@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.peers.workload import BATCH, LENGTH
 
@@ -32,8 +33,8 @@ class LitData:
         import litdata  # noqa: F401
 
     @staticmethod
-    def write(folder: Path, ids: np.memmap[Any, Any]) -> None:
-        """Write the samples once."""
+    def write(folder: Path, ids: np.memmap[Any, Any], lengths: NDArray[np.int64]) -> None:
+        """Write the samples once, padded."""
         import litdata
 
         litdata.optimize(

@@ -1,0 +1,104 @@
+"""datatrove with its own words and sentences, run by the interpreter of an environment that holds it and spaCy.
+
+    python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers
+    ENV/bin/python benchmarks/peers/datatrove_steps.py WORK < TEXTS > ANSWER
+
+WORK is a function of this file that takes texts; TEXTS is a JSON list. `ask` runs it from another process. This file
+imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+RUNS = 3
+
+
+def ask(python: str, work: str, texts: Sequence[str]) -> Any:
+    """Return the answer of the interpreter at `python`; its errors reach the terminal."""
+    settings = os.environ | {"LOGURU_LEVEL": "ERROR", "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
+    settings.pop("PYTHONPATH", None)
+    command = [python, __file__, work]
+    done = subprocess.run(command, input=json.dumps(texts), stdout=subprocess.PIPE, text=True, env=settings, check=True)
+    return json.loads(done.stdout)
+
+
+def _filters() -> dict[str, Any]:
+    from datatrove.pipeline.filters import c4_filters, gopher_quality_filter, gopher_repetition_filter
+
+    return {
+        "gopher_quality": gopher_quality_filter.GopherQualityFilter(),
+        "c4_quality": c4_filters.C4QualityFilter(),
+        "gopher_repetition": gopher_repetition_filter.GopherRepetitionFilter(),
+    }
+
+
+def verdicts(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return by filter the reason for each text, empty where it is kept, and the text after the filter."""
+    from datatrove.data import Document
+
+    answers: dict[str, list[tuple[str, str]]] = {}
+    for name, step in _filters().items():
+        answers[name] = []
+        for text in texts:
+            document = Document(text=text, id="")
+            answer = step.filter(document)
+            answers[name].append(("" if answer is True else answer[1], document.text))
+    return answers
+
+
+def tokens(texts: Sequence[str]) -> list[list[str]]:
+    """Return the words of each text."""
+    from datatrove.utils.text import split_into_words
+
+    return [split_into_words(text, "eng") for text in texts]
+
+
+def filter_seconds(texts: Sequence[str]) -> float:
+    """Return CPU seconds of the three filters, the best of some runs."""
+    from datatrove.data import Document
+
+    steps = list(_filters().values())
+    return _best(lambda _: [step.filter(Document(text=text, id="")) for text in texts for step in steps])
+
+
+def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
+    """Return CPU seconds of exact hashes and of MinHash signatures 14 x 8, the best of some runs each."""
+    from datatrove.data import Document
+    from datatrove.pipeline.dedup import MinhashConfig, MinhashDedupSignature
+    from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig, ExactDedupSignature
+    from datatrove.utils.hashing import HashConfig
+
+    hashing = HashConfig(precision=64, hash_fc="xxhash")
+
+    def exact(folder: str) -> None:
+        config = ExactDedupConfig(content_getter=lambda document: document.text, hash_config=hashing)
+        ExactDedupSignature(folder, config=config).run(Document(text=text, id="") for text in texts)
+
+    def near(folder: str) -> None:
+        config = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8, hash_config=hashing)
+        MinhashDedupSignature(folder, config=config).run(Document(text=text, id="") for text in texts)
+
+    return {"exact": _best(exact), "near": _best(near)}
+
+
+def _best(work: Callable[[str], Any]) -> float:
+    found = []
+    for _ in range(RUNS):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.process_time()
+            work(folder)
+            found.append(time.process_time() - start)
+    return min(found)
+
+
+if __name__ == "__main__":
+    functions = {function.__name__: function for function in (verdicts, tokens, filter_seconds, dedup_seconds)}
+    sys.stdout.write(json.dumps(functions[sys.argv[1]](json.load(sys.stdin))))

@@ -1,0 +1,120 @@
+"""CPU time of the pipeline as its input is cut into more files, and the opens that it takes for a terabyte and more.
+
+    python benchmarks/small_files.py [--files 100 1000 10000] [--megabytes 2] [--json FILE]
+
+Each run has the same text: once as one JSONL file, then as so many text files. `clean`, `dedup` and `encode` run one
+after another in this process, up to the token set. Opens are arithmetic, from the sizes of units and shards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.update(TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.encode import documents
+from pipeline.__main__ import stage_main
+from pipeline.dedup.component_passes import Levels
+from pipeline.dedup.parts import Parts, ranges_of
+from pipeline.execution.exchange import Exchange
+
+_RECIPE = """
+corpus: small_files
+heldout: {fraction: 0}
+clean: {language: null, filters: []}
+dedup: {}
+train_tokenizer: {name: byte_bpe, size: 1000, sample_bytes: 1000000}
+encode: {}
+"""
+_STAGES = ("clean", "dedup", "train_tokenizer", "encode")
+
+
+def cut(text: str, files: int) -> list[str]:
+    """Return the text in pieces of equal length, one more word in each so that no two are equal."""
+    size = -(-len(text) // files)
+    return [f"{text[number * size : (number + 1) * size]} {number}" for number in range(files)]
+
+
+def write(folder: Path, texts: list[str], *, one: bool) -> str:
+    """Write the texts as one JSONL file, or as a text file each, and return the input."""
+    folder.mkdir()
+    if one:
+        lines = [json.dumps({"text": text}) for text in texts]
+        (folder / "texts.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    else:
+        for number, text in enumerate(texts):
+            (folder / f"{number:06d}.txt").write_text(text, encoding="utf-8")
+    return str(folder)
+
+
+def measured(source: str, folder: Path) -> tuple[float, int]:
+    """Return the CPU seconds of all stages, and the number of files that they wrote."""
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(_RECIPE)
+    start = os.times()
+    for stage in _STAGES:
+        arguments = ["--config", str(recipe), f"input={source}", f"output={folder / 'out'}", "executor.workers=1"]
+        if code := stage_main(stage, arguments):
+            raise SystemExit(code)
+    seconds = sum(os.times()[:4]) - sum(start[:4])
+    return seconds, sum(path.is_file() for path in (folder / "out").rglob("*"))
+
+
+def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
+    """Return how often each stage opens a file of rows, with shards as large as units."""
+    units = -(-terabytes * 10**12 // unit_bytes)
+    ranges = ranges_of(units)
+
+    parts = Parts(Path(), Path(), units, ranges)
+    levels = Levels.of(parts)
+    exchanges = [parts.exact_hashes, parts.drops, parts.exact_kept, parts.near_keys, parts.near_members]
+    exchanges += [parts.near_clusters, parts.near_decisions, parts.near_drops]
+    exchanges += [levels.links(level) for level in range(1, levels.last + 1)]
+    exchanges += [levels.answers(level) for level in range(2, levels.last + 1)]
+    # Documents are read by three passes; signatures are written and read, documents and rejections written.
+    dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
+    return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, nargs="*", default=[100, 1000, 10_000])
+    parser.add_argument("--megabytes", type=float, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    text = "\n".join(document.text for document in documents(options.megabytes))
+    rows = []
+    for files in options.files:
+        for one in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                source = write(Path(folder) / "in", cut(text, files), one=one)
+                seconds, written = measured(source, Path(folder))
+            rows.append({"documents": files, "files": 1 if one else files, "cpu_s": seconds, "written": written})
+    table = Table("documents", "input files", "CPU s", "files written", title=f"{len(text) / 1e6:.1f} MB of text")
+    for row in rows:
+        table.add_row(f"{row['documents']:,}", f"{row['files']:,}", f"{row['cpu_s']:.1f}", f"{row['written']:,}")
+    console = Console()
+    console.print(table)
+    table = Table("input", "unit and shard", "units", *opens(1, 1 << 28), title="opens of files of rows")
+    for terabytes, unit_bytes in ((1, 1 << 28), (100, 1 << 28), (100, 1 << 34)):
+        units = -(-terabytes * 10**12 // unit_bytes)
+        counts = [f"{count:,}" for count in opens(terabytes, unit_bytes).values()]
+        table.add_row(f"{terabytes} TB", f"{unit_bytes >> 20:,} MiB", f"{units:,}", *counts)
+    console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
