@@ -15,6 +15,7 @@ from model.initialisation import initialise
 from model.layers.vocabulary import padded_rows
 from model.loss import Loss
 from model.registry import find
+from model.settling import settle
 
 __all__ = ["Model", "build_model"]
 
@@ -36,7 +37,7 @@ class Model(nn.Module):
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
         # Counted now: a sharded engine leaves parameters empty on each rank.
         self._parameter_count = sum(parameter.numel() for parameter in self.parameters())
-        self._head_flops = sum(head.flops() for head in self.heads.values())
+        self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -47,16 +48,20 @@ class Model(nn.Module):
         """Return the summed loss and the count of each head.
 
         Raises:
-            BatchError: a tensor that the family or a head reads is missing, or a head cannot weigh the labels.
+            BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, or a
+                head cannot weigh the labels.
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
+        tensors = settle(tensors, self.config.position.limit)
         hidden = self.family(tensors)
+        if "input_ids_b" in self.needs:
+            tensors = {**tensors, "hidden_b": self.family(_second_view(tensors))}
         return {name: head.loss(hidden, tensors) for name, head in self.heads.items()}
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return scores of each head at every place, [B, T, vocabulary], for evaluation and generation."""
-        hidden = self.family(tensors)
+        """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
+        hidden = self.family(settle(tensors, self.config.position.limit))
         return {name: head.logits(hidden) for name, head in self.heads.items()}
 
     def num_parameters(self) -> int:
@@ -71,9 +76,17 @@ class Model(nn.Module):
             target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
             labels_per_row: places that reach the heads; None = every token of the labelled row.
         """
-        labels = (target_tokens_per_row or tokens_per_row) if labels_per_row is None else labels_per_row
-        forward = self.family.flops(tokens_per_row, target_tokens_per_row) + labels * self._head_flops
+        tokens = target_tokens_per_row or tokens_per_row
+        units = {"label": tokens if labels_per_row is None else labels_per_row, "token": tokens, "row": 1}
+        forward = self.family.flops(tokens_per_row, target_tokens_per_row)
+        forward += sum(units[unit] * flops for unit, flops in self._head_flops)
         return 3.0 * forward  # the backward pass costs two products for each of the forward's
+
+
+def _second_view(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the inputs of the family for the second view; a row without one is read as one token."""
+    view = {name.removesuffix("_b"): tensor for name, tensor in tensors.items() if name.endswith("_b")}
+    return view | {"lengths": view["lengths"].clamp(min=1)}
 
 
 def build_model(config: ModelConfig, vocab_size: int, special_ids: Mapping[str, int]) -> Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
@@ -38,6 +40,11 @@ class PositionConfig:
     """t5: rows of the bias table; halved between both directions where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
     """t5: distance in tokens from which all share the last bucket."""
+
+    @property
+    def limit(self) -> int | None:
+        """Places that a row can have; None: any number."""
+        return self.maximum if self.kind == "learned" else None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -87,8 +94,19 @@ class HeadConfig:
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the head's mean loss."""
     normalise: Literal["label", "row"] = "label"
-    """What weighs alike in the head's mean: each label, or each row that has labels, whatever their number
-    (arXiv 2410.24159)."""
+    """lm, masked_lm, span_boundary: unit that weighs alike in the head's mean: each label, or each row that has labels,
+    whatever their number (arXiv 2410.24159)."""
+    max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
+    """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
+    copy_weight: Annotated[float, Field(ge=0)] = 50.0
+    """corrective: factor of the loss of copying, beside 1 for the loss of the tokens (arXiv 2102.08473)."""
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    """similarity: cosines are divided by it; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
+    group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
+    """similarity: consecutive rows of the global batch whose texts are compared, a divisor of data.micro_batch."""
+    negatives: Literal["other", "both"] = "other"
+    """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view is with
+    all views of other rows (COCO-LM)."""
 
 
 def _long_form(value: Any) -> Any:
@@ -96,7 +114,14 @@ def _long_form(value: Any) -> Any:
 
 
 def _short_form(head: HeadConfig) -> Any:
-    return head.weight if head.normalise == "label" else {"weight": head.weight, "normalise": head.normalise}
+    changed = _changed_keys(head)
+    return {"weight": head.weight} | changed if changed else head.weight
+
+
+def _changed_keys(head: HeadConfig) -> dict[str, Any]:
+    """Return the values that are not the defaults, besides `weight`."""
+    default = HeadConfig()
+    return {key: value for key, value in asdict(head).items() if key != "weight" and value != getattr(default, key)}
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -157,13 +182,16 @@ class ModelConfig:
     """Dropout probabilities."""
     init: InitConfig = InitConfig()
     """Initial weights."""
+    init_from: Path | None = None
+    """Run directory, or folder of a published or imported model, whose weights the model begins with: all of the body,
+    and of the heads those that are there. null = initial weights."""
     heads: dict[str, Annotated[HeadConfig, BeforeValidator(_long_form), PlainSerializer(_short_form)]]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
 
     def __post_init__(self) -> None:
-        for problem in (self._unknown_parts(), self._wrong_attention(), self._wrong_embedding()):
-            if problem:
+        for check in (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding):
+            if problem := check():
                 raise ValueError(problem)
 
     def _unknown_parts(self) -> str:
@@ -176,6 +204,15 @@ class ModelConfig:
             return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
         if self.decoder_layers is not None and self.architecture != "encoder_decoder":
             return f"decoder_layers: only an encoder_decoder has them; remove the key or change family '{self.family}'"
+        return ""
+
+    def _unread_keys(self) -> str:
+        for name, head in self.heads.items():
+            read = find("model.heads", name).settings
+            if unread := sorted(_changed_keys(head).keys() - read):
+                return f"heads.{name}.{unread[0]}: the head {name} does not read this key; it reads " + ", ".join(
+                    sorted({"weight", *read})
+                )
         return ""
 
     def _wrong_attention(self) -> str:
@@ -203,7 +240,7 @@ class ModelConfig:
 
     @property
     def targets(self) -> dict[str, str]:
-        """What each head learns to predict, as objectives name it."""
+        """Return the target of each head, as objectives name it."""
         return {name: find("model.heads", name).target for name in self.heads}
 
     @property

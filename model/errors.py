@@ -1,11 +1,12 @@
 """Errors of the model package: what was expected, what was found, where, and what to do.
 
-The exit codes are the table that all commands share: 64 configuration, 65 a batch that contradicts itself.
+The exit codes are the table that all commands share: 64 configuration, 65 a batch or weights
+that contradict themselves.
 """
 
 from __future__ import annotations
 
-__all__ = ["BatchError", "ConfigurationError", "ModelError"]
+__all__ = ["BatchError", "ConfigurationError", "ModelError", "WeightsError"]
 
 
 class ModelError(Exception):
@@ -22,5 +23,11 @@ class ConfigurationError(ModelError):
 
 class BatchError(ModelError):
     """A batch lacks a tensor that the model reads, or holds values that the model has no room for."""
+
+    exit_code = 65
+
+
+class WeightsError(ModelError):
+    """Weights of a checkpoint are damaged, incomplete, contradict each other, or belong to another model."""
 
     exit_code = 65

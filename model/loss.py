@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,6 +26,8 @@ __all__ = [
     "count_labels",
     "cross_entropy_sum",
     "gather_labels",
+    "original_ids",
+    "real_places",
     "weigh_rows_alike",
 ]
 
@@ -39,7 +42,7 @@ class Loss:
     total: Tensor
     """fp32 scalar in nats: the weighted sum over labels. It always has a gradient path to every parameter."""
     counted: Tensor | int
-    """What the sum is divided by, wherever it was computed."""
+    """Divisor of the sum, wherever that was computed."""
 
     @property
     def count(self) -> int:
@@ -67,7 +70,7 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     if "label_count" not in tensors:
         return (tensors["row_weight"][_rows_of_labels(tensors)] != 0).sum()
     counts = tensors["label_count"].to(tensors["label_index"].device)
-    return counts[(_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)].sum()
+    return (counts * ((_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0))).sum()
 
 
 def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
@@ -115,6 +118,20 @@ def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
     of_row, weights = tensors["row_weight"][_rows_of_labels(tensors)], tensors.get("label_weight")
     weighed = None if weights is None else weights * of_row
     return Labels(flat.index_select(0, index), ids.masked_fill(of_row == 0, IGNORED), weighed)
+
+
+def original_ids(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return `input_ids` with the labels put back at their places, [B, T]."""
+    ids = tensors["input_ids"]
+    return ids.flatten().index_copy(0, tensors["label_index"], tensors["label_ids"]).view_as(ids)
+
+
+def real_places(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return which places [B, T] hold tokens of rows that have weight and labels."""
+    places = torch.arange(tensors["input_ids"].shape[1], device=tensors["row_weight"].device)
+    counted = (_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)
+    lengths = tensors["lengths"].to(places.device).expand(counted.shape)
+    return (places < lengths[:, None]) & counted[:, None]
 
 
 def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -7,7 +7,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["AttentionPlan", "document_mask", "mode_mask", "padding_mask", "plan_attention", "prefix_mask"]
+from model.cache import Cache
+
+__all__ = [
+    "AttentionPlan",
+    "document_mask",
+    "mode_mask",
+    "padding_mask",
+    "plan_attention",
+    "plan_continuation",
+    "prefix_mask",
+]
 
 # The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
 BLOCKED = torch.finfo(torch.bfloat16).min
@@ -22,14 +32,19 @@ class AttentionPlan(NamedTuple):
     """Only places up to the query's own are visible; never together with a mask."""
     rotation: tuple[Tensor, Tensor] | None = None
     """Cosines and sines [B, 1, T, head_dim] of rotary positions."""
+    cache: Cache | None = None
+    """Keeper of keys and values; None: none are kept."""
 
 
 def padding_mask(lengths: Tensor, columns: int, device: torch.device) -> Tensor | None:
     """Return [B, 1, 1, columns] bool, True at tokens; None where no row is padded, which is the faster kernel.
 
-    Whether a row is padded is decided on the host: `lengths` [B] may stay there, then nothing waits for the device.
+    Args:
+        lengths: [B], or [] where `settle` has seen that no row is padded.
+        columns: T.
+        device: of the mask.
     """
-    if bool((lengths >= columns).all()):
+    if lengths.ndim == 0:
         return None
     places = torch.arange(columns, device=device)
     return (places < lengths.to(device)[:, None])[:, None, None, :]
@@ -90,6 +105,30 @@ def plan_attention(
         visible = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).tril()
         return AttentionPlan(bias.masked_fill(~visible, BLOCKED), False, rotation)
     return AttentionPlan(bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation)
+
+
+def plan_continuation(
+    bias: Tensor | None,
+    rotation: tuple[Tensor, Tensor] | None,
+    places: Tensor,
+    columns: Tensor,
+    prefix: Tensor | None,
+    cache: Cache,
+) -> AttentionPlan:
+    """Return the plan of tokens that continue what a cache holds: each reads the places up to its own.
+
+    Args:
+        bias: additive scores [B or 1, heads, n, columns], or None.
+        rotation: passed on.
+        places: [B, n], of the new tokens.
+        columns: [1, columns], places that the cache holds, the new ones among them.
+        prefix: from `prefix_mask`, where rows begin with a part that is read in both directions.
+        cache: passed on.
+    """
+    visible = (columns[:, None, :] <= places[:, :, None])[:, None]
+    if prefix is not None:
+        visible = visible | prefix
+    return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation, cache)
 
 
 def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:

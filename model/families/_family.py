@@ -8,7 +8,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from torch import Tensor, nn
 
+from model.cache import Cache
 from model.config import ModelConfig
+from model.errors import ConfigurationError
 
 __all__ = ["Architecture", "Family"]
 
@@ -30,6 +32,17 @@ class Family(nn.Module, ABC):
     @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
+
+    def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
+        """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache.
+
+        Raises:
+            ConfigurationError: the family has no causal stack.
+        """
+        raise ConfigurationError(
+            f"model.family: generation needs a family with a causal stack, got {type(self).__name__}; "
+            "train a decoder or an encoder_decoder"
+        )
 
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:

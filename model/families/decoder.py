@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from model.cache import Cache
 from model.config import ModelConfig
 from model.families import Family
 from model.flops import layer_flops
 from model.layers.stack import Stack
-from model.masks import document_mask, prefix_mask
+from model.masks import document_mask
 
 __all__ = ["Decoder"]
 
@@ -34,13 +35,24 @@ class Decoder(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim]."""
+        return self.decode(tensors, None)
+
+    def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
+        """Return hidden states [B, n, dim] of the tokens given."""
         vectors = self.tokens(tensors["input_ids"])
         documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         prefix = tensors.get("prefix_length")
         if prefix is not None:
-            prefix = prefix_mask(prefix.to(vectors.device), vectors.shape[1])
-        types = tensors.get("type_ids")
-        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, None, pairs=documents, prefix=prefix)
+            prefix = prefix.to(vectors.device)
+        hidden: Tensor = self.stack(
+            vectors,
+            tensors["position_ids"],
+            tensors.get("type_ids"),
+            None,
+            pairs=documents,
+            prefix_length=prefix,
+            cache=cache,
+        )
         return hidden
 
     def flops(self, tokens: int, target_tokens: int) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 from torch import Tensor, nn
 
+from model.cache import Cache
 from model.config import ModelConfig
 from model.families import Family
 from model.flops import layer_flops
@@ -31,12 +33,22 @@ class EncoderDecoder(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states of the decoder [B, Td, dim]."""
+        return self.decode(tensors, None)
+
+    def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
+        """Return hidden states [B, n, dim] of the decoder's tokens given; a cache keeps the encoder's states, too."""
+        encode = partial(self._encode, tensors)
+        source, padding = encode() if cache is None else cache.once(self, encode)
+        vectors = self.tokens(tensors["decoder_input_ids"])
+        hidden: Tensor = self.decoder(
+            vectors, tensors["decoder_position_ids"], None, None, source, padding, cache=cache
+        )
+        return hidden
+
+    def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         ids = tensors["input_ids"]
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
-        source = self.encoder(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding)
-        vectors = self.tokens(tensors["decoder_input_ids"])
-        hidden: Tensor = self.decoder(vectors, tensors["decoder_position_ids"], None, None, source, padding)
-        return hidden
+        return self.encoder(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding), padding
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""

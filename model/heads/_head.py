@@ -19,11 +19,16 @@ class Head(nn.Module, ABC):
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     target: ClassVar[str]
-    """What it learns to predict, as objectives name it in `heads`. Several heads may share one."""
+    """Target of the prediction, as objectives name it in `heads`. Several heads may share one."""
     needs: ClassVar[frozenset[str]]
-    """Tensors it reads from a batch, besides the family's and `row_weight`."""
+    """Tensors it reads from a batch, besides the family's and `row_weight`. One that needs `input_ids_b` is also given
+    `hidden_b` [B, Tb, dim], the family's states of the second view."""
+    settings: ClassVar[frozenset[str]] = frozenset()
+    """Keys of its configuration that it reads, besides `weight`."""
+    unit: ClassVar[Literal["label", "token", "row"]] = "label"
+    """Unit of its predictions: labelled places, all tokens of the labelled rows, or rows."""
     normalise: Literal["label", "row"] = "label"
-    """What weighs alike in the mean; the model sets it from the configuration."""
+    """Unit that weighs alike in the mean; the model sets it from the configuration."""
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -38,7 +43,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores at every place: [B, T, dim] to [B, T, classes]."""
+        """Return scores at every place, [B, T, dim] to [B, T, classes]; of heads that judge rows, [B, classes]."""
 
     def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
         """Return sum and count of a batch, weighed as `normalise` says."""
@@ -50,7 +55,7 @@ class Head(nn.Module, ABC):
         return int(self.counted(self._weighed(tensors)))
 
     def flops(self) -> float:
-        """Return the forward's floating-point operations for one label: each entry of a matrix is used once."""
+        """Return the forward's floating-point operations for one prediction: each entry of a matrix is used once."""
         return 2.0 * sum(parameter.numel() for parameter in self.parameters() if parameter.ndim == 2)
 
     def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

@@ -19,6 +19,7 @@ class Lm(Head):
     """Tied to the token embedding or not, no bias: GPT-2, Llama, T5, BART."""
 
     target: ClassVar = "lm"
+    settings: ClassVar = frozenset({"normalise"})
     needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:

@@ -21,6 +21,7 @@ class MaskedLM(Head):
     """Linear, activation, norm, then the vocabulary with a bias; only labelled places reach the projection."""
 
     target: ClassVar = "masked_lm"
+    settings: ClassVar = frozenset({"normalise"})
     needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,9 +31,10 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
         """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
-        query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
+        query = self._split(self.query(x))
         if plan.rotation is not None:
-            query, key = rotate(query, plan.rotation), rotate(key, plan.rotation)
+            query = rotate(query, plan.rotation)
+        key, value = self.keys_and_values(source, plan)
         mask = plan.mask
         if mask is not None and mask.is_floating_point():
             mask = mask.to(query.dtype)
@@ -47,6 +50,16 @@ class Attention(nn.Module):
         )
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
+
+    def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
+        """Return keys and values [B, kv_heads, Tk, head_dim] of a source that does not grow; a cache keeps them."""
+        project = partial(self.project, source, plan)
+        return project() if plan.cache is None else plan.cache.once(self, project)
+
+    def project(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
+        """Return keys, rotated where the plan rotates, and values [B, kv_heads, Tk, head_dim]."""
+        key, value = self._split(self.key(source)), self._split(self.value(source))
+        return key if plan.rotation is None else rotate(key, plan.rotation), value
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)

@@ -20,6 +20,11 @@ class SelfAttention(Attention):
         """Map [B, T, dim] to the same shape."""
         return super().forward(x, x, plan)
 
+    def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the whole sequence: a cache adds those of the tokens before."""
+        key, value = self.project(source, plan)
+        return (key, value) if plan.cache is None else plan.cache.append(self, key, value)
+
 
 class Layer(nn.Module):
     """Two or three residual blocks."""

@@ -1,7 +1,8 @@
 """The place of a token in the model: added to the embedding, rotating queries and keys, or biasing the scores.
 
 Every kind is a `Position`; the parts it does not use are neutral. The model never computes place ids itself: they come
-with the batch, so that packed documents, left padding and shifted spans need nothing here.
+with the batch, so that packed documents, left padding and shifted spans need nothing here. Ids [1, T] are those of all
+rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.errors import BatchError
 
 __all__ = ["Learned", "Position", "Rope", "Sinusoidal", "T5Bias", "build_position", "rotate", "t5_bucket"]
 
@@ -28,8 +28,8 @@ class Position(nn.Module):
         """Return cosines and sines [B, 1, T, head_dim] for `rotate`, or None."""
         return None
 
-    def bias(self, positions: Tensor) -> Tensor | None:
-        """Return additive attention scores [B or 1, heads, T, T] of a self-attention, or None."""
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """Return additive scores [B or 1, heads, Tq, Tk] of a self-attention between places [B, T], or None."""
         return None
 
 
@@ -39,22 +39,10 @@ class Learned(Position):
     def __init__(self, width: int, maximum: int, offset: int) -> None:
         super().__init__()
         self.table = nn.Embedding(maximum + offset, width)
-        self.maximum, self.offset = maximum, offset
+        self.offset = offset
 
     def embed(self, positions: Tensor) -> Tensor:
-        """Return rows of the table.
-
-        Raises:
-            BatchError: a place beyond `maximum`. On an accelerator the values are read only where a row is longer
-                than the table, so that an ordinary forward does not wait for the device.
-        """
-        if (positions.device.type == "cpu" or positions.shape[1] > self.maximum) and positions.device.type != "meta":
-            largest = int(positions.max())
-            if largest >= self.maximum:
-                raise BatchError(
-                    f"position id {largest}: the position table has room for 0..{self.maximum - 1}; "
-                    "make the samples shorter or raise model.position.maximum"
-                )
+        """Return rows of the table; `model.settling.settle` has checked that it has these places."""
         table: Tensor = self.table(positions + self.offset)
         return table
 
@@ -94,11 +82,9 @@ class T5Bias(Position):
         self.table = nn.Embedding(buckets, heads)
         self.max_distance, self.causal = max_distance, causal
 
-    def bias(self, positions: Tensor) -> Tensor:
-        """Return [1, heads, T, T] where all rows have equal position ids, else [B, heads, T, T]."""
-        if bool((positions == positions[:1]).all()):
-            positions = positions[:1]
-        distance = positions[:, None, :] - positions[:, :, None]
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Return [B or 1, heads, Tq, Tk]; places [1, T] are those of all rows."""
+        distance = keys[:, None, :] - queries[:, :, None]
         buckets = t5_bucket(distance, self.table.num_embeddings, self.max_distance, self.causal)
         scores: Tensor = self.table(buckets)
         return scores.permute(0, 3, 1, 2)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from model.cache import Cache
 from model.config import ModelConfig
 from model.layers.embeddings import Embeddings
 from model.layers.layer import Layer
 from model.layers.norm import build_norm
 from model.layers.position import build_position
-from model.masks import AttentionPlan, plan_attention
+from model.masks import AttentionPlan, plan_attention, plan_continuation, prefix_mask
 
 __all__ = ["Stack"]
 
@@ -35,7 +36,8 @@ class Stack(nn.Module):
         source: Tensor | None = None,
         source_padding: Tensor | None = None,
         pairs: Tensor | None = None,
-        prefix: Tensor | None = None,
+        prefix_length: Tensor | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Return hidden states [B, T, dim].
 
@@ -47,12 +49,18 @@ class Stack(nn.Module):
             source: the encoder's states [B, S, dim].
             source_padding: of the encoder's rows.
             pairs: from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
-            prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
+            prefix_length: [B], where a causal stack reads the beginning of a row in both directions.
+            cache: of the tokens before, where a causal stack continues rows; positions are places in the row then.
         """
         x = self.embeddings(vectors, self.position, positions, types)
-        bias, rotation = self.position.bias(positions), self.position.rotation(positions)
-        plan = plan_attention(bias, padding, self.causal, rotation, pairs, prefix)
-        source_plan = AttentionPlan(source_padding)
+        columns = positions if cache is None else cache.extend(positions)
+        bias, rotation = self.position.bias(positions, columns), self.position.rotation(positions)
+        prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
+        if cache is None:
+            plan = plan_attention(bias, padding, self.causal, rotation, pairs, prefix)
+        else:
+            plan = plan_continuation(bias, rotation, positions, columns, prefix, cache)
+        source_plan = AttentionPlan(source_padding, cache=cache)
         for layer in self.layers:
             x = layer(x, plan, source, source_plan)
         out: Tensor = self.dropout(self.norm(x))

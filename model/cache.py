@@ -1,0 +1,61 @@
+"""Keys and values that a generation keeps, so that each step reads its new tokens only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Cache"]
+
+Pair: TypeAlias = tuple[Tensor, Tensor]
+T = TypeVar("T")
+
+
+class Cache:
+    """Keys and values of rows that grow.
+
+    Rows may have different lengths: each writes at its own places, and a place reads those up to its own. No token
+    reads what is after it, padding of a shorter prompt or zeros, and the next tokens are written over that.
+
+    Args:
+        capacity: places of a row that will be written at most.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._columns = 0
+        self._places = torch.empty(0, 0, dtype=torch.int64)
+        self._kept: dict[nn.Module, Pair] = {}
+        self._sources: dict[nn.Module, Any] = {}
+
+    def extend(self, places: Tensor) -> Tensor:
+        """Begin a step with new tokens at `places` [B, n]; return all places that they may read, [1, columns]."""
+        self._places = places
+        self._columns += places.shape[1]
+        return torch.arange(self._columns, device=places.device)[None]
+
+    def append(self, owner: nn.Module, key: Tensor, value: Tensor) -> Pair:
+        """Keep keys and values of the new tokens, [B, heads, n, head_dim]; return those of all columns so far.
+
+        Args:
+            owner: the attention that they belong to.
+            key: rotated, if the model rotates keys.
+            value: values.
+        """
+        if owner not in self._kept:
+            rows, heads, _, width = key.shape
+            room = (rows, heads, self.capacity, width)
+            self._kept[owner] = key.new_zeros(room), value.new_zeros(room)
+        index = self._places[:, None, :, None].expand_as(key)
+        kept = [whole.scatter_(2, index, new) for whole, new in zip(self._kept[owner], (key, value), strict=True)]
+        return kept[0][:, :, : self._columns], kept[1][:, :, : self._columns]
+
+    def once(self, owner: nn.Module, compute: Callable[[], T]) -> T:
+        """Return what `compute` gave on the first call for this owner: states of a source, which does not grow."""
+        if owner not in self._sources:
+            self._sources[owner] = compute()
+        kept: T = self._sources[owner]
+        return kept

@@ -1,0 +1,24 @@
+"""Published checkpoints and their way into our names and back. One file for each model type of config.json."""
+
+from model.checkpoints._checkpoint import FACTS, MODEL, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
+from model.checkpoints._comparison import computation, differences
+from model.checkpoints._export import Export, export_checkpoint
+from model.checkpoints._key_map import KeyMap, Slice
+from model.checkpoints._selection import map_for, map_of_type
+
+__all__ = [
+    "FACTS",
+    "MODEL",
+    "WEIGHTS",
+    "Checkpoint",
+    "Export",
+    "KeyMap",
+    "Slice",
+    "build_checkpoint",
+    "computation",
+    "differences",
+    "export_checkpoint",
+    "map_for",
+    "map_of_type",
+    "read_checkpoint",
+]

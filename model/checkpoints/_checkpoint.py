@@ -1,0 +1,212 @@
+"""A model from a directory: one that transformers wrote, or one in our own form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+import xxhash
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor
+
+from model.build import Model
+from model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
+from model.checkpoints._key_map import KeyMap
+from model.checkpoints._renaming import listed
+from model.checkpoints._selection import map_of_type
+from model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
+from model.config import ModelConfig
+from model.errors import ConfigurationError, WeightsError
+
+__all__ = ["FACTS", "MODEL", "WEIGHTS", "Checkpoint", "build_checkpoint", "read_checkpoint"]
+
+MODEL: Final = "model.yaml"
+WEIGHTS: Final = "model.safetensors"
+FACTS: Final = "model.json"
+_PUBLISHED: Final = "config.json"
+_NO_MATTER: Final = frozenset(
+    {
+        *("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "vocab_size"),
+        *("use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_encoder_decoder"),
+        *("id2label", "label2id", "problem_type", "language", "task_specific_params", "pruned_heads", "n_ctx"),
+        *("gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "pretraining_tp"),
+        *("num_hidden_layers", "is_gated_act", "dense_act_fn", "initializer_factor", "initializer_range"),
+        *("classifier_dropout", "qa_dropout", "seq_classif_dropout", "encoder_layerdrop", "decoder_layerdrop"),
+        *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+        *("early_stopping", "max_length", "min_length", "num_beams", "no_repeat_ngram_size", "length_penalty"),
+    }
+)
+"""Keys of config.json that do not change the logits of an evaluation."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model in our names, and what its directory says beside."""
+
+    config: ModelConfig
+    vocab_size: int
+    """ids that the model predicts; rows of the token table where the directory is not a run"""
+    tensors: Mapping[str, Tensor]
+    """our parameters, in the type of the file"""
+    token_ids: Mapping[str, Any]
+    """`pad_token_id`, `decoder_start_token_id` and the like"""
+    model_type: str | None
+    files: tuple[Path, ...]
+    absent: tuple[str, ...] = ()
+    """parameters of the head, where the directory holds the body alone"""
+    notes: tuple[str, ...] = ()
+    """tensors and keys that were set aside, for people"""
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a directory of transformers (config.json) or of our own (model.yaml).
+
+    Raises:
+        ConfigurationError: the directory is neither, or describes a model that we do not build.
+        WeightsError: tensors are damaged, unknown, missing, of a wrong shape, or contradict each other.
+    """
+    if (folder / MODEL).is_file():
+        return _read_own(folder)
+    if (folder / _PUBLISHED).is_file():
+        return _read_published(folder)
+    raise ConfigurationError(
+        f"{folder}: expected a folder with config.json and weights, or one that import_model wrote ({MODEL})"
+    )
+
+
+def build_checkpoint(checkpoint: Checkpoint) -> Model:
+    """Return the model with its weights, fp32, in evaluation mode.
+
+    Raises:
+        WeightsError: the directory holds no head.
+    """
+    if checkpoint.absent:
+        raise WeightsError(f"the checkpoint holds no head: {listed(checkpoint.absent)} are not there")
+    model = Model(checkpoint.config, checkpoint.vocab_size)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(checkpoint.tensors[name])
+    return model.eval()
+
+
+def _read_own(folder: Path) -> Checkpoint:
+    try:
+        plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
+        config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plain)
+    except (yaml.YAMLError, UnicodeDecodeError, ValidationError) as error:
+        raise ConfigurationError(f"{folder / MODEL}: cannot be read as a model's configuration: {error}") from error
+    if not (folder / FACTS).is_file():
+        raise WeightsError(f"{folder}: {FACTS} is missing, so the import was never finished: import again")
+    facts = read_json(folder / FACTS)
+    try:
+        rows, ids, kind, absent, digest = (
+            facts[key] for key in ("vocab_size", "token_ids", "model_type", "absent", "weights")
+        )
+    except KeyError as error:
+        raise WeightsError(f"{folder / FACTS}: expected the key {error}; import again") from error
+    tensors, files = read_tensors(folder)
+    if (found := _file_hash(files[0])) != digest:
+        raise WeightsError(f"{files[0]}: expected xxh3-128 {digest}, got {found}: it was changed after the import")
+    shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
+    _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
+    refuse_damaged(tensors, str(folder / WEIGHTS))
+    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent))
+
+
+def _read_published(folder: Path) -> Checkpoint:
+    plain = read_json(folder / _PUBLISHED)
+    if "quantization_config" in plain:
+        raise ConfigurationError(f"{folder / _PUBLISHED}: quantised weights are not read; take the original ones")
+    key_map = map_of_type(str(plain.get("model_type")))
+    stored, files = read_tensors(folder)
+    config = key_map.read_config(plain, stored)
+    rows = key_map.vocab_size(plain)
+    where = str(folder)
+    ours = parameter_shapes(config, rows)
+    expected = their_shapes(key_map, config, ours)
+    constants = key_map.constants(rows)
+    renamed = key_map.renaming({**expected, **constants}, config).apply(stored, where)
+    refuse_damaged(renamed.tensors, where)
+    tensors = _without_copies(renamed.tensors, key_map.ties(config), where)
+    unused = key_map.unused(config)
+    _refuse_constants(tensors, constants, where)
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unused}}
+    absent = _absent_head(key_map, config, ours, tensors)
+    present = {name: shape for name, shape in ours.items() if name not in absent}
+    _refuse_differing(tensors, their_shapes(key_map, config, present), where)
+    notes = [f"not read, no part of the model: {listed(renamed.left_out)}"] if renamed.left_out else []
+    notes += [f"the head is not there: {listed(absent)}"] if absent else []
+    if unread := sorted(key for key in plain if not _known_key(key, key_map)):
+        notes.append(f"keys of config.json that were not read: {', '.join(unread)}")
+    ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
+    converted = to_ours(key_map, config, tensors, present)
+    return Checkpoint(config, rows, converted, ids, key_map.model_type, tuple(files), tuple(absent), tuple(notes))
+
+
+def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:
+    """Return the tensors without second copies of tied ones.
+
+    Raises:
+        WeightsError: two copies differ.
+    """
+    found = {name: tensor for name, tensor in tensors.items() if name not in ties}
+    for copy, name in ties.items():
+        if copy in tensors and not torch.equal(found.setdefault(name, tensors[copy]), tensors[copy]):
+            raise WeightsError(
+                f"{where}: {copy} and {name} are one tensor in this model, but they differ; set tie_word_embeddings to "
+                "false in config.json if the model has both, or take another copy"
+            )
+    return found
+
+
+def _refuse_constants(tensors: Mapping[str, Tensor], constants: Mapping[str, Tensor], where: str) -> None:
+    for name, constant in constants.items():
+        if name in tensors and not torch.equal(tensors[name].float(), constant):
+            raise WeightsError(
+                f"{where}: {name}: expected {list(constant.shape)} zeros, got other values; our model has no such bias"
+            )
+
+
+def _absent_head(
+    key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size], tensors: Mapping[str, Tensor]
+) -> list[str]:
+    """Return the parameters of the head where a checkpoint has none of them; else nothing: it must have all."""
+    head = [name for name in ours if name.startswith("heads.")]
+    targets = key_map.targets(config, head)
+    return head if head and not any(target.name in tensors for target in targets.values()) else []
+
+
+def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
+    """Compare names and shapes.
+
+    Raises:
+        WeightsError: naming the tensors that are missing, unknown, or of another shape.
+    """
+    if missing := expected.keys() - tensors.keys():
+        raise WeightsError(f"{where}: {len(missing)} tensors are missing: {listed(missing)}")
+    if unknown := tensors.keys() - expected.keys():
+        raise WeightsError(f"{where}: {len(unknown)} tensors that the model does not have: {listed(unknown)}")
+    wrong = [
+        f"{name}: expected {shape}, got {list(tensors[name].shape)}"
+        for name, shape in expected.items()
+        if list(tensors[name].shape) != shape
+    ]
+    if wrong:
+        raise WeightsError(f"{where}: {len(wrong)} tensors of another shape than config.json gives: {listed(wrong, 4)}")
+
+
+def _known_key(key: str, key_map: KeyMap) -> bool:
+    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation}
+    return key in read or key in _NO_MATTER or key.endswith("_token_id")
+
+
+def _file_hash(path: Path) -> str:
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,76 @@
+"""The part of a configuration that decides what a model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from model.config import ModelConfig
+
+__all__ = ["computation", "differences", "flatten", "nested"]
+
+_ONLY_TRAINING: Final = ("dropout.", "init.", "heads.", "vocab_multiple", "init_from")
+_OF_KIND: Final = {
+    "learned": ("kind", "maximum", "offset"),
+    "sinusoidal": ("kind",),
+    "rope": ("kind", "theta"),
+    "t5": ("kind", "buckets", "max_distance"),
+    "none": ("kind",),
+}
+"""Keys of `position` that each kind reads."""
+
+
+def computation(config: ModelConfig) -> dict[str, Any]:
+    """Return the keys of which the model's output is a function, dotted, with defaults written out.
+
+    Left out: dropout, initial weights, heads, padding of the vocabulary, and keys that the kind of position ignores.
+    """
+    flat = flatten(TypeAdapter(ModelConfig).dump_python(config, mode="json"))
+    read = {f"position.{key}" for key in _OF_KIND[config.position.kind]}
+    kept = {
+        key: value
+        for key, value in flat.items()
+        if not key.startswith(_ONLY_TRAINING) and (key in read or not key.startswith("position."))
+    }
+    return kept | {
+        "head_dim": config.head_width,
+        "kv_heads": config.key_value_heads,
+        "decoder_layers": config.decoder_depth,
+        "emb_dim": config.embedding_width,
+        "qk_scale": config.qk_scale or config.head_width**-0.5,
+    }
+
+
+def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
+    here, there = computation(ours), computation(other)
+    pairs = {key: (here.get(key), there.get(key)) for key in {**here, **there}}
+    return {key: pair for key, pair in pairs.items() if not _equal(*pair)}
+
+
+def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one mapping with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with dotted keys as nested mappings."""
+    plain: dict[str, Any] = {}
+    for key, value in flat.items():
+        *folders, last = key.split(".")
+        at = plain
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[last] = value
+    return plain
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, float) and isinstance(second, float):
+        return abs(first - second) <= 1e-12 * abs(first)
+    return bool(first == second)

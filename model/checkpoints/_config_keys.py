@@ -1,0 +1,81 @@
+"""Reading config.json: keys that must be there, values that we compute, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from model.checkpoints._comparison import nested
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["read_activation", "read_fields", "refuse_other_values", "validated"]
+
+
+def read_fields(
+    model_type: str, plain: Mapping[str, Any], fields: Mapping[str, str], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return our dotted keys with the values of theirs.
+
+    Raises:
+        ConfigurationError: keys without a default are missing; all are named.
+    """
+    if missing := sorted({theirs for theirs in fields.values() if theirs not in {**defaults, **plain}}):
+        raise ConfigurationError(f"config.json of type {model_type}: expected the keys {', '.join(missing)}, got none")
+    return {ours: plain.get(theirs, defaults.get(theirs)) for ours, theirs in fields.items()}
+
+
+def read_activation(
+    model_type: str,
+    plain: Mapping[str, Any],
+    key: str | None,
+    activations: Mapping[str, str],
+    defaults: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return our activation.
+
+    Raises:
+        ConfigurationError: theirs is missing or has no counterpart.
+    """
+    if key is None:
+        return {}
+    name = plain.get(key, defaults.get(key))
+    if name not in activations:
+        raise ConfigurationError(
+            f"config.json of type {model_type}: {key}: expected one of {', '.join(activations)}, got {name!r}"
+        )
+    return {"activation": activations[name]}
+
+
+def refuse_other_values(model_type: str, plain: Mapping[str, Any], only: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse keys that choose a computation which our families do not have.
+
+    Raises:
+        ConfigurationError: naming all of them.
+    """
+    wrong = [
+        f"{key}: expected {values[0]!r}, got {plain[key]!r}"
+        for key, values in only.items()
+        if key in plain and plain[key] not in values
+    ]
+    if wrong:
+        raise ConfigurationError(
+            f"config.json of type {model_type} asks for a computation that is not built: {'; '.join(wrong)}"
+        )
+
+
+def validated(model_type: str, flat: Mapping[str, Any]) -> ModelConfig:
+    """Return the configuration.
+
+    Raises:
+        ConfigurationError: a value has a wrong type or range, or values do not go together.
+    """
+    try:
+        config: ModelConfig = TypeAdapter(ModelConfig).validate_python(nested(flat))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "model"
+        raise ConfigurationError(f"config.json of type {model_type}: {place}: {first['msg']}") from error
+    return config

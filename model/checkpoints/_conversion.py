@@ -1,0 +1,51 @@
+"""Tensors of a checkpoint from our parameters, and the reverse: transposed, cut out of fused ones, or as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from model.build import Model
+from model.checkpoints._key_map import KeyMap
+from model.config import ModelConfig
+
+__all__ = ["parameter_shapes", "their_shapes", "to_ours", "to_theirs"]
+
+
+def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
+    """Return the names and shapes of a model's parameters, without memory for them."""
+    with torch.device("meta"):
+        return {name: parameter.shape for name, parameter in Model(config, vocab_size).named_parameters()}
+
+
+def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]) -> dict[str, list[int]]:
+    """Return names and shapes of a checkpoint's tensors, from those of our parameters."""
+    found = {}
+    for name, target in key_map.targets(config, ours).items():
+        whole = [ours[name][0] * target.of, *ours[name][1:]]
+        found[target.name] = whole[::-1] if target.transposed else whole
+    return found
+
+
+def to_ours(
+    key_map: KeyMap, config: ModelConfig, theirs: Mapping[str, Tensor], names: Iterable[str]
+) -> dict[str, Tensor]:
+    """Return our parameters, cut out of a checkpoint's tensors."""
+    found = {}
+    for name, target in key_map.targets(config, names).items():
+        tensor = theirs[target.name].T if target.transposed else theirs[target.name]
+        found[name] = tensor.chunk(target.of)[target.part].contiguous()
+    return found
+
+
+def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a checkpoint's tensors, put together from our parameters."""
+    parts: dict[str, dict[int, Tensor]] = {}
+    targets = key_map.targets(config, ours)
+    for name, target in targets.items():
+        parts.setdefault(target.name, {})[target.part] = ours[name]
+    turned = {target.name for target in targets.values() if target.transposed}
+    joined = {name: torch.cat([found[part] for part in sorted(found)]) for name, found in parts.items()}
+    return {name: (tensor.T if name in turned else tensor).contiguous() for name, tensor in joined.items()}

@@ -1,0 +1,99 @@
+"""A model in the form that transformers reads: config.json, tensors by their names, and defaults of generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from model.checkpoints._checkpoint import Checkpoint
+from model.checkpoints._conversion import to_theirs
+from model.checkpoints._key_map import KeyMap
+from model.checkpoints._renaming import listed
+from model.checkpoints._selection import map_for
+from model.errors import ConfigurationError, WeightsError
+
+__all__ = ["Export", "export_checkpoint"]
+
+_GENERATION: Final = tuple(
+    f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
+)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Content of a directory of transformers."""
+
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    generation: dict[str, Any]
+    """content of generation_config.json; empty where the class does not generate"""
+    loader: str
+    """class of transformers that loads it, such as AutoModelForMaskedLM"""
+
+
+def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, body_alone: bool = False) -> Export:
+    """Put a model into the form of a model type.
+
+    Args:
+        checkpoint: the model. Rows that pad its vocabulary are cut off.
+        model_type: of transformers; None: the one that the model came from, or the first that computes the same.
+        body_alone: without the head; of an encoder-decoder the encoder alone.
+
+    Raises:
+        ConfigurationError: no model type, or not the one asked for, computes what the model does.
+        WeightsError: the head is asked for and is not there.
+    """
+    config = checkpoint.config
+    key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
+    tensors = _without_padding(checkpoint)
+    if body_alone:
+        body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
+        theirs = {name.removeprefix(key_map.base): tensor for name, tensor in to_theirs(key_map, config, body).items()}
+    else:
+        theirs = _headed(checkpoint, key_map, tensors)
+    plain = {
+        "architectures": [key_map.bare if body_alone else key_map.headed],
+        **key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids),
+        "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
+    }
+    generates = config.architecture != "encoder" and not body_alone
+    ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
+    return Export(plain, theirs, ids if generates else {}, str(key_map.bare) if body_alone else key_map.auto)
+
+
+def _headed(checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    heads = tuple(checkpoint.config.heads)
+    if checkpoint.absent:
+        raise WeightsError(f"the head is not there ({listed(checkpoint.absent)}): export the body alone")
+    if heads != key_map.heads:
+        raise ConfigurationError(
+            f"a model of type {key_map.model_type} has the head {key_map.heads[0]}, this one {', '.join(heads)}: "
+            "export the body alone"
+        )
+    theirs = to_theirs(key_map, checkpoint.config, tensors)
+    theirs |= {name: theirs[source].clone() for name, source in key_map.unused(checkpoint.config).items()}
+    return theirs | key_map.constants(checkpoint.vocab_size)
+
+
+def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool) -> dict[str, Tensor]:
+    if key_map.bare is None:
+        raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
+    parts = ("family.tokens.", "family.encoder.") if encoder_alone else ("family.",)
+    return {name: tensor for name, tensor in tensors.items() if name.startswith(parts)}
+
+
+def _without_padding(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Return the parameters with as many rows of the vocabulary as there are ids."""
+    return {
+        name: tensor[: checkpoint.vocab_size] if _has_vocabulary(name) else tensor
+        for name, tensor in checkpoint.tensors.items()
+    }
+
+
+def _has_vocabulary(name: str) -> bool:
+    return name == "family.tokens.weight" or ".projection." in name

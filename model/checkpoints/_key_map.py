@@ -1,0 +1,204 @@
+"""The two-way map of one model type: config.json to ModelConfig, and names of tensors, both ways.
+
+A map is data: tables of keys and names. What a table cannot say is a method that the type overrides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
+
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from model.checkpoints._comparison import differences, flatten
+from model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
+from model.checkpoints._renaming import Renaming
+from model.config import ModelConfig
+from model.errors import ConfigurationError, WeightsError
+
+__all__ = ["KeyMap", "Slice", "Target", "layer_names"]
+
+_LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
+
+
+class Slice(NamedTuple):
+    """One of several equal parts of a fused projection, counted along its outputs."""
+
+    module: str
+    part: int
+    of: int
+
+
+class Target(NamedTuple):
+    """The place of one of our parameters in a checkpoint."""
+
+    name: str
+    part: int
+    of: int
+    """equal parts that the tensor has along its outputs, of which this is number `part`"""
+    transposed: bool
+    """stored [in, out]"""
+
+
+class KeyMap:
+    """A model type of config.json. Subclasses fill the tables; `{i}` in a name is the number of a layer."""
+
+    model_type: ClassVar[str]
+    headed: ClassVar[str]
+    """Class of transformers with the pretraining head."""
+    bare: ClassVar[str | None]
+    """Class without it; None where there is none for the encoder alone."""
+    auto: ClassVar[str]
+    """Class by which a reader loads the headed one."""
+    base: ClassVar[str] = ""
+    """Prefix of the body in the headed class; the bare one saves without it."""
+    heads: ClassVar[tuple[str, ...]] = ("lm",)
+    fixed: ClassVar[Mapping[str, Any]]
+    """Our keys, dotted, that every model of the type has."""
+    fields: ClassVar[Mapping[str, str]]
+    """Our keys, dotted, and theirs; where several of ours share one of theirs, the first is written."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Values of their keys where config.json leaves them out; other keys must be there."""
+    only: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """Their keys that would choose another computation, and the values that do not; the first is written."""
+    activation: ClassVar[str | None] = None
+    """Their key of the activation."""
+    activations: ClassVar[Mapping[str, str]] = {}
+    """Their names of activations and ours; the first of several is written."""
+    also_read: ClassVar[tuple[str, ...]] = ()
+    """Their keys that no table names, because a method reads them."""
+    modules: ClassVar[Mapping[str, str | Slice]]
+    """Our modules, or whole names of parameters, and theirs."""
+    transposed: ClassVar[tuple[str, ...]] = ()
+    """Last parts of their modules whose weight is stored [in, out]."""
+    left_out: ClassVar[tuple[str, ...]] = ()
+    """Patterns of parameters that no head of ours has: not read, and reported."""
+    buffers: ClassVar[tuple[str, ...]] = ()
+    """Patterns of buffers that hold no knowledge: not read."""
+    other_prefixes: ClassVar[tuple[str, ...]] = ()
+    """Prefixes that some classes or programs put before every name."""
+
+    # -- config.json ------------------------------------------------------------------------------------------------
+
+    def read_config(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ModelConfig:
+        """Return our configuration.
+
+        Args:
+            plain: content of config.json.
+            tensors: of the checkpoint; only types whose config.json leaves something open look at them.
+
+        Raises:
+            ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
+        """
+        refuse_other_values(self.model_type, plain, self.only)
+        flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
+        flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
+        flat |= self.more_of_ours(plain, tensors)
+        flat |= {f"heads.{head}": 1.0 for head in self.heads}
+        return validated(self.model_type, flat)
+
+    def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the content of config.json, without the classes.
+
+        Args:
+            config: of our model.
+            vocab_size: rows of the exported token table.
+            token_ids: `pad_token_id` and the like.
+        """
+        flat = flatten({**_dumped(config), "head_dim": config.head_width, "kv_heads": config.key_value_heads})
+        flat |= {"decoder_layers": config.decoder_depth}
+        plain: dict[str, Any] = {key: values[0] for key, values in self.only.items()}
+        for ours, theirs in reversed(list(self.fields.items())):
+            plain[theirs] = flat[ours]
+        if self.activation is not None:
+            names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
+            plain[self.activation] = names[0] if names else config.activation
+        plain |= self.more_of_theirs(config)
+        ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
+        return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return our dotted keys that no table gives."""
+        return {}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return their keys that no table gives."""
+        return {}
+
+    def vocab_size(self, plain: Mapping[str, Any]) -> int:
+        """Return the rows of the token table.
+
+        Raises:
+            ConfigurationError: the key is missing or no number.
+        """
+        rows = plain.get("vocab_size")
+        if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
+            raise ConfigurationError(f"config.json: vocab_size: expected a number of rows, got {rows!r}")
+        return rows
+
+    def problems(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> list[str]:
+        """Return the reasons why the type cannot hold a model; the body alone is compared."""
+        ids = {key: value for key, value in token_ids.items() if value is not None}
+        try:
+            back = self.read_config(self.write_config(config, 8, ids), {})
+        except ConfigurationError as error:
+            return [str(error)]
+        pairs = differences(config, back).items()
+        return [f"{key}: expected {expected}, got {given}" for key, (given, expected) in pairs]
+
+    # -- names of tensors -------------------------------------------------------------------------------------------
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return names that a file may hold for a tensor that has another name: {other name: name}."""
+        return {}
+
+    def unused(self, config: ModelConfig) -> dict[str, str]:
+        """Return tensors that the class saves and never reads, and those that they are written as copies of."""
+        return {}
+
+    def constants(self, vocab_size: int) -> dict[str, Tensor]:
+        """Return tensors that the class saves and our model lacks, because they are always these."""
+        return {}
+
+    def names(self, config: ModelConfig) -> Mapping[str, str | Slice]:
+        """Return our modules, or whole names of parameters, and theirs; `modules` unless a switch changes names."""
+        return self.modules
+
+    def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
+        """Return the places of our parameters in theirs.
+
+        Raises:
+            WeightsError: the map does not know a parameter.
+        """
+        names = self.names(config)
+        return {name: self._target(name, names) for name in ours}
+
+    def _target(self, name: str, names: Mapping[str, str | Slice]) -> Target:
+        numbers = _LAYER.findall(name)
+        template = _LAYER.sub("{i}", name)
+        module, _, kind = template.rpartition(".")
+        whole = template in names
+        theirs = names.get(template if whole else module)
+        if theirs is None:
+            raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
+        text, part, of = theirs if isinstance(theirs, Slice) else (theirs, 0, 1)
+        turned = kind == "weight" and text.rpartition(".")[2] in self.transposed
+        text = text.replace("{i}", numbers[0]) if numbers else text
+        return Target(text if whole else f"{text}.{kind}", part, of, turned)
+
+    def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
+        """Return the way from the names of a file, legacy ones too, to those of `expected`."""
+        known = {*expected, *self.ties(config), *self.unused(config)}
+        return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers)
+
+
+def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice]:
+    """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
+    return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
+
+
+def _dumped(config: ModelConfig) -> dict[str, Any]:
+    plain: dict[str, Any] = TypeAdapter(ModelConfig).dump_python(config, mode="json")
+    return plain

@@ -1,0 +1,89 @@
+"""From the names in a file, as programs of many years wrote them, to the names of a model type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.errors import WeightsError
+
+__all__ = ["Renamed", "Renaming"]
+
+_SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
+"""Names of norms in files of TensorFlow's time."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Tensors by their present names, and what was set aside."""
+
+    tensors: dict[str, Tensor]
+    left_out: list[str]
+    buffers: list[str]
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """The known names of a model type, and the variations that files show."""
+
+    known: Set[str]
+    base: str
+    other_prefixes: tuple[str, ...]
+    left_out: tuple[str, ...]
+    buffers: tuple[str, ...]
+
+    def apply(self, tensors: Mapping[str, Tensor], where: str) -> Renamed:
+        """Sort the tensors of a file.
+
+        Raises:
+            WeightsError: names are unknown (all are listed, up to twelve), or two of them mean the same tensor.
+        """
+        found = Renamed({}, [], [])
+        sources: dict[str, str] = {}
+        unknown = []
+        for name, tensor in _without_wrapper(tensors).items():
+            if (present := self._present(name)) is not None:
+                if present in sources:
+                    raise WeightsError(f"{where}: {sources[present]} and {name} are both {present}; expected one")
+                sources[present] = name
+                found.tensors[present] = tensor
+            elif _matches(self.buffers, name):
+                found.buffers.append(name)
+            elif _matches(self.left_out, name):
+                found.left_out.append(name)
+            else:
+                unknown.append(name)
+        if unknown:
+            raise WeightsError(
+                f"{where}: {len(unknown)} tensors that a model of its type does not have: {listed(unknown)}; "
+                "is it another type's, or a fine-tuned model with a head of its own?"
+            )
+        return found
+
+    def _present(self, name: str) -> str | None:
+        """Return the present name of a tensor, None if the type has none."""
+        for old, new in _SUFFIXES.items():
+            if name.endswith(old):
+                name = name.removesuffix(old) + new
+        without = [name.removeprefix(prefix) for prefix in (self.base, *self.other_prefixes) if prefix]
+        return next((other for other in (name, self.base + name, *without) if other in self.known), None)
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Return names in order, the first of many."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:most]) + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
+
+
+def _without_wrapper(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Take off the prefix that a data-parallel wrapper gives to every name."""
+    if tensors and all(name.startswith("module.") for name in tensors):
+        return {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def _matches(patterns: Iterable[str], name: str) -> bool:
+    return any(re.search(pattern, name) for pattern in patterns)

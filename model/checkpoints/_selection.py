@@ -1,0 +1,49 @@
+"""The map of a model type by its name, or by the model that it has to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.checkpoints._key_map import KeyMap
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+from model.registry import find, names
+
+__all__ = ["map_for", "map_of_type"]
+
+
+def map_of_type(model_type: str) -> KeyMap:
+    """Return the map of a `model_type`: `xlm-roberta` has the file xlm_roberta.py.
+
+    Raises:
+        ConfigurationError: there is none; the message lists those that exist.
+    """
+    known = {find("model.checkpoints", name).model_type: name for name in names("model.checkpoints")}
+    if model_type not in known:
+        raise ConfigurationError(f"model_type: expected one of {', '.join(sorted(known))}, got {model_type!r}")
+    found: KeyMap = find("model.checkpoints", known[model_type])()
+    return found
+
+
+def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:
+    """Return a map that holds a model: of the type asked for, else the most general, else the first of the alphabet.
+
+    Raises:
+        ConfigurationError: none does; the message has the reasons of the nearest type.
+    """
+    maps = [map_of_type(model_type)] if model_type else _all_maps()
+    problems = {other: other.problems(config, token_ids) for other in maps}
+    fitting = [other for other, reasons in problems.items() if not reasons]
+    if fitting:
+        return fitting[0]
+    nearest = min(problems, key=lambda other: len(problems[other]))
+    raise ConfigurationError(
+        f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "
+        + "; ".join(problems[nearest])
+    )
+
+
+def _all_maps() -> list[KeyMap]:
+    maps = [find("model.checkpoints", name)() for name in names("model.checkpoints")]
+    return sorted(maps, key=lambda other: len(type(other).__mro__))

@@ -1,0 +1,141 @@
+"""Tensors of a directory: safetensors or torch files, whole or in parts. Nothing in a file is ever run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from model.errors import WeightsError
+
+__all__ = ["INDEX_LIMIT", "read_json", "read_tensors", "refuse_damaged"]
+
+INDEX_LIMIT: Final = 64 << 20
+"""Largest JSON file that is parsed, in bytes."""
+_WHOLE: Final = ("model.safetensors", "pytorch_model.bin")
+_WRAPPERS: Final = ("state_dict", "model_state_dict")
+_FLOATS: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
+    """Return the tensors of a directory and the files they come from; safetensors win over torch files.
+
+    Raises:
+        WeightsError: there are none, or a file is missing, torn or holds anything but tensors.
+    """
+    for name in _WHOLE:
+        if (whole := folder / name).is_file():
+            return _read_file(whole), [whole]
+        if (index := folder / f"{name}.index.json").is_file():
+            return _read_parts(index)
+    others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
+    raise WeightsError(f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; it holds {others}")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the keys of a JSON file.
+
+    Raises:
+        WeightsError: it is too large, no JSON, or no mapping.
+    """
+    if (size := path.stat().st_size) > INDEX_LIMIT:
+        raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}")
+    try:
+        plain = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise WeightsError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(plain, dict):
+        raise WeightsError(f"{path}: expected keys and values, got {type(plain).__name__}")
+    return plain
+
+
+def refuse_damaged(tensors: Mapping[str, Tensor], where: str) -> None:
+    """Refuse tensors that no training leaves.
+
+    Raises:
+        WeightsError: one is not of floating point, or holds values that are not finite.
+    """
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _FLOATS:
+            raise WeightsError(
+                f"{where}: {name}: expected a floating-point tensor, got {tensor.dtype}; is it quantised?"
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            wrong = int((~torch.isfinite(tensor)).sum())
+            raise WeightsError(
+                f"{where}: {name}: {wrong} of {tensor.numel()} values are nan or infinite; take another copy"
+            )
+
+
+def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
+    """Return the tensors that an index lists, from the files it names."""
+    listed = read_json(index).get("weight_map")
+    if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
+        raise WeightsError(f"{index}: expected weight_map with the file of each tensor, got {type(listed).__name__}")
+    found: dict[str, Tensor] = {}
+    paths = []
+    for name in sorted(set(listed.values())):
+        if Path(name).name != name or name.startswith("."):
+            raise WeightsError(f"{index}: {name!r}: expected the name of a file beside the index")
+        path = index.with_name(name)
+        if not path.is_file():
+            raise WeightsError(f"{path}: missing; the index lists it among {len(set(listed.values()))} parts")
+        part = _read_file(path)
+        wanted = {tensor for tensor, file in listed.items() if file == name}
+        if differing := sorted(wanted ^ part.keys()):
+            how = "lacks" if differing[0] in wanted else "holds"
+            raise WeightsError(f"{path}: {how} {differing[0]}, contrary to {index.name}")
+        found |= part
+        paths.append(path)
+    return found, paths
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    if path.suffix != ".safetensors":
+        return _read_torch(path)
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise WeightsError(f"{path}: cannot be read as safetensors, it is torn or no such file: {error}") from error
+    return tensors
+
+
+def _read_torch(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a torch file; the loader knows tensors and containers, and refuses every class."""
+    _refuse_compressed(path)
+    try:
+        plain = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch has no error of its own for what its loader refuses
+        first = str(error).strip().partition("\n")[0][:200]
+        raise WeightsError(
+            f"{path}: cannot be read as tensors alone ({first}); a torn file, or one that holds classes, which are "
+            "never loaded: ask its owner for safetensors"
+        ) from error
+    for wrapper in _WRAPPERS:
+        if isinstance(plain, dict) and isinstance(plain.get(wrapper), dict):
+            plain = plain[wrapper]
+    if not isinstance(plain, dict):
+        raise WeightsError(f"{path}: expected tensors by name, got {type(plain).__name__}")
+    for name, tensor in plain.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise WeightsError(f"{path}: {name}: expected a tensor, got {type(tensor).__name__}")
+        if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+            raise WeightsError(f"{path}: {name}: its shape {list(tensor.shape)} is larger than its stored values")
+    return plain
+
+
+def _refuse_compressed(path: Path) -> None:
+    """Refuse a torch file that grows when it is read; torch itself stores without compression."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        grown = sum(entry.file_size for entry in archive.infolist())
+    if grown > path.stat().st_size:
+        raise WeightsError(f"{path}: {path.stat().st_size} bytes would grow to {grown}; expected an uncompressed file")

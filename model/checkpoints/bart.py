@@ -1,0 +1,118 @@
+"""BART (arXiv 1910.13461)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints.bert import ACTIVATIONS
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["Bart"]
+
+
+def _stack(name: str) -> dict[str, Any]:
+    """Return the modules of one stack."""
+    attentions = {"attention": "self_attn"} | ({"cross": "encoder_attn"} if name == "decoder" else {})
+    layer = {"feed_forward.body.up": "fc1", "feed_forward.body.down": "fc2", "feed_forward.norm": "final_layer_norm"}
+    for ours, theirs in attentions.items():
+        layer[f"{ours}.norm"] = f"{theirs}_layer_norm"
+        layer |= {f"{ours}.body.{part}": f"{theirs}.{part[0]}_proj" for part in ("query", "key", "value")}
+        layer[f"{ours}.body.out"] = f"{theirs}.out_proj"
+    return {
+        f"family.{name}.position.table": f"model.{name}.embed_positions",
+        f"family.{name}.embeddings.norm": f"model.{name}.layernorm_embedding",
+        f"family.{name}.norm": f"model.{name}.layer_norm",
+        **layer_names(f"family.{name}", f"model.{name}.layers", layer),
+    }
+
+
+class Bart(KeyMap):
+    """Post-norm encoder and decoder. The bias that the class adds to its logits is saved, and must be 0."""
+
+    model_type = "bart"
+    headed = "BartForConditionalGeneration"
+    bare = None
+    auto = "AutoModelForSeq2SeqLM"
+    base = "model."
+    fixed: ClassVar[Mapping[str, Any]] = {
+        "family": "encoder_decoder",
+        "norm_place": "post",
+        "final_norm": False,
+        "emb_norm": True,
+        "eps": 1e-5,
+        "position.kind": "learned",
+        "position.offset": 2,
+    }
+    fields: ClassVar = {
+        "dim": "d_model",
+        "layers": "encoder_layers",
+        "decoder_layers": "decoder_layers",
+        "attention_heads": "encoder_attention_heads",
+        "ffn_dim": "encoder_ffn_dim",
+        "emb_scale": "scale_embedding",
+        "tied": "tie_word_embeddings",
+        "position.maximum": "max_position_embeddings",
+        "dropout.hidden": "dropout",
+        "dropout.embedding": "dropout",
+        "dropout.attention": "attention_dropout",
+        "dropout.activation": "activation_dropout",
+        "init.std": "init_std",
+    }
+    defaults: ClassVar = {
+        "scale_embedding": False,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 1024,
+        "dropout": 0.1,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "init_std": 0.02,
+        "activation_function": "gelu",
+    }
+    only: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "normalize_before": (False,),
+        "static_position_embeddings": (False,),
+        "is_decoder": (False,),
+    }
+    activation = "activation_function"
+    activations: ClassVar = ACTIVATIONS
+    also_read = ("decoder_attention_heads", "decoder_ffn_dim")
+    modules: ClassVar = {
+        "family.tokens": "model.shared",
+        **_stack("encoder"),
+        **_stack("decoder"),
+        "heads.lm.projection": "lm_head",
+    }
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the further names of the token table."""
+        names = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+        return dict.fromkeys([*names, "lm_head.weight"] if config.tied else names, "model.shared.weight")
+
+    def constants(self, vocab_size: int) -> dict[str, Tensor]:
+        """Return the bias of the logits, 0 in every published checkpoint."""
+        return {"final_logits_bias": torch.zeros(1, vocab_size)}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Refuse stacks of different shape."""
+        for size in ("attention_heads", "ffn_dim"):
+            encoder, decoder = plain[f"encoder_{size}"], plain.get(f"decoder_{size}")
+            if encoder != decoder:
+                raise ConfigurationError(
+                    f"config.json of type {self.model_type}: encoder_{size} {encoder} and decoder_{size} {decoder} "
+                    "differ; both stacks of our families have one size"
+                )
+        return {}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the sizes of the decoder."""
+        return {
+            "decoder_attention_heads": config.attention_heads,
+            "decoder_ffn_dim": config.ffn_dim,
+            "is_encoder_decoder": True,
+        }

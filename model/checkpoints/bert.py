@@ -1,0 +1,147 @@
+"""BERT (arXiv 1810.04805)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, layer_names
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["ACTIVATIONS", "BODY", "FIELDS", "FIXED", "ONLY", "Bert", "MaskedLMHead", "body_names", "refuse_no_types"]
+
+ACTIVATIONS: Final = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+FIXED: Final[Mapping[str, Any]] = {
+    "family": "encoder",
+    "norm": "layer",
+    "norm_place": "post",
+    "final_norm": False,
+    "emb_norm": True,
+    "position.kind": "learned",
+}
+FIELDS: Final[Mapping[str, str]] = {
+    "dim": "hidden_size",
+    "layers": "num_hidden_layers",
+    "attention_heads": "num_attention_heads",
+    "ffn_dim": "intermediate_size",
+    "type_vocab_size": "type_vocab_size",
+    "eps": "layer_norm_eps",
+    "tied": "tie_word_embeddings",
+    "dropout.hidden": "hidden_dropout_prob",
+    "dropout.embedding": "hidden_dropout_prob",
+    "dropout.attention": "attention_probs_dropout_prob",
+    "init.std": "initializer_range",
+}
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    "tie_word_embeddings": True,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "hidden_act": "gelu",
+}
+ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+}
+BODY: Final[Mapping[str, str]] = {
+    "attention.body.query": "attention.self.query",
+    "attention.body.key": "attention.self.key",
+    "attention.body.value": "attention.self.value",
+    "attention.body.out": "attention.output.dense",
+    "attention.norm": "attention.output.LayerNorm",
+    "feed_forward.body.up": "intermediate.dense",
+    "feed_forward.body.down": "output.dense",
+    "feed_forward.norm": "output.LayerNorm",
+}
+"""Modules of a layer."""
+
+
+def body_names(base: str) -> dict[str, Any]:
+    """Return the modules of the body under a prefix."""
+    return {
+        "family.tokens": f"{base}embeddings.word_embeddings",
+        "family.stack.position.table": f"{base}embeddings.position_embeddings",
+        "family.stack.embeddings.types": f"{base}embeddings.token_type_embeddings",
+        "family.stack.embeddings.norm": f"{base}embeddings.LayerNorm",
+        **layer_names("family.stack", f"{base}encoder.layer", BODY),
+    }
+
+
+class MaskedLMHead(KeyMap):
+    """A head whose output projection is the token table, with a bias that has two names."""
+
+    head: ClassVar[str]
+    """prefix of the names of the head's parameters"""
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules. An untied projection has the bias that is the tied one's second name."""
+        decoder = f"{self.head}.decoder"
+        bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
+        projection = {"heads.masked_lm.projection.bias": bias, "heads.masked_lm.projection.weight": f"{decoder}.weight"}
+        return {**self.modules, **projection}
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second names of the output projection."""
+        if not config.tied:
+            return {}
+        return {
+            f"{self.head}.decoder.bias": f"{self.head}.bias",
+            f"{self.head}.decoder.weight": f"{self.base}embeddings.word_embeddings.weight",
+        }
+
+    def unused(self, config: ModelConfig) -> dict[str, str]:
+        """Return the bias that an untied projection does not read."""
+        return {} if config.tied else {f"{self.head}.bias": f"{self.head}.decoder.bias"}
+
+
+class Bert(MaskedLMHead):
+    """Post-norm encoder with segment types; the pooler and the next-sentence head are left out."""
+
+    model_type = "bert"
+    headed = "BertForMaskedLM"
+    bare = "BertModel"
+    auto = "AutoModelForMaskedLM"
+    base = "bert."
+    heads = ("masked_lm",)
+    fixed: ClassVar = FIXED
+    fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
+    defaults: ClassVar = DEFAULTS
+    only: ClassVar = ONLY
+    activation = "hidden_act"
+    activations: ClassVar = ACTIVATIONS
+    head = "cls.predictions"
+    modules: ClassVar = {
+        **body_names("bert."),
+        "heads.masked_lm.transform": "cls.predictions.transform.dense",
+        "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
+    }
+    left_out = (r"^(bert\.)?pooler\.", r"^cls\.seq_relationship\.")
+    buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Refuse a model without segment types."""
+        refuse_no_types(self.model_type, plain)
+        return {}
+
+
+def refuse_no_types(model_type: str, plain: Mapping[str, Any]) -> None:
+    """Refuse a model without segment types: the class of transformers always looks one up.
+
+    Raises:
+        ConfigurationError: `type_vocab_size` is 0.
+    """
+    if plain.get("type_vocab_size") == 0:
+        raise ConfigurationError(f"config.json of type {model_type}: type_vocab_size: expected 1 or more, got 0")

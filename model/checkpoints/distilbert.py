@@ -1,0 +1,74 @@
+"""DistilBERT (arXiv 1910.01108)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints.bert import FIXED
+from model.config import ModelConfig
+
+__all__ = ["DistilBert"]
+
+
+class DistilBert(KeyMap):
+    """BERT without segment types. A table of sinusoids, where a checkpoint has one, becomes an ordinary table."""
+
+    model_type = "distilbert"
+    headed = "DistilBertForMaskedLM"
+    bare = "DistilBertModel"
+    auto = "AutoModelForMaskedLM"
+    base = "distilbert."
+    heads = ("masked_lm",)
+    fixed: ClassVar = {**FIXED, "type_vocab_size": 0, "eps": 1e-12}
+    fields: ClassVar = {
+        "dim": "dim",
+        "layers": "n_layers",
+        "attention_heads": "n_heads",
+        "ffn_dim": "hidden_dim",
+        "tied": "tie_word_embeddings",
+        "position.maximum": "max_position_embeddings",
+        "dropout.hidden": "dropout",
+        "dropout.embedding": "dropout",
+        "dropout.attention": "attention_dropout",
+        "init.std": "initializer_range",
+    }
+    defaults: ClassVar = {
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 512,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "initializer_range": 0.02,
+        "activation": "gelu",
+    }
+    only: ClassVar = {"sinusoidal_pos_embds": (False, True)}
+    activation = "activation"
+    activations: ClassVar = {"gelu": "gelu", "relu": "relu"}
+    modules: ClassVar = {
+        "family.tokens": "distilbert.embeddings.word_embeddings",
+        "family.stack.position.table": "distilbert.embeddings.position_embeddings",
+        "family.stack.embeddings.norm": "distilbert.embeddings.LayerNorm",
+        **layer_names(
+            "family.stack",
+            "distilbert.transformer.layer",
+            {
+                "attention.body.query": "attention.q_lin",
+                "attention.body.key": "attention.k_lin",
+                "attention.body.value": "attention.v_lin",
+                "attention.body.out": "attention.out_lin",
+                "attention.norm": "sa_layer_norm",
+                "feed_forward.body.up": "ffn.lin1",
+                "feed_forward.body.down": "ffn.lin2",
+                "feed_forward.norm": "output_layer_norm",
+            },
+        ),
+        "heads.masked_lm.transform": "vocab_transform",
+        "heads.masked_lm.norm": "vocab_layer_norm",
+        "heads.masked_lm.projection.bias": "vocab_projector.bias",
+        "heads.masked_lm.projection.weight": "vocab_projector.weight",
+    }
+    buffers = (r"embeddings\.position_ids$",)
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"} if config.tied else {}

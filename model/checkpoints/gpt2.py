@@ -1,0 +1,94 @@
+"""GPT-2 and GPT-3's dense layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, Slice, layer_names
+from model.checkpoints.bert import ACTIVATIONS
+from model.config import ModelConfig
+
+__all__ = ["DEFAULTS", "FIELDS", "LAYER", "Gpt2", "fused_names"]
+
+LAYER: Mapping[str, str] = {
+    "attention.body.out": "attn.c_proj",
+    "attention.norm": "ln_1",
+    "feed_forward.body.up": "mlp.c_fc",
+    "feed_forward.body.down": "mlp.c_proj",
+    "feed_forward.norm": "ln_2",
+}
+FIELDS: Mapping[str, str] = {
+    "dim": "n_embd",
+    "layers": "n_layer",
+    "attention_heads": "n_head",
+    "eps": "layer_norm_epsilon",
+    "tied": "tie_word_embeddings",
+    "position.maximum": "n_positions",
+    "dropout.hidden": "resid_pdrop",
+    "dropout.embedding": "embd_pdrop",
+    "dropout.attention": "attn_pdrop",
+    "init.std": "initializer_range",
+}
+"""Keys of config.json for ours, in GPT-1 too."""
+DEFAULTS: Mapping[str, Any] = {
+    "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": True,
+    "resid_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+    "initializer_range": 0.02,
+}
+
+
+def fused_names() -> dict[str, Slice]:
+    """Return the parts of the one projection for queries, keys and values."""
+    return {
+        f"family.stack.layers.{{i}}.attention.body.{name}": Slice("transformer.h.{i}.attn.c_attn", part, 3)
+        for part, name in enumerate(("query", "key", "value"))
+    }
+
+
+class Gpt2(KeyMap):
+    """Pre-norm decoder; matrices are stored [in, out], queries, keys and values in one."""
+
+    model_type = "gpt2"
+    headed = "GPT2LMHeadModel"
+    bare = "GPT2Model"
+    auto = "AutoModelForCausalLM"
+    base = "transformer."
+    fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
+    fields: ClassVar = FIELDS
+    defaults: ClassVar = {**DEFAULTS, "activation_function": "gelu_new"}
+    only: ClassVar = {"scale_attn_by_inverse_layer_idx": (False,), "add_cross_attention": (False,)}
+    activation = "activation_function"
+    activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
+    also_read = ("n_inner", "scale_attn_weights")
+    modules: ClassVar = {
+        "family.tokens": "transformer.wte",
+        "family.stack.position.table": "transformer.wpe",
+        **layer_names("family.stack", "transformer.h", LAYER),
+        **fused_names(),
+        "family.stack.norm": "transformer.ln_f",
+        "heads.lm.projection": "lm_head",
+    }
+    transposed = ("c_attn", "c_proj", "c_fc")
+    buffers = (r"\.attn\.bias$", r"\.attn\.masked_bias$")
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"lm_head.weight": "transformer.wte.weight"} if config.tied else {}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the inner width, by default four times the outer, and the scores' factor."""
+        inner = plain.get("n_inner")
+        return {
+            "ffn_dim": 4 * plain["n_embd"] if inner is None else inner,
+            "qk_scale": None if plain.get("scale_attn_weights", True) else 1.0,
+        }
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the inner width and whether scores are scaled."""
+        return {"n_inner": config.ffn_dim, "scale_attn_weights": config.qk_scale != 1.0}

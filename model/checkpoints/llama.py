@@ -1,0 +1,123 @@
+"""Llama 1 to 3 (arXiv 2302.13971)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, layer_names
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["Llama"]
+
+
+class Llama(KeyMap):
+    """Pre-norm decoder with RMSNorm, rotary positions and a gated feed-forward block; no scaling of the positions."""
+
+    model_type = "llama"
+    headed = "LlamaForCausalLM"
+    bare = "LlamaModel"
+    auto = "AutoModelForCausalLM"
+    base = "model."
+    fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
+    fields: ClassVar = {
+        "dim": "hidden_size",
+        "layers": "num_hidden_layers",
+        "attention_heads": "num_attention_heads",
+        "kv_heads": "num_key_value_heads",
+        "head_dim": "head_dim",
+        "ffn_dim": "intermediate_size",
+        "eps": "rms_norm_eps",
+        "tied": "tie_word_embeddings",
+        "bias.qkv": "attention_bias",
+        "bias.out": "attention_bias",
+        "bias.ffn": "mlp_bias",
+        "position.maximum": "max_position_embeddings",
+        "dropout.attention": "attention_dropout",
+        "init.std": "initializer_range",
+    }
+    defaults: ClassVar = {
+        "num_key_value_heads": None,
+        "head_dim": None,
+        "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "max_position_embeddings": 2048,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "hidden_act": "silu",
+    }
+    activation = "hidden_act"
+    activations: ClassVar = {
+        "silu": "silu",
+        "swish": "silu",
+        "gelu": "gelu",
+        "gelu_pytorch_tanh": "gelu_tanh",
+        "gelu_new": "gelu_tanh",
+        "relu": "relu",
+    }
+    also_read = ("rope_theta", "rope_scaling", "rope_parameters")
+    modules: ClassVar = {
+        "family.tokens": "model.embed_tokens",
+        **layer_names(
+            "family.stack",
+            "model.layers",
+            {
+                "attention.body.query": "self_attn.q_proj",
+                "attention.body.key": "self_attn.k_proj",
+                "attention.body.value": "self_attn.v_proj",
+                "attention.body.out": "self_attn.o_proj",
+                "attention.norm": "input_layernorm",
+                "feed_forward.body.gate": "mlp.gate_proj",
+                "feed_forward.body.up": "mlp.up_proj",
+                "feed_forward.body.down": "mlp.down_proj",
+                "feed_forward.norm": "post_attention_layernorm",
+            },
+        ),
+        "family.stack.norm": "model.norm",
+        "heads.lm.projection": "lm_head",
+    }
+    buffers = (r"rotary_emb\.inv_freq$",)
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"lm_head.weight": "model.embed_tokens.weight"} if config.tied else {}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the base of the rotation."""
+        return {"position.theta": _theta(plain)}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the base of the rotation, in the present form and in the former one."""
+        theta = config.position.theta
+        return {"rope_theta": theta, "rope_parameters": {"rope_type": "default", "rope_theta": theta}}
+
+
+def _theta(plain: Mapping[str, Any]) -> float:
+    """Return the base that the present and the former keys agree on.
+
+    Raises:
+        ConfigurationError: they contradict each other, or ask for scaled positions.
+    """
+    forms = {key: plain.get(key) or {} for key in ("rope_parameters", "rope_scaling")}
+    bases = {"rope_theta": plain["rope_theta"]} if plain.get("rope_theta") is not None else {}
+    for key, form in forms.items():
+        if not isinstance(form, Mapping):
+            raise ConfigurationError(f"config.json of type llama: {key}: expected keys and values, got {form!r}")
+        kind = form.get("rope_type", form.get("type", "default"))
+        if kind != "default":
+            raise ConfigurationError(
+                f"config.json of type llama: {key}: rotary positions scaled by '{kind}' are not built, only 'default'"
+            )
+        if form.get("rope_theta") is not None:
+            bases[f"{key}.rope_theta"] = form["rope_theta"]
+    if len({float(base) for base in bases.values()}) > 1:
+        listed = ", ".join(f"{key} {base}" for key, base in bases.items())
+        raise ConfigurationError(
+            f"config.json of type llama: rope keys contradict each other: {listed}; leave the right one"
+        )
+    return float(next(iter(bases.values()), 10000.0))

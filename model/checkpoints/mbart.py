@@ -1,0 +1,18 @@
+"""mBART (arXiv 2001.08210)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from model.checkpoints.bart import Bart
+
+__all__ = ["Mbart"]
+
+
+class Mbart(Bart):
+    """BART with the norm before each block, and one after the last layer of each stack."""
+
+    model_type = "mbart"
+    headed = "MBartForConditionalGeneration"
+    fixed: ClassVar = {**Bart.fixed, "norm_place": "pre", "final_norm": True}
+    only: ClassVar = {"normalize_before": (True,), "static_position_embeddings": (False,), "is_decoder": (False,)}

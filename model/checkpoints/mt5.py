@@ -1,0 +1,23 @@
+"""mT5 (arXiv 2010.11934)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.checkpoints.t5 import T5
+
+__all__ = ["Mt5"]
+
+
+class Mt5(T5):
+    """T5 1.1 with another vocabulary; states are never scaled before the head."""
+
+    model_type = "mt5"
+    headed = "MT5ForConditionalGeneration"
+    bare = "MT5EncoderModel"
+    feed_forward = "gated-gelu"
+
+    def scaled(self, plain: Mapping[str, Any], tied: bool) -> bool:
+        """Return False, whatever config.json says."""
+        return False

@@ -1,0 +1,46 @@
+"""GPT-1 (Radford et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, fused_names
+from model.config import ModelConfig
+
+__all__ = ["OpenaiGpt"]
+
+
+class OpenaiGpt(KeyMap):
+    """Post-norm decoder without a final norm; its "gelu" is the approximation by tanh."""
+
+    model_type = "openai-gpt"
+    headed = "OpenAIGPTLMHeadModel"
+    bare = "OpenAIGPTModel"
+    auto = "AutoModelForCausalLM"
+    base = "transformer."
+    fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
+    fields: ClassVar = FIELDS
+    defaults: ClassVar = {**DEFAULTS, "afn": "gelu"}
+    activation = "afn"
+    activations: ClassVar = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
+    modules: ClassVar = {
+        "family.tokens": "transformer.tokens_embed",
+        "family.stack.position.table": "transformer.positions_embed",
+        **layer_names("family.stack", "transformer.h", LAYER),
+        **fused_names(),
+        "heads.lm.projection": "lm_head",
+    }
+    transposed = ("c_attn", "c_proj", "c_fc")
+    buffers = (r"\.attn\.bias$", r"(^|\.)position_ids$")
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"lm_head.weight": "transformer.tokens_embed.weight"} if config.tied else {}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the inner width, always four times the outer."""
+        return {"ffn_dim": 4 * plain["n_embd"]}

@@ -1,0 +1,55 @@
+"""RoBERTa (arXiv 1907.11692)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints.bert import DEFAULTS, FIELDS, FIXED, ONLY, MaskedLMHead, body_names, refuse_no_types
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["Roberta"]
+
+
+class Roberta(MaskedLMHead):
+    """BERT whose places begin behind the padding id; its head always has the exact GELU."""
+
+    model_type = "roberta"
+    headed = "RobertaForMaskedLM"
+    bare = "RobertaModel"
+    auto = "AutoModelForMaskedLM"
+    base = "roberta."
+    heads = ("masked_lm",)
+    fixed: ClassVar = FIXED
+    fields: ClassVar = FIELDS
+    defaults: ClassVar = DEFAULTS
+    only: ClassVar = ONLY
+    activation = "hidden_act"
+    activations: ClassVar = {"gelu": "gelu"}
+    also_read = ("max_position_embeddings",)
+    head = "lm_head"
+    modules: ClassVar = {
+        **body_names("roberta."),
+        "heads.masked_lm.transform": "lm_head.dense",
+        "heads.masked_lm.norm": "lm_head.layer_norm",
+    }
+    left_out = (r"^(roberta\.)?pooler\.",)
+    buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the table's places: the first token has that behind the padding id."""
+        refuse_no_types(self.model_type, plain)
+        pad, rows = plain.get("pad_token_id", 1), plain.get("max_position_embeddings")
+        if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: expected numbers pad_token_id and max_position_embeddings, "
+                f"the second larger by 2 or more, got {pad!r} and {rows!r}"
+            )
+        return {"position.maximum": rows - pad - 1, "position.offset": pad + 1}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the rows of the table of places."""
+        return {"max_position_embeddings": config.position.maximum + config.position.offset}

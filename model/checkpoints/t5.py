@@ -1,0 +1,147 @@
+"""T5 1.0 (arXiv 1910.10683) and 1.1 (arXiv 2002.05202)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import torch
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, layer_names
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["T5"]
+
+_FEED_FORWARD: Final = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
+_GATED: Final = {"gated-gelu": "gelu_tanh", "gated-silu": "silu", "gated-relu": "relu"}
+
+
+def _stack(name: str) -> dict[str, Any]:
+    """Return the modules of one stack."""
+    inner = 2 if name == "decoder" else 1
+    layer = {"attention.norm": "layer.0.layer_norm", "feed_forward.norm": f"layer.{inner}.layer_norm"}
+    attentions = {"attention": "layer.0.SelfAttention"}
+    if name == "decoder":
+        attentions["cross"] = "layer.1.EncDecAttention"
+        layer["cross.norm"] = "layer.1.layer_norm"
+    for ours, theirs in attentions.items():
+        layer |= {f"{ours}.body.{part}": f"{theirs}.{part[0]}" for part in ("query", "key", "value", "out")}
+    return {
+        f"family.{name}.position.table": f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias",
+        f"family.{name}.norm": f"{name}.final_layer_norm",
+        **layer_names(f"family.{name}", f"{name}.block", layer),
+    }
+
+
+class T5(KeyMap):
+    """Pre-norm encoder and decoder with bucketed distances.
+
+    Of the head, transformers' key says less than the file: it is tied unless `lm_head.weight` differs from the table.
+    """
+
+    model_type = "t5"
+    headed = "T5ForConditionalGeneration"
+    bare = "T5EncoderModel"
+    auto = "AutoModelForSeq2SeqLM"
+    fixed: ClassVar = {
+        "family": "encoder_decoder",
+        "norm": "rms",
+        "qk_scale": 1.0,
+        "position.kind": "t5",
+        "init.scheme": "t5",
+        "bias.qkv": False,
+        "bias.out": False,
+        "bias.ffn": False,
+    }
+    fields: ClassVar = {
+        "dim": "d_model",
+        "layers": "num_layers",
+        "decoder_layers": "num_decoder_layers",
+        "attention_heads": "num_heads",
+        "head_dim": "d_kv",
+        "ffn_dim": "d_ff",
+        "eps": "layer_norm_epsilon",
+        "position.buckets": "relative_attention_num_buckets",
+        "position.max_distance": "relative_attention_max_distance",
+        "dropout.hidden": "dropout_rate",
+        "dropout.embedding": "dropout_rate",
+        "dropout.attention": "dropout_rate",
+        "dropout.activation": "dropout_rate",
+        "dropout.output": "dropout_rate",
+    }
+    defaults: ClassVar = {
+        "num_decoder_layers": None,
+        "layer_norm_epsilon": 1e-6,
+        "relative_attention_num_buckets": 32,
+        "relative_attention_max_distance": 128,
+        "dropout_rate": 0.1,
+    }
+    only: ClassVar = {"is_decoder": (False,)}
+    also_read = ("feed_forward_proj", "tie_word_embeddings", "scale_decoder_outputs")
+    modules: ClassVar = {
+        "family.tokens": "shared",
+        **_stack("encoder"),
+        **_stack("decoder"),
+        "heads.lm.projection": "lm_head",
+    }
+    other_prefixes = ("transformer.",)
+    feed_forward: ClassVar[str] = "relu"
+    """kind of feed-forward block where config.json does not say it"""
+    left_out = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules; those inside the feed-forward block follow its kind."""
+        inner = {"gate": "wi_0", "up": "wi_1"} if config.gated else {"up": "wi"}
+        names = {**self.modules}
+        for stack, number in (("encoder", 1), ("decoder", 2)):
+            theirs = f"{stack}.block.{{i}}.layer.{number}.DenseReluDense"
+            for name, target in {**inner, "down": "wo"}.items():
+                names[f"family.{stack}.layers.{{i}}.feed_forward.body.{name}"] = f"{theirs}.{target}"
+        return names
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the further names of the token table."""
+        names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+        return dict.fromkeys([*names, "lm_head.weight"] if config.tied else names, "shared.weight")
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the kind of feed-forward block, and whether the head is tied and its input scaled."""
+        kind = plain.get("feed_forward_proj", self.feed_forward)
+        if kind not in {**_FEED_FORWARD, **_GATED}:
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: feed_forward_proj: expected one of "
+                f"{', '.join({**_FEED_FORWARD, **_GATED})}, got {kind!r}"
+            )
+        tied = bool(plain.get("tie_word_embeddings", True))
+        return {
+            "gated": kind in _GATED,
+            "activation": {**_FEED_FORWARD, **_GATED}[kind],
+            "tied": tied and not _own_head(tensors),
+            "out_scale": self.scaled(plain, tied),
+        }
+
+    def scaled(self, plain: Mapping[str, Any], tied: bool) -> bool:
+        """Return whether states are scaled before the head; without a key of its own, as the tie says."""
+        return bool(plain.get("scale_decoder_outputs", tied))
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the kind of feed-forward block, and the keys of the head."""
+        kinds = _GATED if config.gated else _FEED_FORWARD
+        names = [theirs for theirs, ours in kinds.items() if ours == config.activation]
+        return {
+            "feed_forward_proj": names[0] if names else config.activation,
+            "tie_word_embeddings": config.tied,
+            "scale_decoder_outputs": config.out_scale,
+            "is_encoder_decoder": True,
+        }
+
+
+def _own_head(tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether a file holds a head that differs from the token table."""
+    table, head = (
+        next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
+        for name in ("shared.weight", "lm_head.weight")
+    )
+    return table is not None and head is not None and not torch.equal(table, head)

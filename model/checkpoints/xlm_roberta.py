@@ -1,0 +1,15 @@
+"""XLM-R (arXiv 1911.02116)."""
+
+from __future__ import annotations
+
+from model.checkpoints.roberta import Roberta
+
+__all__ = ["XlmRoberta"]
+
+
+class XlmRoberta(Roberta):
+    """RoBERTa under another name; the tensors have RoBERTa's."""
+
+    model_type = "xlm-roberta"
+    headed = "XLMRobertaForMaskedLM"
+    bare = "XLMRobertaModel"

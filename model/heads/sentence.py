@@ -1,0 +1,46 @@
+"""Classes of a pair of segments: next sentence prediction (arXiv 1810.04805), sentence order (arXiv 1909.11942)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads import Head
+from model.layers.pooler import Pooler
+from model.loss import IGNORED, cross_entropy_sum
+
+__all__ = ["Sentence"]
+
+
+class Sentence(Head):
+    """Pooler and a linear map onto two classes; 0: the segments belong in this order, 1: they do not."""
+
+    target: ClassVar = "sentence"
+    unit: ClassVar = "row"
+    needs: ClassVar = frozenset({"sentence_label"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.pooler = Pooler(config.dim)
+        self.classifier = nn.Linear(config.dim, 2)
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed cross entropy over rows with a label."""
+        return cross_entropy_sum(self.logits(hidden), _labels(tensors))
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of rows with weight and a label."""
+        return (_labels(tensors) != IGNORED).sum()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores of rows: [B, T, dim] to [B, 2]."""
+        scores: Tensor = self.classifier(self.pooler(hidden))
+        return scores
+
+
+def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the classes [B], `IGNORED` in rows of weight 0."""
+    return tensors["sentence_label"].masked_fill(tensors["row_weight"] == 0, IGNORED)

@@ -1,0 +1,87 @@
+"""Contrastive comparison of two views of a row (arXiv 2104.08821, arXiv 2102.08473)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+from model.errors import BatchError
+from model.heads import Head
+from model.layers.pooler import Pooler
+from model.loss import IGNORED, cross_entropy_sum
+
+__all__ = ["Similarity"]
+
+
+class Similarity(Head):
+    """InfoNCE over the cosines of pooled vectors, inside fixed groups of `group_size` consecutive rows.
+
+    `negatives: other` compares the first view of a row with the second views of its group (SimCSE). `both` compares
+    each of the group's 2g vectors with the 2g - 2 of other rows, and takes the mean of a row's two losses (COCO-LM).
+    Rows of weight 0 and rows without a second view are neither compared nor negatives.
+    """
+
+    target: ClassVar = "similarity"
+    unit: ClassVar = "row"
+    settings: ClassVar = frozenset({"temperature", "group_size", "negatives"})
+    needs: ClassVar = frozenset({"input_ids_b", "position_ids_b", "lengths_b"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.pooler = Pooler(config.dim)
+        self.options = config.heads["similarity"]
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed loss over rows with two views; `hidden_b` [B, Tb, dim] are the states of the second.
+
+        Raises:
+            BatchError: the rows are no whole number of groups.
+        """
+        size = self.options.group_size
+        if len(hidden) % size:
+            raise BatchError(
+                f"model.heads.similarity.group_size: {len(hidden)} rows are no whole number of groups of {size}; "
+                "set data.micro_batch to a multiple of it"
+            )
+        views = (self.logits(states) for states in (hidden, tensors["hidden_b"]))
+        first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
+        compared = _compared(tensors).view(-1, size)
+        places = torch.arange(size, device=hidden.device)
+        if self.options.negatives == "other":
+            return self._cross_entropy(first @ second.mT, compared, places)
+        both = torch.cat((first, second), dim=1)
+        itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
+        scores = (both @ both.mT).masked_fill(itself, -torch.inf)
+        return self._cross_entropy(scores, compared.repeat(1, 2), torch.cat((places + size, places))) / 2
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of rows with weight and two views."""
+        return _compared(tensors).sum()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return vectors of length 1 to compare, fp32: [B, T, dim] to [B, dim]."""
+        return F.normalize(self.pooler(hidden).float(), dim=-1)
+
+    def _cross_entropy(self, cosines: Tensor, compared: Tensor, match: Tensor) -> Tensor:
+        """Return the summed loss of queries against keys, cosines [G, Q, K].
+
+        Args:
+            cosines: -inf where a key is not offered to a query.
+            compared: [G, K], rows that take part; as many as queries.
+            match: [Q], the key to which each query belongs.
+        """
+        # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
+        smallest = torch.finfo(cosines.dtype).min
+        scores = (cosines / self.options.temperature).masked_fill(~compared[:, None, :], -torch.inf).clamp(min=smallest)
+        labels = match.expand(compared.shape).masked_fill(~compared, IGNORED)
+        return cross_entropy_sum(scores.flatten(0, 1), labels.flatten())
+
+
+def _compared(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return which rows [B] have weight and a second view."""
+    return (tensors["lengths_b"].to(tensors["row_weight"].device) > 0) & (tensors["row_weight"] != 0)

@@ -1,0 +1,79 @@
+"""The span boundary objective: tokens of a masked span from the places on both sides of it (arXiv 1907.10529)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads import Head
+from model.layers.activation import ACTIVATIONS
+from model.layers.norm import build_norm
+from model.layers.vocabulary import VocabularyProjection
+from model.loss import count_labels, cross_entropy_sum, gather_labels
+
+__all__ = ["SpanBoundary"]
+
+
+class SpanBoundary(Head):
+    """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.
+
+    The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and those from
+    `max_span_tokens` on, have no loss and are not counted.
+    """
+
+    target: ClassVar = "span_boundary"
+    settings: ClassVar = frozenset({"normalise", "max_span_tokens"})
+    needs: ClassVar = frozenset({"label_index", "label_ids", "span_left", "span_right", "span_offset"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        width = config.embedding_width
+        self.offsets = nn.Embedding(config.heads["span_boundary"].max_span_tokens, config.dim)
+        self.inner = nn.Linear(3 * config.dim, config.dim)
+        self.inner_norm = build_norm(config, config.dim)
+        self.outer = nn.Linear(config.dim, width)
+        self.outer_norm = build_norm(config, width)
+        self.projection = VocabularyProjection(
+            width, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
+        )
+        self.act = ACTIVATIONS[config.activation]
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed cross entropy of labels inside spans."""
+        labels, flat = gather_labels(hidden, tensors), hidden.flatten(0, 1)
+        left, right, offset = (tensors[name] for name in ("span_left", "span_right", "span_offset"))
+        if not offset.numel():
+            left = right = offset = torch.zeros_like(labels.ids)
+        scores = self._scores(flat.index_select(0, left), flat.index_select(0, right), offset)
+        return cross_entropy_sum(scores, labels.ids, labels.weights)
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return what rows with weight add to the divisor, by default their labels inside spans."""
+        return count_labels(tensors)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores of every place as a span of its own, [B, T, dim] to [B, T, vocab_size].
+
+        The first and the last place are their own neighbours.
+        """
+        last = hidden.shape[1] - 1
+        places = torch.arange(last + 1, device=hidden.device)
+        left, right = hidden[:, (places - 1).clamp(min=0)], hidden[:, (places + 1).clamp(max=last)]
+        return self._scores(left, right, places.new_zeros(hidden.shape[:2]))
+
+    def _scores(self, left: Tensor, right: Tensor, offset: Tensor) -> Tensor:
+        x = torch.cat((left, right, self.offsets(offset).to(left.dtype)), dim=-1)
+        x = self.inner_norm(self.act(self.inner(x)))
+        scores: Tensor = self.projection(self.outer_norm(self.act(self.outer(x))))
+        return scores
+
+    def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the batch with its predicted labels alone."""
+        offset = tensors["span_offset"]
+        predicted = (offset >= 0) & (offset < self.offsets.num_embeddings)
+        names = (self.needs | {"label_weight"}) & tensors.keys()
+        return super()._weighed({**tensors, **{name: tensors[name][predicted] for name in names}})

@@ -1,0 +1,50 @@
+"""Replaced-token detection: tell at every place whether its token is the original one (arXiv 2003.10555)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+from model.heads import Head
+from model.layers.activation import ACTIVATIONS
+from model.loss import original_ids, real_places
+
+__all__ = ["Token"]
+
+
+class Token(Head):
+    """Linear, activation and a linear map onto one score; above 0: the token is replaced.
+
+    The label of a place follows from the batch: 1 where the input is not the original id, 0 at all other tokens of the
+    row. An input that equals the original counts as original.
+    """
+
+    target: ClassVar = "token"
+    unit: ClassVar = "token"
+    needs: ClassVar = frozenset({"label_index", "label_ids", "lengths"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.dim, config.dim)
+        self.classifier = nn.Linear(config.dim, 1)
+        self.act = ACTIVATIONS[config.activation]
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed binary cross entropy over the tokens of labelled rows."""
+        replaced = (original_ids(tensors) != tensors["input_ids"]).float()
+        real = real_places(tensors).float()
+        scores = self.logits(hidden).squeeze(-1).float()
+        return F.binary_cross_entropy_with_logits(scores, replaced, weight=real, reduction="sum")
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of tokens in labelled rows with weight."""
+        return real_places(tensors).sum()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores: [..., dim] to [..., 1]."""
+        scores: Tensor = self.classifier(self.act(self.dense(hidden)))
+        return scores

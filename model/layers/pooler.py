@@ -1,0 +1,20 @@
+"""One vector for a row, from the state of its first place."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Pooler"]
+
+
+class Pooler(nn.Module):
+    """tanh(Linear(x)) of the first place's state, [CLS] (arXiv 1810.04805)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Map [B, T, width] to [B, width]."""
+        return torch.tanh(self.dense(hidden[:, 0]))

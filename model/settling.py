@@ -1,0 +1,55 @@
+"""Facts about a batch that are read on the host, so that no forward waits for an accelerator to tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from model.errors import BatchError
+
+__all__ = ["settle"]
+
+
+def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor]:
+    """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.
+
+    `position_ids` [B, T] of rows that are all alike become [1, T], and `lengths` [B] of rows without padding the one
+    length []. Tensors that are not on the host are returned as they are.
+
+    Args:
+        tensors: model inputs by name.
+        limit: places of the position table; None: any number.
+
+    Raises:
+        BatchError: a position id beyond the table.
+
+    Example:
+        >>> batch = {"input_ids": torch.zeros(2, 3), "position_ids": torch.arange(3).repeat(2, 1)}
+        >>> batch["lengths"] = torch.tensor([3, 3])
+        >>> {name: list(tensor.shape) for name, tensor in settle(batch, limit=8).items()}
+        {'input_ids': [2, 3], 'position_ids': [1, 3], 'lengths': []}
+    """
+    settled = dict(tensors)
+    for name in ("position_ids", "position_ids_b", "decoder_position_ids"):
+        if name in tensors and tensors[name].device.type == "cpu":
+            settled[name] = _rows_alike(tensors[name])
+            _check_places(settled[name], limit)
+    lengths = tensors.get("lengths")
+    if lengths is not None and lengths.device.type == "cpu" and bool((lengths >= tensors["input_ids"].shape[1]).all()):
+        settled["lengths"] = torch.tensor(tensors["input_ids"].shape[1])
+    return settled
+
+
+def _rows_alike(positions: Tensor) -> Tensor:
+    alike = positions.stride(0) == 0 or bool((positions == positions[:1]).all())
+    return positions[:1] if alike else positions
+
+
+def _check_places(positions: Tensor, limit: int | None) -> None:
+    if limit is not None and positions.numel() and (largest := int(positions.max())) >= limit:
+        raise BatchError(
+            f"position id {largest}: the position table has room for 0..{limit - 1}; "
+            "make the samples shorter or raise model.position.maximum"
+        )
