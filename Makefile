@@ -9,7 +9,7 @@ export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check fix objectives docs bench clean
+.PHONY: help install demo continue test test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,11 +28,15 @@ install: $(STAMP)  ## make .venv with the pinned dependencies
 demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain on a real crawl
 	$(BIN)/python tools/demo.py --output runs/demo
 
-test: $(STAMP)  ## the test suite, under 15 minutes on two cores
-	$(BIN)/python -m pytest
+continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
+	$(BIN)/python tools/continue_demo.py --output runs/continue
 
-test-all: $(STAMP)  ## full matrices, long runs, real data
-	$(BIN)/python -m pytest -m ''
+test: $(STAMP)  ## the test suite, under 15 minutes on two cores
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+
+test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extra `ray`)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
+	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring
 
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .

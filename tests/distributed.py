@@ -77,7 +77,7 @@ class Ranks:
             process.start()
             self.processes.append(process)
 
-    def wait_for(self, path: Path, timeout: float = 60) -> None:
+    def wait_for(self, path: Path, timeout: float = 300) -> None:
         """Return once `path` exists and is not empty; fails if all ranks end before."""
         deadline = time.monotonic() + timeout
         while not (path.exists() and path.stat().st_size):
@@ -86,7 +86,7 @@ class Ranks:
                 self.kill()
                 raise AssertionError(f"{path} never came; {[error.read_text() for _, error in self.logs]}")
 
-    def finish(self, timeout: float = 60) -> Finished:
+    def finish(self, timeout: float = 300) -> Finished:
         """Wait for all; what is left when the time is over is killed, and shows as exit code -9."""
         deadline = time.monotonic() + timeout
         for process in self.processes:
@@ -123,7 +123,7 @@ def start_ranks(size: int, words: Sequence[str]) -> list[subprocess.Popen[str]]:
     ]
 
 
-def wait_ranks(ranks: Sequence[subprocess.Popen[str]], timeout: float = 180) -> Finished:
+def wait_ranks(ranks: Sequence[subprocess.Popen[str]], timeout: float = 300) -> Finished:
     """Collect what `start_ranks` started; what is left when the time is over is killed, then this fails."""
     finished = Finished([], [], [])
     try:
@@ -140,7 +140,7 @@ def wait_ranks(ranks: Sequence[subprocess.Popen[str]], timeout: float = 180) -> 
     return finished
 
 
-def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: Path, timeout: float = 60) -> Finished:
+def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: Path, timeout: float = 300) -> Finished:
     """Call `function(*arguments)` on fresh ranks and wait for all of them."""
     return Ranks(size, function, arguments, folder).finish(timeout)
 
@@ -151,7 +151,9 @@ def _call(
     os.environ.update(environment)
     for descriptor, path in zip((1, 2), logs, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the server ignores it
+    # The fork server ignores the signal, and has it blocked too if a pipeline of this process started it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sys.exit(function(*arguments))
 
 
@@ -173,7 +175,7 @@ class RankPool:
             self._pipes.append(ours)
             self._processes.append(process)
 
-    def run(self, function: Callable[..., Any], *arguments: Any, timeout: float = 120) -> list[Any]:
+    def run(self, function: Callable[..., Any], *arguments: Any, timeout: float = 300) -> list[Any]:
         for pipe in self._pipes:
             pipe.send((function, arguments))
         results, problems = [], []

@@ -23,12 +23,20 @@ class Site:
         self.pages = pages
         self.asked: list[str] = []
         self.url = ""
+        self.protocol = "HTTP/1.0"
+        self.connections = 0
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Site]:
         site = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = site.protocol
+
+            def setup(self) -> None:
+                super().setup()
+                site.connections += 1
+
             def do_GET(self) -> None:
                 site.asked.append(self.path)
                 answer = site.pages.get(self.path, (404, HTML, b"<a href=/never>none</a>"))

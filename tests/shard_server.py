@@ -17,8 +17,8 @@ class ShardServer:
 
     500 · 503 · 416: that status; 200: the whole object in place of the range; short: an object that ends early; cut:
     the connection is closed in the middle; garbage: no HTTP; flip: a wrong bit; stall: half of it, then nothing until
-    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many. `hold(name, first byte of the
-    range)` is called before each answer and may wait.
+    `released`; drip: a byte now and then; moved: a redirect; long: a byte too many; hang up: no answer. `hold(name,
+    first byte of the range)` is called before each answer and may wait.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,6 +31,7 @@ class ShardServer:
         for file in folder.iterdir():
             pages[f"/set/{file.name}"] = pages[f"/moved/{file.name}"] = self._answer(file)
         self.site = Site(pages)
+        self.site.protocol = "HTTP/1.1"
 
     @property
     def url(self) -> str:
@@ -53,6 +54,9 @@ class ShardServer:
         return answer
 
     def _send(self, request: BaseHTTPRequestHandler, fault: str, status: int, content: bytes, name: str) -> None:
+        request.close_connection = request.close_connection or fault in ("garbage", "cut", "stall", "drip", "hang up")
+        if fault == "hang up":
+            return
         if fault == "garbage":
             request.wfile.write(b"\x00\x01 what is this\r\n\r\n")
             return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 
 from pipeline.execution.unit_record import Output
@@ -24,6 +26,9 @@ TOKENIZER = {
 }
 
 IDS = ColumnSpec("input_ids", "uint16", "list", "token ids")
+
+COLUMNS = [*fixed_columns(), IDS]
+"""Columns of the rows below, in file order."""
 
 
 def fixed(uids: np.ndarray) -> dict[str, np.ndarray]:
@@ -97,6 +102,11 @@ def write_set(
     return open_shards(folder)
 
 
+def uids(shards: ShardSet) -> list[int]:
+    """The uids of all rows, in order."""
+    return [uid for block in range(len(shards.index)) for uid in shards.read_block(block).fixed["uid"].tolist()]
+
+
 def objective(architecture: str, **options: Any) -> dict[str, Any]:
     """Facts of an objective as a manifest holds them."""
     return {
@@ -110,7 +120,7 @@ def objective(architecture: str, **options: Any) -> dict[str, Any]:
 
 
 def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Rewrite a manifest as somebody would who knows its checksum and its one spelling."""
+    """Rewrite a manifest with its right checksum, in its one spelling."""
     path = folder / "manifest.json"
     plain = json.loads(path.read_text())
     change(plain)
@@ -131,3 +141,11 @@ def toy_set(folder: Path, sizes: Sequence[int], *, row_length: int = 8, **option
     first = np.cumsum([1, *sizes])
     shards = [rows(range(start, start + size), row_length) for start, size in zip(first, sizes, strict=False)]
     return write_set(folder, shards, **options)
+
+
+def upload(shards: ShardSet) -> str:
+    """Copy a set into the store in memory of fsspec; returns its name there."""
+    name = f"/{uuid.uuid4().hex}"
+    for file in shards.path.parent.iterdir():
+        fsspec.filesystem("memory").pipe_file(f"{name}/{file.name}", file.read_bytes())
+    return name

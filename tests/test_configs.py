@@ -10,6 +10,7 @@ import pytest
 from model.config import ModelConfig
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
+from pipeline.execution.order import check_recipe
 from pipeline.recipe import Recipe, load_recipe
 from tests.pipeline.corruption_cases import vocabulary
 from train.config import TrainConfig
@@ -53,6 +54,7 @@ def test_objectives_of_a_recipe_can_be_built(path: Path) -> None:
     """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
     recipe = load(path)
     assert isinstance(recipe, Recipe)
+    check_recipe(recipe)
     built = [entry.build(vocabulary(1000)) for entry in recipe.config_of("corrupt")]
     assert len({objective.label for objective in built}) == len(built)
 
@@ -67,7 +69,7 @@ def test_every_published_recipe_is_here() -> None:
 
 @pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem == "train"], ids=relative)
 def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
-    """Beside each train.yaml stands the pipeline.yaml whose objectives serve the heads it trains."""
+    """Beside each train.yaml is the pipeline.yaml whose objectives serve the heads it trains."""
     recipe, training = load(path.with_name("pipeline.yaml")), load(path)
     assert isinstance(recipe, Recipe)
     assert isinstance(training, TrainConfig)
@@ -78,3 +80,11 @@ def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
         and training.model.architecture in entry.objective.type.architectures
     ]
     assert served
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path.name == "pipeline.yaml"], ids=relative)
+def test_a_recipe_says_how_it_differs_from_the_paper(path: Path) -> None:
+    comment = path.read_text(encoding="utf-8").split("corpus:")[0]
+    if path.parent.name != "demo":
+        _, _, differences = comment.partition("# Differs from the paper:\n")
+        assert re.match(r"(# - .+\n)+$", differences)

@@ -16,7 +16,9 @@ from clozeline.__main__ import commands as commands_of_clozeline
 from pipeline.config import config_file, load_config
 from pipeline.execution.order import all_stages
 from pipeline.recipe import load_recipe
+from pipeline.registry import names
 from tests.crawled_chain import Chain
+from tools.gallery.training import training_rows
 from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +34,9 @@ ONLY_PARSED = (
     r'exit "\$code"',
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
+
+
+DOWNLOADED = "model.init_from=downloads/bert"
 
 
 def relative(path: Path) -> str:
@@ -68,7 +73,7 @@ def test_bash_can_read_the_blocks(page: Path) -> None:
 @functools.cache
 def help_of(*command: str) -> str:
     done = subprocess.run(
-        [sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -77,7 +82,7 @@ def help_of(*command: str) -> str:
 def check_options(help_text: str, words: list[str]) -> None:
     for word in words:
         if word.startswith("--"):
-            assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is no option of this command"
+            assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is not an option of this command"
 
 
 def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
@@ -99,7 +104,8 @@ def check_training(words: list[str]) -> None:
     check_options(help_of("train/main.py"), words[words.index("train/main.py") :])
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
-        load_config(TrainConfig, path, overrides)
+        # A model that a reader has downloaded is not here, and its configuration would come from it.
+        load_config(TrainConfig, path, [word for word in overrides if word not in ("model=null", DOWNLOADED)])
 
 
 def check_launcher(words: list[str]) -> None:
@@ -185,6 +191,36 @@ def test_the_readme_lists_the_folders_and_files_of_both_packages() -> None:
         folders = [f"{path.parent.name}/" for path in (ROOT / package).glob("*/__init__.py")]
         files = [path.name for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
         assert sorted(listed) == sorted(folders + files)
+
+
+def test_the_operations_page_lists_every_event_of_a_run() -> None:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "train").rglob("*.py"))
+    calls = re.findall(r'\b(?:event|_?announce|_report)\(\s*"(\w+)"(?: if \w+ else "(\w+)")?', sources)
+    row = re.search(r"^\| `events\.jsonl` \| (.*) \|$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
+    assert row is not None
+    assert set(re.findall(r"`(\w+)`", row[1])) == {name for call in calls for name in call if name}
+
+
+def test_the_pages_name_every_algorithm_of_a_kind_that_they_list() -> None:
+    operations, overview = ((ROOT / "docs" / page).read_text() for page in ("operations.md", "how-it-works.md"))
+    table = operations[operations.index("| reader | files |") : operations.index("Of a folder, hidden files")]
+    first_cells = re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
+    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == set(names("pipeline.readers"))
+    missing = [name for name in names("pipeline.groupings") if f"`{name}`" not in overview]
+    assert not missing
+
+
+def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    published = [folder for folder in (ROOT / "configs" / "recipes").iterdir() if folder.name != "demo"]
+    trained = [folder for folder in published if (folder / "train.yaml").exists()]
+    counts = re.search(r"the shards of (\d+)\s+published models.*? training of (\d+) of them", text, re.DOTALL)
+    assert counts is not None
+    assert (int(counts[1]), int(counts[2])) == (len(published), len(trained))
+    objectives = names("pipeline.objectives")
+    untrained = {name for name in objectives if all(row[3].startswith("none yet") for row in training_rows(name))}
+    section = text[text.index("## Not there yet") :]
+    assert set(re.findall(r"`(\w+)`", section)) & set(objectives) == untrained
 
 
 def test_links_between_pages() -> None:

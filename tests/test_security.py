@@ -19,6 +19,8 @@ FORBIDDEN_CALLS = frozenset(
         *("yaml.load", "yaml.unsafe_load", "yaml.full_load", "tarfile.extractall", "tempfile.mktemp"),
     }
 )
+OWN_TASKS = "pipeline/execution/slurm_task.py"
+"""It reads tasks that datatrove's executor for Slurm has pickled, after a check that this user wrote them."""
 FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
 HOST = re.compile(r"https?://([\w.-]+)")
 LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)")
@@ -38,17 +40,23 @@ def called(node: ast.AST) -> str:
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_no_code_from_data(path: Path) -> None:
+    calls, imports = FORBIDDEN_CALLS, FORBIDDEN_IMPORTS
+    if relative(path) == OWN_TASKS:
+        calls, imports = calls - {"dill.load"}, imports - {"dill"}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             name = called(node.func)
             safe_yaml = name == "yaml.load" and any(keyword.arg == "Loader" for keyword in node.keywords)
-            assert name not in FORBIDDEN_CALLS or safe_yaml, f"{path}:{node.lineno}: {name}"
+            safe_torch = name == "torch.load" and any(
+                keyword.arg == "weights_only" and ast.unparse(keyword.value) == "True" for keyword in node.keywords
+            )
+            assert name not in calls or safe_yaml or safe_torch, f"{path}:{node.lineno}: {name}"
             shell = [keyword for keyword in node.keywords if keyword.arg == "shell"]
             assert not shell, f"{path}:{node.lineno}: shell="
         elif isinstance(node, ast.Import):
-            assert not FORBIDDEN_IMPORTS & {alias.name.split(".")[0] for alias in node.names}, f"{path}:{node.lineno}"
+            assert not imports & {alias.name.split(".")[0] for alias in node.names}, f"{path}:{node.lineno}"
         elif isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] not in FORBIDDEN_IMPORTS, f"{path}:{node.lineno}"
+            assert (node.module or "").split(".")[0] not in imports, f"{path}:{node.lineno}"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)

@@ -29,7 +29,7 @@ def test_rounds_keep_the_best_speed_and_the_worst_losses(monkeypatch: pytest.Mon
     )
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "written").touch()
-    loader.np.save(tmp_path / "marks.npy", loader.np.zeros(32))
+    loader.np.save(tmp_path / "lengths.npy", loader.np.full(32, 512))
     monkeypatch.setattr(loader, "CASES", {MAIN: loader.CASES[MAIN]})
     monkeypatch.setattr(loader, "in_fresh_process", lambda *arguments: next(rounds))
     found = loader.compare(tmp_path, "python", rounds=3, workers=0)[MAIN]

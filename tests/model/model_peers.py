@@ -1,6 +1,5 @@
 """The same small model twice: transformers' with random weights, and ours with those weights copied by name."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,82 +7,12 @@ import torch
 import transformers
 
 from model.build import Model
+from model.checkpoints import KeyMap, map_of_type
+from model.checkpoints._conversion import to_ours
 from model.config import BiasConfig, ModelConfig, PositionConfig
 
 NO_BIAS = BiasConfig(qkv=False, out=False, ffn=False)
 VOCABULARY, PLACES = 37, 20
-
-BERT = [
-    (r"family\.tokens", "bert.embeddings.word_embeddings"),
-    (r"family\.stack\.position\.table", "bert.embeddings.position_embeddings"),
-    (r"family\.stack\.embeddings\.types", "bert.embeddings.token_type_embeddings"),
-    (r"family\.stack\.embeddings\.norm", "bert.embeddings.LayerNorm"),
-    (r"family\.stack\.layers", "bert.encoder.layer"),
-    (r"attention\.body\.out", "attention.output.dense"),
-    (r"attention\.body", "attention.self"),
-    (r"attention\.norm", "attention.output.LayerNorm"),
-    (r"feed_forward\.body\.up", "intermediate.dense"),
-    (r"feed_forward\.body\.down", "output.dense"),
-    (r"feed_forward\.norm", "output.LayerNorm"),
-    (r"heads\.masked_lm\.transform", "cls.predictions.transform.dense"),
-    (r"heads\.masked_lm\.norm", "cls.predictions.transform.LayerNorm"),
-    (r"heads\.masked_lm\.projection\.bias", "cls.predictions.bias"),
-]
-GPT2 = [
-    (r"family\.tokens", "transformer.wte"),
-    (r"family\.stack\.position\.table", "transformer.wpe"),
-    (r"family\.stack\.layers", "transformer.h"),
-    (r"family\.stack\.norm", "transformer.ln_f"),
-    (r"feed_forward\.body\.up", "mlp.c_fc"),
-    (r"feed_forward\.body\.down", "mlp.c_proj"),
-    (r"attention\.body\.out", "attn.c_proj"),
-    (r"attention\.body", "attn"),
-    (r"attention\.norm", "ln_1"),
-    (r"feed_forward\.norm", "ln_2"),
-]
-LLAMA = [
-    (r"family\.tokens", "model.embed_tokens"),
-    (r"family\.stack\.layers", "model.layers"),
-    (r"family\.stack\.norm", "model.norm"),
-    (r"attention\.body\.(\w)\w+", r"self_attn.\1_proj"),
-    (r"feed_forward\.body\.(\w+)", r"mlp.\1_proj"),
-    (r"attention\.norm", "input_layernorm"),
-    (r"feed_forward\.norm", "post_attention_layernorm"),
-    (r"heads\.lm\.projection", "lm_head"),
-]
-T5 = [
-    (r"family\.tokens", "shared"),
-    (r"family\.(\w+)\.position\.table", r"\1.block.0.layer.0.SelfAttention.relative_attention_bias"),
-    (r"family\.(\w+)\.norm", r"\1.final_layer_norm"),
-    (r"family\.(\w+)\.layers", r"\1.block"),
-    (r"attention\.body\.(\w)\w+", r"layer.0.SelfAttention.\1"),
-    (r"attention\.norm", "layer.0.layer_norm"),
-    (r"cross\.body\.(\w)\w+", r"layer.1.EncDecAttention.\1"),
-    (r"cross\.norm", "layer.1.layer_norm"),
-    (r"(encoder.*)feed_forward\.body", r"\1layer.1.DenseReluDense"),
-    (r"(encoder.*)feed_forward\.norm", r"\1layer.1.layer_norm"),
-    (r"(decoder.*)feed_forward\.body", r"\1layer.2.DenseReluDense"),
-    (r"(decoder.*)feed_forward\.norm", r"\1layer.2.layer_norm"),
-    (r"DenseReluDense\.down", "DenseReluDense.wo"),
-    (r"heads\.lm\.projection", "lm_head"),
-]
-T5_PLAIN = [*T5, (r"DenseReluDense\.up", "DenseReluDense.wi")]
-T5_GATED = [*T5, (r"DenseReluDense\.gate", "DenseReluDense.wi_0"), (r"DenseReluDense\.up", "DenseReluDense.wi_1")]
-BART = [
-    (r"family\.tokens", "model.shared"),
-    (r"family\.(\w+)\.position\.table", r"model.\1.embed_positions"),
-    (r"family\.(\w+)\.embeddings\.norm", r"model.\1.layernorm_embedding"),
-    (r"family", "model"),
-    (r"(attention|cross)\.body\.([qkv])\w+", r"\1.body.\2_proj"),
-    (r"(attention|cross)\.body\.out", r"\1.body.out_proj"),
-    (r"attention\.body", "self_attn"),
-    (r"attention\.norm", "self_attn_layer_norm"),
-    (r"cross\.body", "encoder_attn"),
-    (r"cross\.norm", "encoder_attn_layer_norm"),
-    (r"feed_forward\.body\.up", "fc1"),
-    (r"feed_forward\.body\.down", "fc2"),
-    (r"feed_forward\.norm", "final_layer_norm"),
-]
 
 
 @dataclass(frozen=True)
@@ -103,8 +32,11 @@ class Size:
 class Pair:
     ours: Model
     theirs: Any
-    names: dict[str, str]
-    """Our parameter name to theirs (fused projections unfused)."""
+    key_map: KeyMap
+
+    def of_theirs(self, tensors):
+        """Their tensors by name, such as weights or gradients, in our names and shapes."""
+        return to_ours(self.key_map, self.ours.config, tensors, [name for name, _ in self.ours.named_parameters()])
 
 
 def bert(size, **changes):
@@ -119,7 +51,7 @@ def bert(size, **changes):
         "type_vocab_size": 2, "eps": 1e-12, "norm_place": "post", "final_norm": False, "emb_norm": True,
         "position": PositionConfig(maximum=PLACES), "heads": {"masked_lm": 1.0},
     } | changes)  # fmt: skip
-    return pair(ours, theirs, BERT)
+    return pair(ours, theirs, "bert")
 
 
 def gpt2(size, **changes):
@@ -133,7 +65,7 @@ def gpt2(size, **changes):
         "family": "decoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.ffn,
         "activation": "gelu_tanh", "position": PositionConfig(maximum=PLACES), "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
-    return pair(ours, theirs, GPT2)
+    return pair(ours, theirs, "gpt2")
 
 
 def llama(size, tied=False, **changes):
@@ -150,7 +82,7 @@ def llama(size, tied=False, **changes):
         "kv_heads": size.kv_heads, "head_dim": size.head_dim, "norm": "rms", "activation": "silu", "gated": True,
         "bias": NO_BIAS, "position": PositionConfig(kind="rope", theta=500.0), "tied": tied, "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
-    return pair(ours, theirs, LLAMA)
+    return pair(ours, theirs, "llama")
 
 
 def t5(size, gated=False, **changes):
@@ -172,7 +104,7 @@ def t5(size, gated=False, **changes):
         "tied": not gated, "out_scale": not gated, "position": PositionConfig(kind="t5", buckets=8, max_distance=9),
         "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
-    return pair(ours, theirs, T5_GATED if gated else T5_PLAIN)
+    return pair(ours, theirs, "t5")
 
 
 def t5_v1_1(size, **changes):
@@ -193,42 +125,20 @@ def bart(size, **changes):
         "attention_heads": size.heads, "ffn_dim": size.ffn, "norm_place": "post", "final_norm": False, "emb_norm": True,
         "position": PositionConfig(maximum=PLACES, offset=2), "heads": {"lm": 1.0},
     } | changes)  # fmt: skip
-    return pair(ours, theirs, BART)
+    return pair(ours, theirs, "bart")
 
 
 PEERS = {"bert": bert, "gpt2": gpt2, "llama": llama, "t5": t5, "t5_v1_1": t5_v1_1, "bart": bart}
 
 
-def pair(config, theirs, renames):
-    """Draw every parameter anew (initial zeros and ones would hide mistakes), then copy theirs into ours."""
+def pair(config, theirs, model_type):
+    """Draw every parameter again (initial zeros and ones would hide mistakes), then copy theirs into ours."""
     draw = torch.Generator().manual_seed(3)
     for parameter in theirs.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
         parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
-    ours = Model(config, VOCABULARY)
-    names = {name: rename(name, renames) for name, _ in ours.named_parameters()}
-    assert len(set(names.values())) == len(names)
-    source = unfused({name: parameter.data for name, parameter in theirs.named_parameters()})
-    assert set(names.values()) == set(source), set(names.values()) ^ set(source)
-    for name, parameter in ours.named_parameters():
-        parameter.data = source[names[name]].clone()
-    return Pair(ours.eval(), theirs.eval(), names)
-
-
-def rename(name, renames):
-    for pattern, replacement in renames:
-        name = re.sub(pattern, replacement, name)
-    return name
-
-
-def unfused(tensors):
-    """GPT-2's [in, out] matrices turned, and its one matrix for queries, keys and values cut in three."""
-    found = {}
-    for name, value in tensors.items():
-        matrix = value.T if re.search(r"\.c_\w+\.weight", name) else value
-        if ".c_attn." in name:
-            for part, piece in zip(("query", "key", "value"), matrix.chunk(3), strict=True):
-                found[name.replace("c_attn", part)] = piece
-        else:
-            found[name] = matrix
-    return found
+    both = Pair(Model(config, VOCABULARY).eval(), theirs.eval(), map_of_type(model_type))
+    source = both.of_theirs({name: parameter.data for name, parameter in theirs.named_parameters()})
+    for name, parameter in both.ours.named_parameters():
+        parameter.data = source[name].clone()
+    return both

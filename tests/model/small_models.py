@@ -2,11 +2,23 @@
 
 import torch
 
+from model.build import build_model
 from model.config import BiasConfig, InitConfig, ModelConfig, PositionConfig
 
 VOCABULARY = 37
 
 FAMILIES = ("encoder", "decoder", "encoder_decoder")
+
+ENCODER_HEADS = {
+    "corrective": {"copy_weight": 3.0},
+    "lm": {},
+    "masked_lm": {},
+    "sentence": {},
+    "similarity": {"group_size": 3, "temperature": 0.5},
+    "span_boundary": {"max_span_tokens": 2},
+    "token": {},
+}
+"""Every head that reads an encoder, with options that suit small batches."""
 
 
 def small_config(family, /, **changes):
@@ -57,6 +69,47 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     return tensors
 
 
+def full_batch(seed=0, lengths=(11, 8, 11, 3, 9, 6)):
+    """Rows that hold what every head of encoders reads: two masked spans, classes, a second view of each row.
+
+    The last row has weight 0; one row has neither class nor second view nor spans.
+    """
+    tensors = batch_for("encoder", seed=seed, lengths=lengths)
+    rows, columns = tensors["input_ids"].shape
+    draw = torch.Generator().manual_seed(seed + 1)
+    long = [(place, 3, 7, place - 4) for place in (4, 5, 6)]
+    labels = [[(1, 0, 2, 0), *(long if length > 7 else [])] for length in lengths]
+    labels[2] = [(place, 0, 0, -1) for place, *_ in labels[2]]
+    flat = [
+        (row * columns + place, row * columns + left, row * columns + right, offset)
+        for row, of in enumerate(labels)
+        for place, left, right, offset in of
+    ]
+    names = ("label_index", "span_left", "span_right", "span_offset")
+    tensors |= dict(zip(names, torch.tensor(flat).T, strict=True))
+    tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(flat),), generator=draw)
+    same = tensors["label_index"][::3]  # some inputs are the original ids
+    tensors["label_ids"][::3] = tensors["input_ids"].flatten()[same]
+    tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1][:rows])
+    second = _rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4][:rows]), "")
+    tensors |= {f"{name}_b": value for name, value in second.items()}
+    tensors["row_weight"][-1] = 0
+    return tensors
+
+
+def rows_of(tensors, rows):
+    """A slice of the rows of a batch as a micro-batch of its own."""
+    columns, first = tensors["input_ids"].shape[1], rows.start
+    names = ("label_index", "label_ids", "label_weight", "span_left", "span_right", "span_offset")
+    flat = [name for name in names if name in tensors]
+    part = {name: value[rows] for name, value in tensors.items() if name not in flat}
+    of = tensors["label_index"] // columns
+    inside = (of >= rows.start) & (of < rows.stop)
+    part |= {name: tensors[name][inside] for name in flat}
+    shifted = {"label_index", "span_left", "span_right"} & part.keys()
+    return part | {name: (part[name] - first * columns).clamp(min=0) for name in shifted}
+
+
 def _rows(draw, rows, columns, lengths, prefix):
     places = torch.arange(columns).expand(rows, columns)
     ids = torch.randint(1, VOCABULARY, (rows, columns), generator=draw)
@@ -65,3 +118,48 @@ def _rows(draw, rows, columns, lengths, prefix):
         f"{prefix}position_ids": places.clone(),
         f"{prefix}lengths": lengths,
     }
+
+
+def states(network, tensors):
+    """The family's hidden states, without gradients."""
+    with torch.no_grad():
+        return network.family(tensors)
+
+
+def changed(tensors, name, row, place):
+    """The batch with another id at one place."""
+    ids = tensors[name].clone()
+    ids[row, place] = (ids[row, place] + 1) % VOCABULARY
+    return tensors | {name: ids}
+
+
+def built(family, seed=0, **changes):
+    """A small model, its weights drawn from the seed."""
+    torch.manual_seed(seed)
+    return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0})
+
+
+def only(losses):
+    """The one loss there is."""
+    (loss,) = losses.values()
+    return loss
+
+
+def total(network, tensors):
+    """The summed loss of a model with one head."""
+    return only(network(tensors)).total
+
+
+def weighted_batch():
+    """Causal rows, masked rows with weight m / k and count m, a filler row, and a row without labels."""
+    tensors = batch_for("encoder", lengths=[11, 11, 9, 8, 10, 11])
+    places = [range(10), (1, 4), (0, 2, 5), (3,), (), (0, 7, 8, 9)]
+    tensors["label_index"] = torch.tensor([row * 11 + place for row, of in enumerate(places) for place in of])
+    tensors["label_ids"] = torch.arange(len(tensors["label_index"])) % VOCABULARY
+    counts = torch.tensor([10, 10, 8, 8, 7, 10])
+    weights = [10 / 10, 10 / 2, 8 / 3, 8 / 1, 0, 10 / 4]
+    tensors["label_weight"] = torch.tensor([weight for weight, of in zip(weights, places, strict=True) for _ in of])
+    attention, prefix = torch.tensor([1, 0, 0, 0, 1, 0]), torch.zeros(6, dtype=torch.int64)
+    tensors |= {"label_count": counts, "attention": attention, "prefix_length": prefix}
+    tensors["row_weight"][3] = 0
+    return tensors

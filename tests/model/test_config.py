@@ -9,7 +9,6 @@ from pydantic import TypeAdapter, ValidationError
 from model.build import build_model
 from model.config import InitConfig, ModelConfig, PositionConfig
 from model.errors import ConfigurationError
-from model.registry import find, names
 from tests.model.small_models import small_config
 
 
@@ -25,6 +24,11 @@ from tests.model.small_models import small_config
         ({"heads": {}}, "at least one"),
         ({"heads": {"masked_lm": 0.0}}, "greater than 0"),
         ({"heads": {"masked_lm": {"weight": 1.0, "normalise": "rows"}}}, "'label' or 'row'"),
+        ({"heads": {"token": {"normalise": "row"}}}, "heads.token.normalise: the head token does not read this key"),
+        ({"heads": {"sentence": {"group_size": 4}}}, "it reads weight"),
+        ({"heads": {"similarity": {"group_size": 1}}}, "greater than or equal to 2"),
+        ({"heads": {"similarity": {"negatives": "all"}}}, "'other' or 'both'"),
+        ({"heads": {"span_boundary": {"max_span_tokens": 0}}}, "greater than or equal to 1"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"dim": 2**40}, "less than or equal to 1048576"),
         ({"norm": "batch"}, "'layer' or 'rms'"),
@@ -47,15 +51,13 @@ def test_every_field_is_described(schema):
         assert field.description, name
 
 
-def test_a_tied_head_needs_embeddings_of_its_own_width():
-    with pytest.raises(ConfigurationError, match=r"model\.emb_dim: a head tied to embeddings of width 12 reads states"):
-        build_model(small_config("decoder", emb_dim=12), 37, {})
-
-
 def test_heads_have_a_short_form_and_a_long_one():
     """What is saved of a head without options is a number, as it was before there were any."""
     plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
     assert plain["heads"] == {"masked_lm": 1.0}
+    similar = {"similarity": {"weight": 1.0, "group_size": 4}}
+    read = TypeAdapter(ModelConfig).validate_python(plain | {"heads": {"similarity": {"group_size": 4}}})
+    assert TypeAdapter(ModelConfig).dump_python(read, mode="json")["heads"] == similar
     for given, dumped in ((2, 2.0), ({"weight": 2}, 2.0), ({"normalise": "row"}, {"weight": 1.0, "normalise": "row"})):
         text = json.dumps(plain | {"heads": {"masked_lm": given}})
         config = TypeAdapter(ModelConfig).validate_json(text, strict=True)
@@ -66,20 +68,6 @@ def test_heads_have_a_short_form_and_a_long_one():
 def test_special_ids_must_lie_in_the_vocabulary():
     with pytest.raises(ConfigurationError, match="'mask': 37"):
         build_model(small_config("encoder"), 37, {"pad": 0, "mask": 37})
-
-
-@pytest.mark.parametrize("package", ["model.families", "model.heads"])
-def test_registry_files_hold_the_class_they_are_named_for(package):
-    for name in names(package):
-        entry = find(package, name)
-        assert entry.__name__.lower() == name.replace("_", "")
-        assert entry.__doc__
-        assert entry.needs
-
-
-def test_an_unknown_entry_names_the_nearest():
-    with pytest.raises(ConfigurationError, match="did you mean 'masked_lm'"):
-        find("model.heads", "maskd_lm")
 
 
 def test_configurations_are_frozen():

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from model.config import PositionConfig
-from tests.model.model_peers import PEERS, VOCABULARY, Size, unfused
+from tests.model.model_peers import PEERS, VOCABULARY, Size
 
 SIZES = {
     "one layer": Size(dim=12, heads=3, kv_heads=3, head_dim=4, ffn=20, layers=1, decoder_layers=1),
@@ -63,9 +63,9 @@ def test_loss_and_gradients_equal(peer):
     expected.backward()
     assert loss.count == int((labels != -100).sum())
     assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
-    gradients = unfused({name: parameter.grad for name, parameter in pair.theirs.named_parameters()})
+    gradients = pair.of_theirs({name: parameter.grad for name, parameter in pair.theirs.named_parameters()})
     for name, parameter in pair.ours.named_parameters():
-        assert torch.allclose(parameter.grad, gradients[pair.names[name]], rtol=1e-4, atol=1e-5), name
+        assert torch.allclose(parameter.grad, gradients[name], rtol=1e-4, atol=1e-5), name
 
 
 WRONG = {

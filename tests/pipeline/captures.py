@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, RawRecord
 from pipeline.registry import choose
@@ -66,7 +67,20 @@ def read(
 ) -> list[Item]:
     """All items of a range of a file; `name=` chooses the reader, which is `warc` otherwise."""
     reader = choose("pipeline.readers", {"name": "warc", **chosen}).build(limits or Limits())
-    return list(reader.read(path, start, path.stat().st_size if end is None else end))
+    return read_range(reader, path, start, path.stat().st_size if end is None else end)
+
+
+def read_range(reader: Any, path: Path, start: int, end: int) -> list[Item]:
+    """All items of a range, which must be all that the format layer found, in bytes and in records."""
+    account = Account()
+    items = list(reader.read(path, start, end, account))
+    spans = [item.bytes if isinstance(item, Counted) else (item.span, item.length)[item.span is None] for item in items]
+    assert sum(spans) == account.content - account.separators
+    assert account.records == sum(not (isinstance(item, Counted) and item.group == "note") for item in items)
+    owned = reader.first(path, end) - reader.first(path, start)
+    decoded = account.decoded + sum(account.undecoded.values()) - account.read_twice
+    assert decoded == owned + account.beside
+    return items
 
 
 def texts(items: list[Item]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from pipeline.execution.order import all_stages
 from pipeline.seeding import keyed_hash
 
 WORDS = [
@@ -160,7 +161,7 @@ def sentence(seed: int, place: int) -> str:
 
 
 def text(seed: int, sentences: int = 8) -> str:
-    """A document of so many sentences, two paragraphs."""
+    """A document of this number of sentences, in two paragraphs."""
     parts = [sentence(seed, place) for place in range(sentences)]
     return " ".join(parts[: sentences // 2]) + "\n\n" + " ".join(parts[sentences // 2 :])
 
@@ -199,6 +200,9 @@ corrupt:
     max_length: 64
     steps: [{name: sentence_reordering}, {name: text_infilling}]
 """
+
+
+STAGES = [name for name in all_stages() if f"\n{name}:" in RECIPE]
 
 
 def write_recipe(folder: Path, recipe: str = RECIPE) -> Path:

@@ -13,7 +13,7 @@ from pipeline.rows import Example, Ragged, Rows
 from pipeline.seeding import POSITIONS
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import SEP, fixed_columns
-from tests.pipeline.word_cases import slow_roles, smallest
+from tests.pipeline.word_cases import masked_by_hand, smallest
 
 CLS = 1
 
@@ -22,16 +22,14 @@ def frame(first: Sequence[int], second: Sequence[int]) -> list[int]:
     return [CLS, *first, SEP, *second, SEP]
 
 
-def slow_masks(row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary) -> tuple[list[int], list[int]]:
-    """The row with masks, and the places of its labels."""
+def slow_masks(
+    row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary
+) -> tuple[list[int], list[int], list[int]]:
+    """The row with masks, the places of its labels, and their ids."""
     places = [place for place, token in enumerate(row) if not vocabulary.special[token]]
     k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
     positions = sorted(places[index] for index in smallest(key, POSITIONS, len(places), k))
-    found = list(row)
-    ids = [row[place] for place in positions]
-    for place, token in zip(positions, slow_roles(key, ids, range(k), vocabulary), strict=True):
-        found[place] = token
-    return found, positions
+    return masked_by_hand(key, row, positions, vocabulary)
 
 
 def unmasked(example: Example) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command import Parser, guarded, keys_of
+from pipeline.command import Parser, Stopped, guarded, keys_of, stopping_at_sigterm
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.recipe import Recipe
 
@@ -28,6 +30,7 @@ def raising(error: BaseException) -> Callable[[], int]:
         (IntegrityError("lost"), 65, "error: lost\n"),
         (PermissionError(13, "Permission denied", "out/a"), 74, "error: out/a: Permission denied\n"),
         (OSError("odd"), 74, "error: odd\n"),
+        (Stopped(), 75, "interrupted: finished units are kept, run the same command again to continue\n"),
         (KeyboardInterrupt(), 130, "interrupted: finished units are kept, run the same command again to continue\n"),
     ],
 )
@@ -49,6 +52,22 @@ def test_success_and_the_message_of_an_interrupted_command(capsys: pytest.Captur
     assert guarded(lambda: 3) == 3
     assert guarded(raising(KeyboardInterrupt()), "stopped: nothing was published") == 130
     assert capsys.readouterr().err == "stopped: nothing was published\n"
+
+
+def test_sigterm_ends_what_the_block_started(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = []
+
+    def action() -> int:
+        with stopping_at_sigterm():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                ended.append(1)
+        return 0
+
+    assert guarded(action) == 75
+    assert ended == [1]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_wrong_use_is_a_configuration_error() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, config_digest, describe, former_names, load_config, to_plain, validate
+from pipeline.config import STRICT, config_digest, former_names, load_config, to_plain, validate
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf
 from tests.temporary_module import temporary_module
@@ -85,16 +85,36 @@ def test_mistakes_are_named(load, text, overrides, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        ("steps: 3\n", ["steps=x"], "command line: steps: expected a valid integer, got 'x'"),
+        ("steps: x\n", ["inner.rate=1"], "FILE: steps: expected a valid integer, got 'x'"),
+        ("steps: x\n", ["steps=y"], "command line: steps: expected a valid integer, got 'y'"),
+        ("steps: 3\n", ["inner.rat=1"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
+        ("steps: 3\n", ["inner={rat: 1}"], "command line: unknown key 'inner.rat'; did you mean 'inner.rate'?"),
+        ("steps: 3\nwat: 1\n", ["inner=5"], "FILE: unknown key 'wat'; --help lists the keys"),
+        ("steps: 3\nwat: 1\n", ["inner=5"], "command line: inner: expected an object, got 5"),
+        ("steps: 3\n", ["path=${nope}"], "command line: Interpolation key 'nope' not found"),
+        ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: Interpolation key 'nope' not found"),
+        ("steps: 3\nothers: [{}]\n", ["others.x=4"], "command line: unknown key 'others.0.x'"),
+        ("steps: 3\nothers: []\n", ["others.rate=4"], "argument 'others.rate=...': others has no entry yet"),
+    ],
+)
+def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, message):
+    with pytest.raises(ConfigurationError) as caught:
+        load(text, *overrides)
+    lines = str(caught.value).split("\n")
+    assert any(line.startswith(message.replace("FILE", str(tmp_path / "c.yaml"))) for line in lines), lines
+
+
+def test_the_command_line_repairs_what_the_file_has_wrong(load):
+    assert load("steps: x\npath: ${nope}\n", "steps=4", "path=b").path == Path("b")
+
+
 def test_missing_file_is_one_message(tmp_path):
     with pytest.raises(ConfigurationError, match="no such file"):
         load_config(Outer, tmp_path / "none.yaml")
-
-
-def test_describe_lists_every_key_with_its_meaning():
-    keys = {key: (default, text) for key, _, default, text in describe(Outer)}
-    assert keys["steps"] == ("required", "how many")
-    assert keys["inner.rate"] == ("0.001", "learning rate, above 0")
-    assert "others.languages" in keys
 
 
 @given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import xxhash
 
 from pipeline import files
 from pipeline.errors import StorageError
-from pipeline.files import file_hash, lock, one_at_a_time, publish, publish_json, replacing, sweep
+from pipeline.files import file_hash, lock, publish, publish_json, replacing, sweep
 
 
 def test_publish_leaves_nothing_behind_on_error(tmp_path):
@@ -74,14 +75,25 @@ def test_one_process_holds_a_lock_until_it_ends(tmp_path):
     assert other.stdout.readline() == "True\n"
     with (tmp_path / ".lock").open("a") as file:
         assert not lock(file)
-    waited = []
-    with one_at_a_time(tmp_path, lambda: (waited.append(1), other.communicate("\n"))[0]):
-        assert waited == [1]
-    with one_at_a_time(tmp_path, lambda: waited.append(2)):
-        assert waited == [1]
+        other.communicate("\n")
+        assert lock(file)
 
 
 def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "a").write_bytes(content)
     assert file_hash(tmp_path / "a") == xxhash.xxh3_128_hexdigest(content)
+
+
+@pytest.mark.parametrize(
+    ("number", "way_out"),
+    [
+        (errno.ENOSPC, "No space left on device; free some space, then run the same command again"),
+        (errno.EROFS, "Read-only file system; make it writable, or choose another place with output=DIR"),
+        (errno.ENOTDIR, "Not a directory; a file is where a folder must be"),
+        (errno.EIO, "Input/output error; run the same command again"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, number, way_out):
+    with pytest.raises(StorageError, match=f"cannot write .*/a.json: {way_out}"), publish(tmp_path / "a.json"):
+        raise OSError(number, os.strerror(number))

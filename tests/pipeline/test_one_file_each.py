@@ -159,7 +159,7 @@ def test_a_filter_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", [{}, {"reader": "csvish"}])
 def test_a_reader_with_an_option_is_one_file(tmp_path: Path, named: dict[str, str]) -> None:
-    """The option stands beside the keys of the input, whether the reader is named or found by the file's ending."""
+    """The option is written beside the keys of the input, whether the reader is named or found by the file's ending."""
     entry = {"path": str(lines(tmp_path, "one;two", "three")), "source": "rows", **named, "delimiter": ";"}
     with temporary_module("pipeline.readers", "csvish", READER, tmp_path):
         found = run_clean(entry, tmp_path / "out")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pkgutil
+
 import pytest
 
 from pipeline.errors import ConfigurationError
@@ -40,3 +43,21 @@ def test_a_file_without_a_class_of_its_name_is_told(tmp_path):
         pytest.raises(ConfigurationError, match=r"pipeline\.sentences\.empty holds no class named like its file"),
     ):
         find("pipeline.sentences", "empty")
+
+
+def test_a_folder_is_listed_once_until_it_changes(tmp_path, monkeypatch):
+    """Planning asks for the readers several times a file, and a file may be added all the same."""
+    listed = []
+    one_by_one = pkgutil.iter_modules
+    monkeypatch.setattr(pkgutil, "iter_modules", lambda *arguments: listed.append(1) or one_by_one(*arguments))
+    with temporary_module("pipeline.sentences", "first", "class First: pass", tmp_path):
+        find("pipeline.sentences", "first")  # the import itself may change the folder: it writes __pycache__ there
+        os.utime(tmp_path / "pipeline.sentences", (1, 1))
+        listed.clear()
+        for _ in range(50):
+            assert find("pipeline.sentences", "first").__name__ == "First"
+        assert len(listed) == 1
+        (tmp_path / "pipeline.sentences" / "second.py").write_text("class Second: pass")
+        assert find("pipeline.sentences", "second").__name__ == "Second"
+        assert len(listed) == 2
+    assert names("pipeline.sentences") == ["lines", "regex"]

@@ -1,4 +1,4 @@
-"""A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and running the stages behind it."""
+"""A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the stages after it."""
 
 from __future__ import annotations
 

@@ -60,8 +60,25 @@ def slow_take(key: np.uint64, row: Sequence[Word], budget: int, thresholds: Sequ
     return taken or {order[0]}
 
 
+def leaders_of(sizes: Sequence[int]) -> list[int]:
+    """The first label of the word or span that each label is in."""
+    return [sum(sizes[:number]) for number, size in enumerate(sizes) for _ in range(size)]
+
+
+def masked_by_hand(
+    key: np.uint64, row: Sequence[int], places: Sequence[int], vocabulary: Vocabulary,
+    leaders: Sequence[int] | None = None,
+) -> tuple[list[int], list[int], list[int]]:  # fmt: skip
+    """The row with its labels hidden by 80/10/10, their places, and their ids; each label decides if none leads."""
+    found, ids = list(row), [row[place] for place in places]
+    written = slow_roles(key, ids, range(len(ids)) if leaders is None else leaders, vocabulary)
+    for place, token in zip(places, written, strict=True):
+        found[place] = token
+    return found, list(places), ids
+
+
 def slow_roles(key: np.uint64, ids: Sequence[int], leaders: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """What stands in place of labels by 80/10/10, each deciding by the word of its leader."""
+    """Inputs at the places of labels by 80/10/10, each deciding by the word of its leader."""
     found = []
     rolls = drawn(key, 1, len(ids))
     for label, leader in enumerate(leaders):

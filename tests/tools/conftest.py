@@ -1,13 +1,46 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.tools.small_run import build
+from pipeline.__main__ import main as run_pipeline
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.tools.small_run import build, example_sets
 
 
 @pytest.fixture(scope="session")
 def shard_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Output folder of a small pipeline run; never written to by a test."""
     return build(tmp_path_factory.mktemp("sets") / "out")
+
+
+@pytest.fixture
+def output(shard_sets: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(shard_sets, tmp_path / "out"))
+
+
+@pytest.fixture
+def copied(output: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
+    """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""
+    manifest, samples = example_sets(output)["replaced_token_detection"]
+    examples = shutil.copytree(manifest.parent, tmp_path / "copied/examples")
+    origin = shutil.copytree(samples.parent, tmp_path / "copied/samples")
+    return examples, origin, shutil.copytree(output / "train_tokenizer/tokenizer", tmp_path / "apart")
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a whole run; not to be changed."""
+    folder = tmp_path_factory.mktemp("counts")
+    words = [f"input={write_corpus(folder / 'crawl')}", f"output={folder / 'out'}"]
+    assert run_pipeline(["--config", str(write_recipe(folder)), *words]) == 0
+    return folder / "out"
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(whole, tmp_path / "out"))

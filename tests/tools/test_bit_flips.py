@@ -67,7 +67,7 @@ def read_by_the_stream(folder: Path) -> dict[Path, np.ndarray]:
 
 
 def silent_flips(folder: Path, bits: Iterable[tuple[Path, int]]) -> list[str]:
-    """Flip bits of the set, each alone; those that somebody lets pass who has read them."""
+    """Flip bits of the set, each alone; those that a reader lets pass."""
     files = read_by_the_stream(folder)
     silent = []
     for path, bit in bits:

@@ -9,85 +9,22 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.errors import ConfigurationError
 from pipeline.objectives import Skip
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.shard_sets import toy_set
+from tests.tools.runs import run_directory
 from tests.tools.small_run import documents, example_sets
-from tests.train.synthetic import plain_config
 from tools.explain_batch import explain, main
 from tools.lib.feed import Feed
 from tools.viewer.pieces import visible
 from train.stream.online_corruption import Corruption
-from train.stream.phases import DataPhase, as_phases
+from train.stream.phases import as_phases
 from train.stream.stream import Stream
 
 
 def rows_of(shards):
     return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
-
-
-def delivered(data, seed, lanes, global_batch, steps):
-    """Position, and origin of every row, of each batch, by a real stream."""
-    found = []
-    with Stream(data, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch, micro_batch=2,
-                io_threads=0) as stream:  # fmt: skip
-        for _ in range(steps):
-            samples = stream.samples
-            found.append((samples, np.concatenate([batch.origin for batch in stream.next_step()])))
-    return found
-
-
-@pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
-def test_batches_are_those_of_the_stream(tmp_path, sizes, lanes, global_batch):
-    shards = toy_set(tmp_path, sizes)
-    feed = Feed(as_phases(shards), 5, lanes, global_batch)
-    fillers = 0
-    for samples, origin in delivered(as_phases(shards), 5, lanes, global_batch, 20):
-        visits = feed.batch(samples)
-        assert [visit.stored or (-1, -1) for visit in visits] == [tuple(row[1:]) for row in origin.tolist()]
-        assert [feed.place(visit) for visit in visits] == list(range(global_batch))
-        fillers += sum(visit.stored is None for visit in visits)
-    epoch = feed.reading.orders[0].lane_rows * lanes
-    assert 0 <= fillers - 20 * global_batch // epoch * (epoch - len(shards)) < lanes
-
-
-def mixed(tmp_path) -> Feed:
-    """Two sets in shares of 2 to 1, then the first alone in larger batches, then both again."""
-    first = toy_set(tmp_path / "first", [9, 2, 13])
-    second = toy_set(tmp_path / "second", [5], name="other")
-    return Feed(
-        [
-            DataPhase((first, second), (2.0, 1.0), until_samples=24),
-            DataPhase((first,), until_samples=48, global_batch=8),
-            DataPhase((second, first), (1.0, 1.0)),
-        ],
-        seed=5,
-        lanes=2,
-        global_batch=4,
-    )
-
-
-def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
-    feed = mixed(tmp_path)
-    found = delivered(feed.phases, 5, 2, 4, 40)
-    assert len(found[0][1]) == 4
-    assert len(found[6][1]) == 8
-    for step, (samples, origin) in enumerate(found, start=1):
-        visits = feed.batch(samples)
-        assert [(visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in visits] == [
-            tuple(row) for row in origin.tolist()
-        ]
-        assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (samples, step, len(origin))
-    assert {one["set"] for one in explain(feed, 0)} == {"toy/train", "other"}
-
-
-def test_no_batch_has_rows_of_two_phases(tmp_path):
-    feed = mixed(tmp_path)
-    assert {feed.begin(visit) for visit in feed.batch(20)} == {20}
-    with pytest.raises(ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"):
-        feed.batch(22)
 
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):
@@ -110,16 +47,6 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
         decoded = tokenizer.decode(row["input_ids"].tolist())
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
-
-
-def run_directory(tmp_path, manifest, seen, **changes):
-    run = tmp_path / "run"
-    run.mkdir()
-    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    lines = [json.dumps({"step": step, "samples": 8 * step}) for step in range(1, seen // 8 + 1)]
-    (run / "metrics.jsonl").write_text("\n".join([*lines, '{"step":']))
-    return run
 
 
 def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
@@ -216,9 +143,9 @@ def test_a_run_over_phases_is_read_from_its_configuration(shard_sets, tmp_path, 
         assert (out.count(", masked_lm/train, epoch"), out.count(", causal_lm/train, epoch")) == counts
 
 
-@pytest.mark.parametrize("reason", ["quarantine", "masked"])
+@pytest.mark.parametrize("reason", ["quarantine", "skipped"])
 def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, reason):
-    """Of a block in quarantine, and of a damaged one where the run masks them, as the stream has it."""
+    """Of a block in quarantine, and of a damaged one where the run skips them, as the stream has it."""
     folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "set")
     shards = open_shards(folder)
     lost = {1, 4}
@@ -230,7 +157,7 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
             file.write(b"?")
-    run = run_directory(tmp_path, folder, 0, data__on_damaged="skip" if reason == "masked" else "raise",
+    run = run_directory(tmp_path, folder, 0, data__on_damaged="skip" if reason == "skipped" else "raise",
                         data__max_damaged_fraction=0.5)  # fmt: skip
     shards = open_shards(folder)
     expected = delivered_places(shards, 3, 4, 8, 27)
@@ -241,9 +168,9 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     assert [(one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown] == expected
     filler = [one["filler"] for one in shown if "filler" in one]
     assert len(filler) == 32
-    assert all(("is in quarantine" if reason == "quarantine" else "is masked: ") in text for text in filler)
-    if reason == "masked":
-        assert main([str(folder), "--step", "1", "--global-batch", "200"]) == 65  # a set by itself masks nothing
+    assert all(("is in quarantine" if reason == "quarantine" else "is skipped: ") in text for text in filler)
+    if reason == "skipped":
+        assert main([str(folder), "--step", "1", "--global-batch", "200"]) == 65  # a set by itself skips nothing
 
 
 def delivered_places(shards, seed, lanes, global_batch, steps):
@@ -261,10 +188,12 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
 
 def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsys):
     run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
-    for content in (b"\xff\xfe{", b'[1, "samples"]\n', b'{"samples": "x"}\n'):
-        (run / "metrics.jsonl").write_bytes(content)
-        assert main(["--run", str(run), "--step", "1"]) == 65
-        assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
+    (run / "metrics.jsonl").write_bytes(b'{"samples": "x"}\n')
+    assert main(["--run", str(run), "--step", "1"]) == 65
+    assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
+    (run / "metrics.jsonl").write_bytes(b'\xff\xfe{\n[1, "samples"]\n\n')
+    assert main(["--run", str(run), "--step", "1"]) == 0
+    assert f"note: {run}/metrics.jsonl: 2 damaged lines are left out" in capsys.readouterr().err
 
 
 def test_a_run_whose_data_moved_says_where_its_path_starts_from(tmp_path, capsys):
@@ -279,7 +208,7 @@ def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):
     folder = str(toy_set(tmp_path, [3]).path)
     assert main([folder, "--samples", "0", "--global-batch", "4"]) == 0
     out, err = capsys.readouterr()
-    assert err == f"note: no tokenizer above {folder}: ids are shown, not text\n"
+    assert err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
     assert out.count("filler row, weight 0") == 1
     assert out.count("input_ids: ") == 3
     assert "17 30 43" in out  # ids of uid 1

@@ -14,7 +14,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from pipeline.tokenizers import load_tokenizer
 from tests.tools.small_run import example_sets
-from tools.fill_mask import _masked_text, guesses, hidden_words
+from tools.fill_mask import guesses, hidden_words, masked_text
 from tools.lib.trained_model import TrainedModel
 
 
@@ -58,7 +58,7 @@ def test_guesses_are_the_most_probable_tokens(trained: TrainedModel) -> None:
 
 
 def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
-    ids, position = _masked_text(trained, "the <mask> page")
+    ids, position = masked_text(trained, "the <mask> page")
     special = trained.tokenizer.vocabulary.specials
     assert (ids[0], ids[position], ids[-1]) == (special["cls"], special["mask"], special["sep"])
     assert trained.tokenizer.decode(ids[1:position].tolist()) == "the"
@@ -71,4 +71,4 @@ def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
 )
 def test_a_sentence_that_does_not_fit_is_refused(trained: TrainedModel, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        _masked_text(trained, text)
+        masked_text(trained, text)

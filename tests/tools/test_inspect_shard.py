@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
@@ -76,14 +75,9 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
         assert "Traceback" not in error
 
 
-def test_another_tokenizer_is_refused_and_a_corrupt_block_is_named(shard_sets, tmp_path, capsys):
+def test_a_corrupt_block_is_named(shard_sets, tmp_path, capsys):
     output = shutil.copytree(shard_sets, tmp_path / "out")
     manifest, _ = example_sets(output)["masked_lm"]
-    vocabulary = output / "train_tokenizer" / "tokenizer" / "vocabulary.json"
-    plain = json.loads(vocabulary.read_text())
-    vocabulary.write_text(json.dumps({**plain, "fingerprint": "0" * 64}))
-    assert main([str(manifest)]) == 64
-    assert "made with the tokenizer" in capsys.readouterr().err
     shards = open_shards(manifest)
     path = shards.shard_path(0)
     raw = bytearray(path.read_bytes())
@@ -91,6 +85,32 @@ def test_another_tokenizer_is_refused_and_a_corrupt_block_is_named(shard_sets, t
     path.write_bytes(raw)
     assert main([str(manifest)]) == 65
     assert f"{path}: block 0" in capsys.readouterr().err
+
+
+def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsys):
+    """With the same marks, and restored to the same ids; a parent set names the tokenizer."""
+    for label, (manifest, _) in example_sets(shard_sets).items():
+        moved = shutil.copytree(manifest.parent, tmp_path / label)
+        assert main([str(moved)]) == 0
+        out, err = capsys.readouterr()
+        assert err == f"note: no tokenizer above {moved}/manifest.json: ids are shown; --tokenizer names its folder\n"
+        ids = row_of(moved, 0)["input_ids"].tolist()
+        shown = plain_text(out)
+        assert " ".join(map(str, ids[:3])) in shown
+        assert "restored by the objective" in shown
+        assert "not possible" not in shown
+        assert main([str(moved), "--tokenizer", str(manifest.parent)]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_a_damaged_vocabulary_is_named(shard_sets, tmp_path, capsys):
+    output = shutil.copytree(shard_sets, tmp_path / "out")
+    manifest, _ = example_sets(output)["masked_lm"]
+    vocabulary = output / "train_tokenizer" / "tokenizer" / "vocabulary.json"
+    for damage in (b"{", b"[]", vocabulary.read_bytes().replace(b"fingerprint", b"fingerprinu")):
+        vocabulary.write_bytes(damage)
+        assert main([str(manifest)]) == 65
+        assert f"{vocabulary}: not a vocabulary" in capsys.readouterr().err
 
 
 def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets):

@@ -1,4 +1,4 @@
-"""Blocks that cannot be read are listed for good; the stream goes on around them, in the same order."""
+"""Blocks that cannot be read are listed for good; the stream continues around them, in the same order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_stream_goes_on_around_what_is_found(tmp_path, capsys, container):
         damage(shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300)
     assert main([str(tmp_path)]) == 0
     assert "2 blocks put in quarantine, 0 were there before" in capsys.readouterr().out
-    entries = json.loads((tmp_path / "quarantine.json").read_text())
+    entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
     names = [facts.path for facts in shards.manifest.shards]
     assert [(entry["shard"], entry["block"]) for entry in entries] == [(names[0], 1), (names[1], 1)]
     assert all(entry["reason"].startswith("expected xxh3-128 ") for entry in entries)
@@ -75,7 +75,7 @@ def test_what_stands_in_quarantine_stays_and_nothing_is_listed_twice(tmp_path, c
     for added in (1, 0):
         assert main([str(tmp_path)]) == 0
         assert f"{added} block" in capsys.readouterr().out
-        entries = json.loads((tmp_path / "quarantine.json").read_text())
+        entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
         assert entries[:2] == mine
         assert [entry["block"] for entry in entries] == [2, 0, 1]
 

@@ -151,3 +151,14 @@ def test_wrong_use_ends_in_one_message(shard_sets, tmp_path, capsys, arguments, 
     assert len(error.splitlines()) == 1
     (tmp_path / "file").touch()
     assert main([str(manifest), "--output", str(tmp_path / "file")]) == 64
+
+
+def test_a_damaged_head_of_the_first_shard_is_named(output, tmp_path, capsys):
+    """The schema is read before any block, and no block's hash covers it."""
+    manifest = example_sets(output)["masked_lm"][0]
+    shards = open_shards(manifest)
+    path, whole = shards.shard_path(0), shards.shard_path(0).read_bytes()
+    for place in range(0, int(shards.index.offset[0]), 37):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        assert main([str(manifest), "--output", str(tmp_path / "new"), "--container", "tar"]) == 65, place
+        assert str(path) in capsys.readouterr().err

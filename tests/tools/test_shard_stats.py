@@ -1,4 +1,4 @@
-"""The tables name what the set holds; the page stands alone."""
+"""The tables name what the set holds; the page needs no other file."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
-from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -20,11 +18,6 @@ LABELS = [
     "span_boundary", "span_corruption", "text_infilling", "unilm", "unilm_mixture", "whole_word_masking",
     "xlnet",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def output(shard_sets, tmp_path) -> Path:
-    return shutil.copytree(shard_sets, tmp_path / "out")
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -90,15 +83,6 @@ def test_missing_and_truncated_files_end_in_one_message(output, capsys, damage, 
     error = capsys.readouterr().err
     assert named in error
     assert len(error.splitlines()) == 1
-
-
-@pytest.fixture
-def copied(output, tmp_path) -> tuple[Path, Path, Path]:
-    """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""
-    manifest, samples = example_sets(output)["replaced_token_detection"]
-    examples = shutil.copytree(manifest.parent, tmp_path / "copied/examples")
-    origin = shutil.copytree(samples.parent, tmp_path / "copied/samples")
-    return examples, origin, shutil.copytree(output / "train_tokenizer/tokenizer", tmp_path / "apart")
 
 
 def test_a_set_in_a_store_is_checked_like_files(copied, capsys):

@@ -11,55 +11,12 @@ import pytest
 from pipeline.rows import Ragged
 from pipeline.shards import ColumnSpec, open_shards
 from tests.shard_sets import IDS, rows, toy_set, write_set
+from tests.tools.runs import run_directory
 from tests.tools.small_run import documents, example_sets
-from tests.tools.test_explain_batch import mixed, run_directory
 from tools.explain_batch import explain
 from tools.lib.feed import Feed
-from tools.where_is import document_rows, main, sample_rows, visits
+from tools.where_is import document_rows, main, visits
 from train.stream.phases import as_phases
-
-
-@pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
-def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch):
-    feed = Feed(as_phases(toy_set(tmp_path, sizes)), 5, lanes, global_batch)
-    epochs = 3
-    shown = {}
-    for samples in range(0, (epochs + 1) * feed.reading.orders[0].lane_rows * lanes, global_batch):
-        for facts in explain(feed, samples):
-            if "sample" in facts and facts["epoch"] < epochs:
-                shown[facts["sample"], facts["epoch"]] = (samples, facts["place"], facts["lane"])
-    assert len(shown) == epochs * sum(sizes)
-    for uid in range(1, sum(sizes) + 1):
-        for one in visits(feed, sample_rows(feed, uid), [range(epochs)]):
-            assert shown[f"{uid:016x}", one["epoch"]] == (one["samples"], one["place"], one["lane"])
-            assert one["step"] == one["samples"] // global_batch + 1
-
-
-def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
-    feed = mixed(tmp_path)
-    shown = {}
-    for step in range(1, 60):
-        for facts in explain(feed, feed.samples(step)):
-            if "sample" in facts:
-                shown.setdefault(facts["sample"], set()).add((facts["set"], facts["epoch"], step, facts["place"]))
-    assert {name for found in shown.values() for name, *_ in found} == {"toy/train", "other"}
-    for uid in range(1, 25):
-        found = {
-            (one["set"], one["epoch"], one["step"], one["place"])
-            for one in visits(feed, sample_rows(feed, uid), [range(40)] * 2)
-        }
-        assert {one for one in found if one[2] < 60} == shown.get(f"{uid:016x}", set())
-
-
-def test_epochs_begun_are_those_of_the_batches(tmp_path):
-    """Of a set that is read often beside one that is not, each has its own number of epochs."""
-    feed = mixed(tmp_path)
-    begun = [0, 0]
-    for step in range(1, 60):
-        assert [feed.epochs(source, feed.samples(step)) for source in range(2)] == begun
-        for visit in feed.batch(feed.samples(step)):
-            begun[visit.source] = max(begun[visit.source], visit.epoch + 1)
-    assert begun[1] > 2 * begun[0]
 
 
 def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
@@ -119,7 +76,7 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     for uid, places in shown.items():
         rows, untold = document_rows(feed, [bytes.fromhex(uid)])
         found = {(one["samples"], one["place"]) for one in visits(feed, rows, [range(1)])}
-        assert found <= places  # a row may begin with the separator behind a document, and no more of it
+        assert found <= places  # a row may begin with the separator after a document, and no more of it
         assert len(places - found) <= feed.sets[0].manifest.variants
         assert not untold
         own = feed.sets[0].read_block

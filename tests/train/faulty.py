@@ -169,3 +169,28 @@ def tell_of_step(step: int, folder: str, *arguments: str) -> int:
 
     before(Stream, "next_step", count)
     return main(arguments)
+
+
+def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) -> int:
+    """Die before or after a file or folder of this name is put in place for the n-th time; list all that are."""
+    seen: list[str] = []
+
+    def patch(name: str) -> None:
+        real = getattr(os, name)
+
+        def replace(source: Any, place: Any, **options: Any) -> None:
+            seen.append(Path(place).name)
+            here = seen[-1] == target and seen.count(target) == occurrence
+            if here and when == "before":
+                kill_myself()
+            real(source, place, **options)
+            if here:
+                kill_myself()
+
+        setattr(os, name, replace)
+
+    patch("replace")
+    patch("rename")
+    code = main(arguments)
+    print(json.dumps(seen))
+    return code

@@ -263,7 +263,7 @@ def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
             env={**environment(), **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 64

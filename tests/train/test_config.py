@@ -29,6 +29,14 @@ from train.config import TrainConfig, check_world, frozen
         ({"gradient_clipping": -1.0}, "gradient_clipping: "),
         ({"resume": "perhaps"}, "resume: expected 'auto', 'never' or 'must', got 'perhaps'"),
         ({"model__heads": {}}, "heads: expected at least one"),
+        (
+            {"model__heads": {"similarity": {"group_size": 4}}},
+            "group_size: expected a divisor of data.micro_batch 2, got 4",
+        ),
+        (
+            {"model__heads": {"similarity": {"group_size": 2}}, "data__length_buckets": True},
+            "data.length_buckets: changes",
+        ),
     ],
 )
 def test_mistakes_are_named(change: dict[str, object], message: str) -> None:

@@ -13,9 +13,11 @@ import pytest
 from tests.distributed import Finished, run_ranks
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
-from train.checkpoint.format import Index, check_files
+from train.checkpoint.format import Index
+from train.checkpoint.parts import check_files
 from train.errors import CheckpointError
 from train.logs.journal import read_lines
+from train.logs.status import read_status
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ CASES = [*((point, 0) for point in [*POINTS, "after latest"]), ("half a part", 1
 def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
     tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int
 ) -> None:
-    """And the same command goes on to the very losses of an undisturbed run."""
+    """And the same command continues to the very losses of an undisturbed run."""
     finished = go(tmp_path, shards, faulty.kill_in_save, point, victim)
     assert finished.codes[victim] == -signal.SIGKILL
     assert finished.codes[1 - victim] not in (0, -signal.SIGKILL), "the other rank ended by itself"
@@ -88,7 +90,7 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, kind: str, stage: int) -> 
     assert go(base, shards, faulty.train_normally, stage=stage).codes == [0, 0]
     finished = go(tmp_path, shards, faulty.fault_in_step, kind, 6, 1, stage=stage)
     assert finished.codes[1] == (-signal.SIGKILL if kind == "kill" else 1)
-    assert finished.codes[0] == 1, "the other rank noticed and left"
+    assert finished.codes[0] == 71, "the other rank noticed and left"
     assert "rank 0: another rank ended" in finished.errors[0]
     assert "Traceback" not in finished.errors[0]
     if kind == "raise":
@@ -96,6 +98,8 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, kind: str, stage: int) -> 
         assert "rank 1:" in finished.errors[1]
         assert "ZeroDivisionError: injected" in finished.errors[1]
     assert valid(tmp_path) == [2, 4]
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert (status["state"], status["exit_code"], status["checkpoint"]) == ("failed", 71, "step-00000004")
     assert go(tmp_path, shards, faulty.train_normally, stage=stage).codes == [0, 0]
     assert logged(tmp_path) == logged(base)
 
@@ -109,7 +113,10 @@ def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards:
     settings = {"stage": stage, "schedule__steps": 40, "checkpoint__every": None}
     assert go(base, shards, faulty.train_normally, steps=40, **settings).codes == [0, 0]
     assert go(tmp_path, shards, faulty.train_normally, steps=20, **settings).codes == [0, 0]
-    assert go(tmp_path, shards, faulty.fault_in_step, "kill", 30, 1, steps=40, **settings).codes == [1, -signal.SIGKILL]
+    assert go(tmp_path, shards, faulty.fault_in_step, "kill", 30, 1, steps=40, **settings).codes == [
+        71,
+        -signal.SIGKILL,
+    ]
     assert valid(tmp_path) == [20]
     assert go(tmp_path, shards, faulty.train_normally, steps=40, **settings).codes == [0, 0]
     assert len(logged(base)) == 40
@@ -139,17 +146,37 @@ def test_launcher_that_has_gone_stops_the_run(tmp_path: Path, shards: Path) -> N
 def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path) -> None:
     finished = go(tmp_path, shards, faulty.fault_in_step, "hang", 3, 1, watchdog_s=2.0)
     assert 70 in finished.codes
-    assert set(finished.codes) <= {1, 70}
+    assert set(finished.codes) <= {71, 70}
     stuck = finished.errors[finished.codes.index(70)]
     assert "no progress for 2 s (watchdog_s)" in stuck
     assert re.search(r"Thread 0x|Current thread", stuck)
     assert valid(tmp_path) == [2]
+    status = read_status(tmp_path / "run")
+    assert status is not None
+    assert status.ended or status.state == "failed", "nothing says that it runs"
+
+
+def test_killed_run_does_not_run_any_more(tmp_path: Path, shards: Path) -> None:
+    """The next start says so, and its status names what exists before its first step."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", checkpoint__every=2)
+    words = ("--config", str(config))
+    assert run_ranks(1, faulty.fault_in_step, "kill", 4, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
+    status = read_status(tmp_path / "run")
+    assert status is not None
+    assert (status.state, status.ended, status.step) == ("running", True, 3)
+    assert status.text.startswith("not running any more, process ")
+    assert run_ranks(1, faulty.fault_in_step, "kill", 3, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
+    status = read_status(tmp_path / "run")
+    assert status is not None
+    assert (status.step, status.checkpoint) == (2, "step-00000002")
+    (lost,) = [event for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "lost"]
+    assert lost["step"] == 3
 
 
 def test_memory_error_names_what_helps(tmp_path: Path, shards: Path) -> None:
     finished = go(tmp_path, shards, faulty.fault_in_step, "memory", 3, 0)
     assert finished.codes[0] == 77
-    assert finished.codes[1] == 1
+    assert finished.codes[1] == 71
     assert "data.micro_batch" in finished.errors[0]
     assert "Traceback" not in finished.errors[0]
 

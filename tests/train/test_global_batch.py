@@ -44,6 +44,13 @@ def test_both_rows_of_a_pair_count_and_filler_does_not() -> None:
     assert real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
 
 
+def test_both_views_of_a_row_count() -> None:
+    batch = micro_batch([1.0, 0.0, 1.0])
+    del batch.tensors["decoder_lengths"]
+    batch.tensors["lengths_b"] = torch.tensor([5, 7, 0])
+    assert real_tokens([batch]) == 1 + 3 + 5
+
+
 def test_labels_and_tokens_are_summed() -> None:
     head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
     batches = [micro_batch([1.0, 1.0]), micro_batch([1.0])]

@@ -31,7 +31,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
-    """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop behind that step."""
+    """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop after that step."""
     asked = 0
     real = StopRequest.wanted
 
@@ -198,7 +198,7 @@ def test_learns_from_context(one_rank: RankPool, tmp_path: Path) -> None:
     assert found["loss"] < found["unigram_entropy"] - 1.0
     page = checked((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
     loss = next(shown for shown in page.pictures if shown.startswith("Loss (nats): "))
-    assert loss.endswith(f"unigram entropy {found['unigram_entropy']:,.4g}")
+    assert loss.endswith(f"unigram entropy of {found['labels']:,} labels {found['unigram_entropy']:,.4g}")
 
 
 def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
@@ -299,7 +299,7 @@ def test_diverged_run_ends_with_its_own_code(one_rank: RankPool, tmp_path: Path,
 
 
 def test_weights_that_are_lost_do_not_lose_the_report(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    """The held-out loss is no number either, and no checkpoint is the best for it."""
+    """The held-out loss is not a number either, and no checkpoint is the best for it."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", optimizer__learning_rate=1e30)
     words = ["gradient_clipping=0", "evaluate.every=2", "steps=4", "checkpoint.keep_best=true", "checkpoint.every=2"]
     assert one_rank.run(start, config, words) == [(0, "")]

@@ -11,10 +11,21 @@ import pytest
 import torch
 
 from benchmarks.peers import measure as measuring
-from benchmarks.peers.clozeline import Ours, OursZstd
+from benchmarks.peers.clozeline import LANES, Ours, OursZstd
 from benchmarks.peers.flat_binary import Memmap
 from benchmarks.peers.measure import measure
-from benchmarks.peers.workload import BATCH, LENGTH, Loader, marks, numbers, token_rows
+from benchmarks.peers.workload import (
+    BATCH,
+    LENGTH,
+    Loader,
+    document_lengths,
+    joined,
+    marks,
+    numbers,
+    packed_lengths,
+    token_rows,
+)
+from train.stream.order import default_lanes
 
 _SAMPLES = 100 * BATCH
 
@@ -40,7 +51,7 @@ class MixesIds(Memmap):
 
 
 class ResumesLate(Memmap):
-    """Leaves one batch out when it goes on."""
+    """Leaves one batch out when it continues."""
 
     def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
         super().__init__(folder, state + BATCH if state else state)
@@ -56,15 +67,17 @@ class ResumesInAnotherOrder(Memmap):
 
 
 @pytest.fixture
-def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray[Any, Any]:
+def lengths(monkeypatch: pytest.MonkeyPatch) -> np.ndarray[Any, Any]:
     monkeypatch.setattr(measuring, "_SECONDS", 0.0)
     monkeypatch.setattr(measuring, "_WINDOWS", 1)
     monkeypatch.setattr(measuring, "WINDOW", 5)
-    return token_rows(_SAMPLES)
+    monkeypatch.setattr(measuring, "OUR_WINDOW", 5)
+    return packed_lengths(_SAMPLES)
 
 
-def found(case: type[Loader], folder: Path, ids: Any) -> dict[str, float]:
-    case.write(folder, ids)
+def found(case: type[Loader], folder: Path, lengths: Any) -> dict[str, float]:
+    ids = token_rows(lengths)
+    case.write(folder, ids, lengths)
     return measure(case, folder, marks(ids), workers=0)
 
 
@@ -73,7 +86,7 @@ def lost(facts: dict[str, float], what: str) -> tuple[float, float, float]:
 
 
 def test_the_number_of_a_sample_is_in_its_ids() -> None:
-    ids = token_rows(60_000)
+    ids = token_rows(np.full(60_000, LENGTH))
     assert numbers(torch.from_numpy(ids[[0, 49_999, 50_000, 59_999]].astype(np.int64))).tolist() == [
         0, 49_999, 50_000, 59_999,
     ]  # fmt: skip
@@ -82,30 +95,66 @@ def test_the_number_of_a_sample_is_in_its_ids() -> None:
 
 
 @pytest.mark.parametrize("case", [Memmap, Ours, OursZstd])
-def test_a_right_loader(case: type[Loader], tmp_path: Path, ids: Any) -> None:
-    facts = found(case, tmp_path, ids)
+@pytest.mark.parametrize("documents", [False, True], ids=["packed", "documents"])
+def test_a_right_loader(case: type[Loader], documents: bool, tmp_path: Path, lengths: Any) -> None:
+    if documents:
+        lengths = document_lengths(_SAMPLES, ["a " * length for length in range(1, 800, 7)])
+    facts = found(case, tmp_path, lengths)
     assert lost(facts, "epoch") == lost(facts, "resumed") == (_SAMPLES, 0, 0)
     assert facts["identical"] == 1
     if issubclass(case, Ours):
         assert [facts[f"elastic_{what}"] for what in ("repeated", "missing", "other")] == [0, 0, 0]
 
 
-def test_repeated_and_lost_samples_are_seen(tmp_path: Path, ids: Any) -> None:
-    assert lost(found(RepeatsAndLoses, tmp_path, ids), "epoch") == (_SAMPLES, BATCH, BATCH)
+def test_packed_samples_are_full_but_for_their_share() -> None:
+    lengths = packed_lengths(38_985)
+    assert (lengths < LENGTH).sum() == 15
+    assert lengths.min() >= 2
 
 
-def test_a_changed_row_counts_as_missing(tmp_path: Path, ids: Any) -> None:
-    assert lost(found(MixesIds, tmp_path, ids), "epoch") == (_SAMPLES - 1, 0, 1)
+def test_documents_are_as_long_as_their_texts() -> None:
+    """Drawn from three lengths, each is a third of the rows; longer texts are cut, shorter ones hold their number."""
+    lengths = document_lengths(30_000, ["a", "a b c d", "a " * 600])
+    values, counts = np.unique(lengths, return_counts=True)
+    assert values.tolist() == [2, 4, LENGTH]
+    assert counts.min() > 9_500
 
 
-def test_a_late_resume_is_seen(tmp_path: Path, ids: Any) -> None:
-    facts = found(ResumesLate, tmp_path, ids)
+def test_pads_come_after_the_ids() -> None:
+    ids = token_rows(np.array([2, 5, LENGTH]))
+    assert [int((row > 0).sum()) for row in ids[:, 2:]] == [0, 3, LENGTH - 2]
+    assert (ids[1, :5] > 0).sum() >= 3
+    assert not ids[1, 5:].any()
+
+
+def test_lanes_are_the_trainers_default(tmp_path: Path) -> None:
+    lengths = packed_lengths(_SAMPLES)
+    Ours.write(tmp_path, token_rows(lengths), lengths)
+    assert Ours(tmp_path, None).stream.lanes == LANES == default_lanes(BATCH)
+
+
+def test_a_batch_of_rows_of_several_lengths_is_padded() -> None:
+    batch = joined([np.array([1, 2, 3], np.uint16), np.array([4], np.uint16)])
+    assert batch.tolist() == [[1, 2, 3], [4, 0, 0]]
+    assert batch.dtype == torch.int64
+
+
+def test_repeated_and_lost_samples_are_seen(tmp_path: Path, lengths: Any) -> None:
+    assert lost(found(RepeatsAndLoses, tmp_path, lengths), "epoch") == (_SAMPLES, BATCH, BATCH)
+
+
+def test_a_changed_row_counts_as_missing(tmp_path: Path, lengths: Any) -> None:
+    assert lost(found(MixesIds, tmp_path, lengths), "epoch") == (_SAMPLES - 1, 0, 1)
+
+
+def test_a_late_resume_is_seen(tmp_path: Path, lengths: Any) -> None:
+    facts = found(ResumesLate, tmp_path, lengths)
     assert lost(facts, "epoch") == (_SAMPLES, 0, 0)
     assert lost(facts, "resumed") == (_SAMPLES - BATCH, 0, BATCH)
     assert facts["identical"] == 0
 
 
-def test_another_order_after_a_resume_is_seen(tmp_path: Path, ids: Any) -> None:
-    facts = found(ResumesInAnotherOrder, tmp_path, ids)
+def test_another_order_after_a_resume_is_seen(tmp_path: Path, lengths: Any) -> None:
+    facts = found(ResumesInAnotherOrder, tmp_path, lengths)
     assert lost(facts, "resumed") == (_SAMPLES, 0, 0)
     assert facts["identical"] == 0

@@ -5,7 +5,8 @@ import torch
 
 from model.build import build_model
 from model.config import PositionConfig
-from tests.model.small_models import VOCABULARY, batch_for, small_config
+from model.errors import BatchError
+from tests.model.small_models import VOCABULARY, batch_for, built, changed, small_config, states
 
 
 @pytest.mark.parametrize("kind", ["learned", "rope"])
@@ -50,3 +51,69 @@ def test_a_causal_score_reads_no_later_token():
         same = (before == after).all(-1)
         assert same[0].tolist() == [query < place for query in range(11)]
         assert not same[1].any(), "the row beside it is read in both directions"
+
+
+@pytest.mark.parametrize("kind", ["learned", "t5"])
+def test_an_encoder_sees_its_row_and_no_padding(kind):
+    network = built("encoder", position=PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9))
+    tensors = batch_for("encoder", lengths=[6, 11])
+    before = states(network, tensors)
+    for place in range(11):
+        after = states(network, changed(tensors, "input_ids", 0, place))
+        equal = torch.equal(before[0, :6], after[0, :6])
+        assert equal == (place >= 6)
+        if place < 6:
+            assert not (before[0, :6] == after[0, :6]).all(-1).any(), "every token sees the changed one"
+
+
+def modes_for(lengths, modes, prefixes):
+    tensors = batch_for("encoder", lengths=lengths)
+    return tensors | {"attention": torch.tensor(modes), "prefix_length": torch.tensor(prefixes)}
+
+
+@pytest.mark.parametrize("kind", ["learned", "t5"])
+@pytest.mark.parametrize(("mode", "prefix"), [(0, 0), (1, 0), (2, 0), (3, 4)])
+def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
+    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
+    network = built("encoder", position=position, type_vocab_size=0, layers=1)
+    tensors = modes_for([9, 11], [mode, 0], [prefix, 0])
+    before = states(network, tensors)
+    assert before.isfinite().all()
+    for place in range(11):
+        after = states(network, changed(tensors, "input_ids", 0, place))
+        same = (before[0] == after[0]).all(-1)
+        for query in range(9):
+            reads = [True, place <= query, place >= query, place <= query or place < prefix][mode] and place < 9
+            assert bool(same[query]) != reads, (query, place)
+        assert torch.equal(before[1], after[1])
+
+
+@pytest.mark.parametrize("kind", ["learned", "t5"])
+def test_a_batch_of_several_modes_equals_each_row_alone(kind):
+    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
+    network = built("encoder", position=position, type_vocab_size=6)
+    tensors = modes_for([11, 8, 5, 9, 1], [0, 1, 2, 3, 3], [0, 0, 0, 4, 1])
+    tensors["type_ids"] = torch.tensor([0, 2, 3, 4, 5])[:, None].expand(5, 11)
+    together = states(network, tensors)
+    assert together.isfinite().all()
+    for row, length in enumerate(tensors["lengths"].tolist()):
+        names = ("input_ids", "position_ids", "type_ids", "lengths", "attention", "prefix_length")
+        alone = {name: tensors[name][row : row + 1] for name in names}
+        alone |= {name: alone[name][:, :length] for name in names[:3]}
+        assert torch.allclose(together[row, :length], states(network, alone)[0], atol=1e-5)
+
+
+def test_modes_of_attention_keep_documents_apart():
+    network = built("encoder", type_vocab_size=0)
+    tensors = modes_for([11, 11], [2, 3], [0, 9]) | {"document_ids": torch.tensor([[0] * 5 + [1] * 6] * 2)}
+    before = states(network, tensors)
+    for place in range(11):
+        after = states(network, changed(tensors, "input_ids", 1, place))
+        other = slice(5, 11) if place < 5 else slice(0, 5)
+        assert torch.equal(before[1, other], after[1, other])
+        assert not torch.equal(before[1], after[1])
+
+
+def test_a_table_of_segment_types_too_small_for_the_modes_is_refused():
+    with pytest.raises(BatchError, match=r"model.type_vocab_size 6 or more"):
+        states(built("encoder", type_vocab_size=2), modes_for([3], [1], [0]))

@@ -22,7 +22,7 @@ def layer_width(changes):
 
 def test_dropout_is_the_last_step_before_the_layers():
     _, _, out = embed(dropout=DropoutConfig(embedding=0.5))
-    assert 0.3 < out.eq(0).float().mean().item() < 0.7, "a norm behind it would move the zeros"
+    assert 0.3 < out.eq(0).float().mean().item() < 0.7, "a norm after it would move the zeros"
 
 
 def test_absent_type_ids_are_zero():

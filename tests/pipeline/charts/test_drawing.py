@@ -72,6 +72,11 @@ def test_matplotlib_is_imported_by_the_first_picture():
         (20000, "20k"),
         (65536, "65.5k"),
         (-1.5e6, "-1.5M"),
+        (5e-4, "5e-4"),
+        (0.0009999999, "0.001"),
+        (9.994e-4, "9.99e-4"),
+        (9999.9, "10k"),
+        (999_999, "1M"),
     ],
 )
 def test_numbers_of_axes_are_short(value, shown):

@@ -28,6 +28,7 @@ class Cleaned:
     rejects: list[Rejection]
     records: list[UnitRecord]
     folder: Path
+    summary: StageSummary
 
     def nonzero(self, group: str) -> dict[str, int]:
         """The counts of a group that are not zero."""
@@ -58,4 +59,4 @@ def run_clean(source: Any, output: Path, clean: dict[str, Any] | None = None, **
     folder = output / "clean"
     documents = [document for path in sorted(folder.glob("documents/*")) for document in read_documents(path)]
     rejects = [reject for path in sorted(folder.glob("rejects/*")) for reject in read_rejects(path)]
-    return Cleaned(summaries[0].counts, documents, rejects, records(folder, "main"), folder)
+    return Cleaned(summaries[0].counts, documents, rejects, records(folder, "main"), folder, summaries[0])

@@ -32,7 +32,7 @@ def test_both_sides_are_normalised_and_no_filter_looks_at_them(tmp_path: Path) -
     assert counts["characters_out"] == sum(len(one.text) + len(one.target_text or "") for one in found.documents)
 
 
-def test_languages_that_nobody_named_are_undecided(tmp_path: Path) -> None:
+def test_languages_without_a_name_are_undecided(tmp_path: Path) -> None:
     found = run_clean([pairs(tmp_path)], tmp_path / "out", FILTERED)
     assert {(one.language, one.target_language) for one in found.documents} == {("und", "und")}
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT
+from pipeline.config import STRICT, validate
 from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from pipeline.recipe import Recipe
@@ -79,3 +79,34 @@ def test_keys_of_stages_are_known() -> None:
     before = {"clean": {"sources": {"a": {"filters": []}, "b": {"filters": []}}, "keep_text": 0.5}}
     found = override(Recipe, before, ["clean={sources: {c: {filters: []}}}"], "here")
     assert found == {"clean": {"sources": {"c": {"filters": []}}, "keep_text": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "after"),
+    [
+        ({"listed": [{"weight": 1.0}, {}]}, ["listed.weight=5.0"], {"listed": [{"weight": 5.0}, {"weight": 5.0}]}),
+        ({"listed": [{}, {}]}, ["listed.1.weight=5.0"], {"listed": [{}, {"weight": 5.0}]}),
+        ({"sentences": "lines"}, ["sentences.option=2"], {"sentences": {"name": "lines", "option": 2}}),
+        ({}, ["sentences.option=2"], {"sentences": {**choose("pipeline.sentences", "regex").plain(), "option": 2}}),
+        ({"part": "${nope}"}, ["part=null"], {"part": None}),
+        ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),
+    ],
+)
+def test_keys_below_lists_and_words(before, arguments, after):
+    assert override(Whole, before, arguments, "f") == after
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments"),
+    [
+        ("a.jsonl", ["input.text_key=body"]),
+        ({"path": "a.jsonl"}, ["input.text_key=body"]),
+        ([{"path": "a.jsonl"}], ["input.text_key=body"]),
+        (["a.jsonl"], ["input.text_key=body"]),
+        (None, ["input.text_key=body", "input=a.jsonl"]),
+    ],
+)
+def test_an_option_of_the_reader_reaches_every_form_of_input(before, arguments):
+    data = {"corpus": "c", **({} if before is None else {"input": before})}
+    (entry,) = validate(Recipe, override(Recipe, data, arguments, "f"), "f").input
+    assert (entry.path, entry.options) == ("a.jsonl", {"text_key": "body"})

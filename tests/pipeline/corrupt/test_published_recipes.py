@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
 
 from pipeline.shards import open_shards
-from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tools.validate_shards import main as validate_shards
 
 RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))
@@ -17,6 +19,10 @@ RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pip
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
 def test_makes_sets_that_give_back_their_samples(path: Path, tmp_path: Path) -> None:
     write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
+    counts = pa.table(
+        [pa.array(range(WORDS.size), pa.uint32()), pa.array([1] * WORDS.size, pa.uint64())], TOKEN_COUNTS_SCHEMA
+    )
+    write_table(tmp_path / "encode" / TOKEN_COUNTS_FILE, counts, TOKEN_COUNTS_SCHEMA)
     entries = [
         {**entry, "variants": min(2, entry.get("variants", 1))}
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["corrupt"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import random
 from typing import Any
 
 from pipeline.documents.document import Document
@@ -12,3 +14,25 @@ def document(number: int, text: str, **fields: Any) -> Document:
     """A document whose uid is a hash of its number."""
     uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
     return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)
+
+
+EXACT = {"exact": {}, "near": None}
+
+
+NEAR = {"exact": None, "near": {}}
+
+
+WORDS = [f"{a}{b}{c}" for a, b, c in itertools.product("bdfgklmnprst", "aeiou", "bdfgklmnprst")]
+
+
+def prose(seed, words=200):
+    chosen = random.Random(seed)
+    return " ".join(chosen.choice(WORDS) for _ in range(words))
+
+
+def edited(text, *places):
+    """Other words of the same length, which no prose has, at the given places."""
+    words = text.split()
+    for place in places:
+        words[place] = f"x{chr(97 + place % 26)}{chr(97 + place // 26)}"
+    return " ".join(words)

@@ -7,17 +7,22 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents
 from pipeline.encode.merge import Codes, Merge, TokenManifest
 from pipeline.encode.tokenise import Tokenise
+from pipeline.execution.exchange import Exchange
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from pipeline.registry import choose
+from pipeline.shards import open_shards
 from pipeline.train_tokenizer.stage import TrainTokenizer
 
 SEED = 7
 HELDOUT = 0.2
+PARTS, SHARDS, COUNT = 4, 3, 90
 WORDS = ["the", "a", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "while", "seven", "wizards", "brew",
          "strange", "purple", "potions", "near", "old", "bridge"]  # fmt: skip
 
@@ -70,8 +75,7 @@ def train(
     source: Path, folder: Path, parts: int, *, name: str = "byte_bpe", size: int = 700, budget: int = 10**9
 ) -> Counts:
     chosen = choose("pipeline.tokenizers", {"name": name, "size": size})
-    paths = tuple(source / "documents" / f"{part:06d}.arrow" for part in range(parts))
-    return run(TrainTokenizer("main", 1, chosen, budget, paths, HELDOUT, SEED), folder)
+    return run(TrainTokenizer("main", 1, chosen, budget, source, parts, HELDOUT, SEED), folder)
 
 
 def encode(
@@ -83,10 +87,12 @@ def encode(
     shards: int,
     order: Callable[[range], Sequence[int]] = list,
 ) -> Counts:
+    runs = Exchange("runs", parts, shards)
     passes: list[Pass] = [
-        Tokenise("tokenise", parts, source, tokenizer, choose("pipeline.sentences", "regex"), shards, SEED),
+        Tokenise("tokenise", parts, source, tokenizer, choose("pipeline.sentences", "regex"), runs, SEED),
+        *runs.passes(),
         Codes("codes", 1, 2),
-        Merge("merge", shards, parts, tokenizer, HELDOUT, SEED),
+        Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),
         TokenManifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
     ]
     total: Counts = {}
@@ -103,3 +109,17 @@ def tree(folder: Path) -> dict[str, str]:
         for name, path in found.items()
         if name.parts[0] != "tmp"
     }
+
+
+def token_rows(folder: Path) -> dict[bytes, tuple[int, np.ndarray, np.ndarray, str, str]]:
+    """uid to shard, ids, sentence starts, language, source group."""
+    found = {}
+    tokens = open_shards(folder)
+    for block in range(len(tokens.index)):
+        rows = tokens.read_block(block)
+        for row in rows:
+            language = tokens.manifest.languages[row.fixed["language"]]
+            group = tokens.manifest.source_groups[row.fixed["source_group"]]
+            key = row.fixed["document_uid"].tobytes()
+            found[key] = (int(tokens.index.shard[block]), row["token_ids"], row["sentence_starts"], language, group)
+    return found

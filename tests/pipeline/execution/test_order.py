@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.config import validate
 from pipeline.errors import ConfigurationError
-from pipeline.execution.order import all_stages, check_needs, documents_folder, stage_of, stages_of
+from pipeline.execution.order import all_stages, check_recipe, documents_folder, stage_of, stages_of, tokenizer_stage
 from pipeline.execution.runner import stage_key
 from pipeline.recipe import Recipe, part_of_stage
 
@@ -17,9 +17,9 @@ def recipe(*stages):
 
 
 def test_stages_have_places_of_their_own():
-    assert all_stages() == ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
+    assert all_stages() == ["clean", "dedup", "train_tokenizer", "tokenizer", "encode", "group", "corrupt"]
     places = {part_of_stage(name, "Stage").place for name in all_stages()}
-    assert len(places) == 6
+    assert len(places) == 7
     assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
 
 
@@ -32,15 +32,26 @@ def test_a_recipe_has_the_stages_whose_keys_it_has_in_their_order():
 @pytest.mark.parametrize(
     ("stages", "stage", "lacking"),
     [
-        (["clean", "encode"], "encode", "train_tokenizer"),
+        (["train_tokenizer"], "train_tokenizer", "clean"),
         (["dedup"], "dedup", "clean"),
         (["corrupt"], "corrupt", "group"),
     ],
 )
 def test_a_stage_that_lacks_another_is_named(stages, stage, lacking):
     with pytest.raises(ConfigurationError, match=f"key '{stage}' needs the key '{lacking}' too"):
-        check_needs(recipe(*stages))
-    check_needs(recipe("clean", "train_tokenizer", "encode"))
+        check_recipe(recipe(*stages))
+    check_recipe(recipe("clean", "train_tokenizer", "encode"))
+
+
+@pytest.mark.parametrize(("giving", "said"), [((), "none"), (("train_tokenizer", "tokenizer"), "train_tokenizer and")])
+def test_one_stage_gives_the_tokenizer(giving, said):
+    keys = {"clean": {}, "encode": {}, **{stage: {} for stage in giving}}
+    if "tokenizer" in giving:
+        keys["tokenizer"] = {"path": "vocab.txt"}
+    both = validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
+    with pytest.raises(ConfigurationError, match=f"one of the keys 'train_tokenizer' and 'tokenizer', got {said}"):
+        tokenizer_stage(both)
+    assert tokenizer_stage(recipe("clean", "train_tokenizer", "encode")).name == "train_tokenizer"
 
 
 def test_documents_come_from_the_last_stage_that_wrote_them():

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.execution.plan import freeze_plan, load_plan
+from pipeline.seeding import keyed_hash
 from tests.pipeline.clean.cleaning import recipe_for
 
 
@@ -23,13 +24,71 @@ def rows(folder, *names):
 def test_units_tile_each_file_in_order_of_names(tmp_path):
     rows(tmp_path / "in", "b.jsonl", "a/c.jsonl")
     plan = load_plan(recipe_for(str(tmp_path / "in" / "**" / "*.jsonl"), tmp_path, plan={"unit_bytes": 5000}))
-    assert [unit.unit for unit in plan.units] == list(range(len(plan.units)))
-    assert list(dict.fromkeys(unit.source for unit in plan.units)) == ["default/a/c.jsonl", "default/b.jsonl"]
+    assert [[planned.unit for planned in unit] for unit in plan.units] == [[number] for number in range(6)]
+    assert list(dict.fromkeys(planned.source for planned in plan.ranges)) == ["default/a/c.jsonl", "default/b.jsonl"]
     for source in ("default/a/c.jsonl", "default/b.jsonl"):
-        mine = [unit for unit in plan.units if unit.source == source]
+        mine = [planned for planned in plan.ranges if planned.source == source]
         assert len(mine) == 3
         assert (mine[0].start, mine[-1].end) == (0, 14000)
         assert all(before.end == after.start for before, after in pairwise(mine))
+
+
+def sizes(folder, *bytes_of):
+    folder.mkdir()
+    for number, size in enumerate(bytes_of):
+        (folder / f"{number:03d}.txt").write_bytes(b"x" * size)
+    return str(folder)
+
+
+def units_of(plan):
+    return [[int(planned.source[-7:-4]) for planned in unit] for unit in plan.units]
+
+
+def test_consecutive_small_files_share_a_unit_up_to_its_size(tmp_path):
+    source = sizes(tmp_path / "in", 4000, 96, 0, 1, 5000, 0, 2000, 2097)
+    plan = load_plan(recipe_for(source, tmp_path / "out", plan={"unit_bytes": 4096}))
+    assert units_of(plan) == [[0, 1, 2], [3], [4], [5, 6], [7]]
+    assert sum(planned.end - planned.start for planned in plan.ranges) == 13194
+
+
+def test_ranges_of_a_file_that_is_cut_share_no_unit(tmp_path):
+    source = rows(tmp_path / "in", "b.jsonl")
+    for name in ("a.jsonl", "c.jsonl", "d.jsonl"):
+        (source / name).write_text('{"text": "a"}\n')
+    plan = load_plan(recipe_for(str(source), tmp_path / "out", plan={"unit_bytes": 5000}))
+    assert [[planned.source[-7:-6] for planned in unit] for unit in plan.units] == [
+        ["a"],
+        ["b"],
+        ["b"],
+        ["b"],
+        ["c", "d"],
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_file_is_planned_once_and_units_are_as_full_as_they_can_be(tmp_path, seed):
+    drawn = [keyed_hash(seed, number) % 5000 * (keyed_hash(seed, number, 1) % 3 > 0) for number in range(60)]
+    plan = load_plan(recipe_for(sizes(tmp_path / "in", *drawn), tmp_path / "out", plan={"unit_bytes": 8192}))
+    assert [number for unit in units_of(plan) for number in unit] == list(range(60))
+    totals = [sum(drawn[number] for number in unit) for unit in units_of(plan)]
+    assert max(totals) <= 8192
+    assert all(total + drawn[following[0]] > 8192 for total, following in zip(totals, units_of(plan)[1:], strict=False))
+
+
+def test_a_run_that_began_with_a_unit_for_each_file_keeps_them(tmp_path):
+    source = sizes(tmp_path / "in", 10, 0, 20)
+    recipe = recipe_for(source, tmp_path / "out")
+    path = tmp_path / "out" / "clean" / "plan.json"
+    freeze_plan(recipe)
+    assert units_of(load_plan(recipe)) == [[0, 1, 2]]
+    data = json.loads(path.read_text())
+    del data["checksum"]
+    for number, planned in enumerate(data["units"]):
+        planned["unit"] = number
+    path.write_text(json.dumps(data))
+    before = path.read_bytes()
+    assert units_of(freeze_plan(recipe)) == [[0], [1], [2]]
+    assert path.read_bytes() == before
 
 
 def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
@@ -63,7 +122,7 @@ def test_names_of_any_bytes_are_unique_and_printable(tmp_path):
     for name in ("a%b.txt", "a\nb.txt", "aé.txt", b"a\xff.txt".decode("utf-8", "surrogateescape")):
         (tmp_path / "in" / name).write_text("x")
     plan = load_plan(recipe_for(str(tmp_path / "in"), tmp_path / "out"))
-    assert {unit.source for unit in plan.units} == {
+    assert {planned.source for planned in plan.ranges} == {
         "default/a%25b.txt", "default/a%0Ab.txt", "default/aé.txt", "default/a%FF.txt",
     }  # fmt: skip
 
@@ -73,7 +132,7 @@ def test_the_first_start_freezes_the_inputs(tmp_path):
     recipe = recipe_for(str(source), tmp_path / "out")
     assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest
     rows(tmp_path / "in", "a.jsonl", "b.jsonl")
-    with pytest.raises(ConfigurationError, match=r"1 differ, first 'default/b\.jsonl'"):
+    with pytest.raises(ConfigurationError, match=r"1 differ in name, size or content, first 'default/b\.jsonl'"):
         load_plan(recipe)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -157,3 +158,27 @@ def test_a_text_that_was_not_kept_is_explained(run, page, tmp_path):
     other = checked((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert any("clean.keep_text" in shown for shown in other.texts if "none was kept" in shown)
     assert any(shown.startswith("default/<b>part.jsonl at ") for shown in other.texts)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "newer", "gone"])
+@pytest.mark.parametrize("name", ["clean", ""])
+def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name, damage):
+    """A later stage names that of an earlier one; the stage itself, and the run, write theirs again."""
+    arguments = [*run[1][:-1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
+    path = tmp_path / "out" / name / "report.json"
+    whole = path.read_text()
+    if damage == "cut":
+        path.write_text(whole[:-9])
+    elif damage == "gone":
+        path.unlink()
+    else:
+        path.write_text(whole.replace(*(("7", "8", 1) if damage == "flip" else ('"format": 1', '"format": 2'))))
+    os.utime(tmp_path / "out" / "dedup" / "report.json")
+    code = stage_main("dedup", arguments)
+    if name and damage != "gone":
+        assert code == 65
+        assert f"{path}: " in (said := capsys.readouterr().err)
+        assert "run `python -m pipeline.clean` again" in said
+    assert main(arguments) == 0
+    part = "counts" if name else "stages"
+    assert json.loads(path.read_text())[part] == json.loads(whole)[part]

@@ -28,7 +28,7 @@ def test_files_are_spread_over_a_large_folder(tmp_path: Path):
     for number in range(40):
         (tmp_path / f"{number:06d}.arrow").touch()
     parts = Parts.of(tmp_path)
-    numbers = [int(path.stem) for path in parts.paths]
+    numbers = [int(file.path.stem) for file in parts.files]
     assert len(numbers) == 16
     assert set(np.diff(numbers)) == {2, 3}
     assert parts.share == " (16 of 40 parts)"

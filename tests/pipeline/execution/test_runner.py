@@ -7,6 +7,7 @@ import pytest
 from pipeline.errors import IntegrityError, PartialFailureError
 from pipeline.execution.progress import Progress
 from pipeline.execution.runner import StageRun, stage_key
+from pipeline.execution.unit_record import UnitRecord
 from pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
@@ -88,3 +89,20 @@ def test_killed_worker_costs_nothing_and_twice_costs_its_unit(tmp_path):
     with pytest.raises(PartialFailureError, match="worker process died"):
         execute(tmp_path / "always", tasks=2, workers=2, fault="die always")
     assert len(list((tmp_path / "always/dedup/tmp").glob("*.txt"))) == 5
+
+
+def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monkeypatch):
+    save = UnitRecord.save
+
+    def foreign(record: UnitRecord, folder: Path) -> None:
+        save(record, folder)
+        path = UnitRecord.path(folder, record.pass_name, record.unit)
+        path.write_text('{"format": 99}')
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitRecord, "save", foreign)
+        with pytest.raises(IntegrityError, match=r"square-000000\.json: expected the record .* the same version"):
+            execute(tmp_path)
+    execute(tmp_path)
+    execute(tmp_path / "other")
+    assert tree(tmp_path / "dedup") == tree(tmp_path / "other/dedup")

@@ -24,7 +24,7 @@ def test_a_record_is_read_as_it_was_saved(tmp_path):
     record = write(tmp_path, 3, "merge")
     path = tmp_path / "records" / "merge-000003.json"
     assert UnitRecord.load(tmp_path, "merge", 3) == UnitRecord.read(path) == record
-    assert list(json.loads(path.read_text())) == sorted(UnitRecord.__slots__)
+    assert list(json.loads(path.read_text())) == sorted([*UnitRecord.__slots__, "checksum"])
     path.write_text(path.read_text()[:-20])
     assert UnitRecord.read(path) is None
     assert UnitRecord.load(tmp_path, "merge", 4) is None
@@ -49,11 +49,13 @@ def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete)
     elif change:
         path.write_text(text[1:] if change == "shorter" else text[::-1])
     ways = ({"temporary": False}, {"temporary": True}, {"temporary": False, "verify": True})
-    assert tuple(record.complete(tmp_path, **way) for way in ways) == complete
+    gaps = [record.gap(tmp_path, **way) for way in ways]
+    assert tuple(gap == "" for gap in gaps) == complete
+    assert all(gap.startswith(str(path)) for gap in gaps if gap)
 
 
 def test_a_failed_unit_is_neither_complete_nor_listed(tmp_path):
-    assert not write(tmp_path, 0, status="failed").complete(tmp_path, temporary=False)
+    assert "a unit that failed" in write(tmp_path, 0, status="failed").gap(tmp_path, temporary=False)
     passes = [write(tmp_path, 11), write(tmp_path, 2), write(tmp_path, 1, "main-later")]
     assert records(tmp_path, "main") == [passes[1], passes[0]]
 

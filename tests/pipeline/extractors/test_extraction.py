@@ -3,12 +3,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import psutil
 import pytest
 
-from pipeline.errors import ConfigurationError
-from pipeline.extractors import BATCH, Extraction
+from pipeline.errors import ConfigurationError, StorageError
+from pipeline.extractors import BATCH, Extracted, Extraction, _extraction
 from pipeline.registry import choose
 
 SLOW = "<p " + " ".join(f"a{i}=1" for i in range(120_000)) + ">text"  # quadratic in the number of attributes
@@ -46,6 +47,26 @@ def test_a_slow_page_costs_only_itself():
         answers = running.extract(["<p>one", SLOW, "<p>two"])
         assert [(answer.text, answer.reason) for answer in answers] == [("one", None), ("", "timeout"), ("two", None)]
         assert running.restarts == 1
+
+
+def test_the_clock_rejects_no_page():
+    with extraction(timeout_s=0.05) as running:
+        running.extract(["<p>x"])
+        child = running._child.pid
+        os.kill(child, signal.SIGSTOP)
+        threading.Timer(0.5, os.kill, (child, signal.SIGCONT)).start()
+        assert running.extract(["<p>one"]) == [Extracted("one")]
+        assert running.restarts == 0
+
+
+def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch):
+    monkeypatch.setattr(_extraction, "_PATIENCE", 0.001)
+    with extraction() as running:
+        child = running._running()
+        os.kill(child.pid, signal.SIGSTOP)
+        with pytest.raises(StorageError, match=r"no answer for 0 s, although a page ends after 5 s"):
+            running.extract(["<p>one"])
+        assert child.poll() == -signal.SIGKILL
 
 
 def test_a_page_that_needs_too_much_memory_costs_only_itself(capfd):
@@ -89,6 +110,11 @@ def test_the_child_ends_with_its_parent():
     except psutil.NoSuchProcess:
         return
     assert not psutil.pid_exists(child)
+
+
+def test_ctrl_c_for_the_group_of_the_parent_does_not_reach_the_child(shared):
+    shared.extract(["<p>x"])
+    assert os.getpgid(shared._child.pid) != os.getpgrp()
 
 
 def test_wrong_options_are_told_before_any_process():

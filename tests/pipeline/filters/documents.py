@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import xxhash
+
 from pipeline.text.normal_form import normalise
 
 WORDS = [
@@ -11,7 +13,43 @@ WORDS = [
     "question", "answer", "light", "window", "children", "teacher", "music", "winter", "summer", "letter", "paper",
     "mountain", "village", "bridge", "station", "journey", "evening", "kitchen", "bread", "market", "friend", "story",
 ]  # fmt: skip
-ODD = ["#", "...", "1234", "x", "—", "$%&", "extraordinarily", "internationalisation", "it's", "a-b", "{", "[1]", "•"]
+ODD = [
+    "#",
+    "...",
+    "1234",
+    "x",
+    "—",
+    "$%&",
+    "extraordinarily",
+    "internationalisation",
+    "it's",
+    "a-b",
+    "{",
+    "[1]",
+    "•",
+    "don't",
+    "we've",
+    "e.g.",
+    "https://example.org/a-b?c=d",
+    "f(x):",
+    "“quoted”",
+    "3.5",
+    "10km",
+    "and/or",
+    "U.S.",
+    "x=3",
+    "'single'",
+    "state-of-the-art",
+    "$5",
+    "50%",
+    "…",
+    "cannot",
+    "Mr.",
+    "os.path",
+    "end.Begin",
+    "1,000",
+    "snake_case",
+]
 LINES = ["Home", "Read more", "We use cookies on this site to make it better for you.", "Please enable javascript now.",
          "- one thing of the list", "• another thing of it", "and so it goes on...", "Lorem ipsum dolor sit amet here.",
          "x" * 1200, "A line [citation needed] with a note [12]."]  # fmt: skip
@@ -39,6 +77,11 @@ def document(draw: random.Random) -> str:
 
 
 def documents(count: int, seed: int = 0) -> list[str]:
-    """So many documents."""
+    """As many documents as asked for."""
     draw = random.Random(seed)
     return [document(draw) for _ in range(count)]
+
+
+def digest(texts: list[str]) -> str:
+    """Hash of all texts, which recorded answers name."""
+    return xxhash.xxh64_hexdigest("\0".join(texts))

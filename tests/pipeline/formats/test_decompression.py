@@ -41,7 +41,7 @@ def test_members_are_read_one_after_another(codec):
     packed = PACK[codec](DATA) + PACK[codec](b"") + PACK[codec](b"second")
     assert detect_codec(packed) == codec
     assert unpack(packed) == (DATA + b"second", None)
-    assert unpack(packed + b"junk behind") == (DATA + b"second", "trailing_junk")
+    assert unpack(packed + b"junk after") == (DATA + b"second", "trailing_junk")
     assert unpack(packed + bytes(64)) == (DATA + b"second", None)
 
 
@@ -82,8 +82,9 @@ def test_uncompressed_data_passes_through():
 
 def test_a_body_is_bounded_by_the_record_limit():
     packed = gzip.compress(b"x" * 1000)
-    assert decompress_body(packed + b"more", ZlibDecoder(31), Limits()) == b"x" * 1000
+    assert decompress_body(packed + b"more", ZlibDecoder(31), Limits()) == (b"x" * 1000, True)
     with pytest.raises(Damage, match="bomb"):
         decompress_body(packed, ZlibDecoder(31), Limits(record_bytes=999))
+    assert decompress_body(packed[:-1], ZlibDecoder(31), Limits()) == (b"x" * 1000, False)
     with pytest.raises(Damage, match="truncated"):
-        decompress_body(packed[:-1], ZlibDecoder(31), Limits())
+        decompress_body(packed[:9], ZlibDecoder(31), Limits())

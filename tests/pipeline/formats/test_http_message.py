@@ -28,7 +28,7 @@ def test_what_is_no_message_is_none(message):
 
 def test_a_cut_chunk_gives_what_is_there():
     response = parse_response(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor")
-    assert response.content(Limits()) == b"hellowor"
+    assert response.content(Limits()) == (b"hellowor", True)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ PARTS = [[20, 400_000], [64, 600_000]]
 CASES: dict[str, dict[str, Any]] = {
     "packed": {"name": "packed", "length": 64, "separator": "eos"},
     "packed_mixture": {"name": "packed", "length": 64, "parts": PARTS},
+    "full_sentences": {"name": "full_sentences", "length": 64, "separator": "eos"},
+    "full_sentences_mixture": {"name": "full_sentences", "length": 64, "parts": PARTS},
     "document": {"name": "document", "length": 64},
     "document_mixture": {"name": "document", "length": 64, "parts": PARTS},
     "sentence_pair": {"name": "sentence_pair", "length": 64, "short_rate": 0.1, "partner": True},

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.errors import ConfigurationError
 from pipeline.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from pipeline.groupings._parts import PartDraws
 from pipeline.kernels.rates import MILLION
@@ -45,7 +44,7 @@ def test_parts_have_their_shares() -> None:
 
 
 def test_a_part_ends_where_the_next_begins() -> None:
-    """A row whose draw equals a bound is of the part behind it."""
+    """A row whose draw equals a bound is of the part after it."""
     uids = np.array([12345], np.uint64)
     number = ((word_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
     for bound, part in ((number, 1), (number + 1, 0)):
@@ -112,15 +111,3 @@ def test_other_groupings_store_parts_too(name: str) -> None:
     assert set(found.fixed["part"].tolist()) == {0, 1, 2}
     assert (total <= most).all()
     assert (total == most).any()
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        (((9, 500_000), (14, 400_000)), "sum to 1000000"),
-        (((9, 500_000), (0, 500_000)), "1 or more"),
-    ],
-)
-def test_wrong_parts(parts: Any, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        group(random_documents(2, 9, seed=1), "packed", parts)

@@ -34,8 +34,8 @@ def test_largest_remainders_equal_fractions(weights: list[float], total: int) ->
     exact = [Fraction(total * weight, sum(tenths)) for weight in tenths]
     counts = [floor(share) for share in exact]
     for _ in range(total - sum(counts)):
-        behind = [share - count for share, count in zip(exact, counts, strict=True)]
-        counts[behind.index(max(behind))] += 1
+        deficit = [share - count for share, count in zip(exact, counts, strict=True)]
+        counts[deficit.index(max(deficit))] += 1
     assert largest_remainders(weights, total) == tuple(counts)
 
 

@@ -15,7 +15,8 @@ from pipeline.registry import find
 from pipeline.rows import Example, Row, Rows
 from pipeline.seeding import kernel_keys
 from pipeline.vocabulary import Vocabulary
-from tests.pipeline.corruption_cases import WORDS, one_sample
+from tests.pipeline.corruption_cases import WORDS, one_sample, samples
+from tests.pipeline.laws import within_sigmas
 
 
 def wide(name: str, words: Vocabulary = WORDS, label: str | None = None, **options: Any) -> Objective:
@@ -67,6 +68,36 @@ def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> 
             assert objective.vocabulary.special[sample["ids"]].all()
         else:
             yield key, sample, example
+
+
+def masked(example: Example) -> tuple[list[int], ...]:
+    """Return the row, the places of its labels, and their ids."""
+    return tuple(example[name].tolist() for name in ("input_ids", "label_positions", "label_ids"))
+
+
+def at_labels(examples: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the tokens at the labels of all rows, and the ids of the labels."""
+    ids, places = examples.columns["input_ids"], examples.columns["label_positions"]
+    return ids.values[places.values + np.repeat(ids.offsets[:-1], places.lengths)], examples.columns["label_ids"].values
+
+
+def roles_are_plausible(written: NDArray[Any], original: NDArray[Any]) -> bool:
+    """Return whether 8 of 10 labels are masked, 1 of 10 is random, and 1 of 10 stays, by chance also a random one."""
+    total, same = len(written), 1 / len(WORDS.replaceable)
+    masks, kept = written == WORDS.specials["mask"], written == original
+    return (
+        within_sigmas(int(masks.sum()), total, 0.8)
+        and within_sigmas(int((~masks & ~kept).sum()), total, 0.1 * (1 - same))
+        and within_sigmas(int(kept.sum()), total, 0.1 * (1 + same))
+    )
+
+
+def shared_by_two_variants(objective: Objective, name: str) -> int:
+    """Return how many of the 9 places chosen in each of 4,000 rows of 60 tokens two variants share."""
+    rows, taken = samples([60] * 4000), np.zeros((4000, 62), np.bool_)
+    first, second = (corrupt(objective, rows, variant).columns[name].values for variant in (0, 1))
+    taken[np.repeat(np.arange(4000), 9), first] = True
+    return int(taken[np.repeat(np.arange(4000), 9), second].sum())
 
 
 def plain_options(objective: Objective) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_dropping_a_step_leaves_the_draws_of_the_others() -> None:
 
 @pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
 def test_sentence_starts_follow_their_tokens(name: str) -> None:
-    """Every token of the corrupted row that began a sentence, and still stands alone, begins one."""
+    """Every token of the corrupted row that began a sentence, and is still alone, begins one."""
     step = wide(name)
     rows = samples([1, 2, 9, 40, 120] * 30)
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
@@ -69,7 +69,7 @@ def test_sentence_starts_follow_their_tokens(name: str) -> None:
 
 
 def _starts_between_marks(found: list[int], starts: list[int], old: np.ndarray, begins: set[int]) -> None:
-    """A kept start is a start, or a mark of length 0 stands before it and begins the sentence."""
+    """A kept start is a start, or a mark of length 0 is before it and begins the sentence."""
     for place, token in enumerate(found[1:], 1):
         if token in begins:
             assert place in starts or found[place - 1] == MASK

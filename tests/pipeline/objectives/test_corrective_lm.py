@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.seeding import CROPS, kernel_keys
+from pipeline.seeding import CROPS
 from tests.pipeline.corruption_cases import MASK, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, masked, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn
 
 
@@ -20,22 +20,16 @@ from tests.pipeline.word_cases import drawn
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(crop_rate: str, specials: float) -> None:
     objective = wide("corrective_lm", crop_rate=float(crop_rate))
-    masked = wide("masked_lm", label="corrective_lm", mask_share=1, random_share=0)
+    plain = wide("masked_lm", label="corrective_lm", mask_share=1, random_share=0)
     lengths = [1 + (37 * row) % 90 for row in range(300)] + [510] * 5
     rows = samples(lengths, specials=specials)
-    variants = np.full(len(rows), 4, np.uint16)
-    examples, skips = objective.corrupt(rows, variants, 6)
-    others, _ = masked.corrupt(rows, variants, 6)
-    keys = kernel_keys(6, "corrective_lm", rows.fixed["uid"], variants)
-    for key, skip, sample, example, other in zip(keys, skips, rows, examples, others, strict=True):
-        if skip:
-            continue
+    others = keyed(plain, rows, variant=4, seed=6)
+    for (key, sample, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
         n = len(sample["ids"])
         out = min(n - 1, max(1, floor(Fraction(crop_rate) * n + Fraction(1, 2)))) if float(crop_rate) else 0
         assert example["crop_length"].tolist() == [n - out]
         assert example["crop_start"].tolist() == [((drawn(key, CROPS, 1)[0] >> 32) * (out + 1)) >> 32]
-        for name in ("input_ids", "label_positions", "label_ids"):
-            assert example[name].tolist() == other[name].tolist()
+        assert masked(example) == masked(other)
 
 
 def test_starts_of_crops_are_uniform_and_free_of_the_labels() -> None:
@@ -69,3 +63,15 @@ def test_worked_example() -> None:
     ]
     start, length = int(example["crop_start"][0]), int(example["crop_length"][0])
     assert objective.uncorrupt(example)[1 + start : 1 + start + length].tolist() == letters[1:]
+
+
+@pytest.mark.parametrize("replacement", ["uniform", "shuffle"])
+def test_without_a_generator_tokens_are_those_of_replaced_token_detection(replacement: str) -> None:
+    """The same label gives the same draws; masked LM, the generator's objective, is not served."""
+    ours = wide("corrective_lm", replacement=replacement)
+    theirs = wide("replaced_token_detection", label="corrective_lm", replacement=replacement)
+    rows = samples([1 + (37 * row) % 90 for row in range(50)])
+    for mine, other in zip(corrupt(ours, rows), corrupt(theirs, rows), strict=True):
+        assert masked(mine) == masked(other)
+    assert ours.heads == ("corrective", "similarity")
+    assert wide("corrective_lm").heads == ("masked_lm", "corrective", "similarity")

@@ -7,17 +7,14 @@ import pytest
 
 from pipeline.objectives import build_objective
 from tests.pipeline.corruption_cases import MASK, WORDS, samples
-from tests.pipeline.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, masked, variants_of, wide
 from tests.pipeline.pair_cases import slow_masks
 
 
 def test_equals_a_plain_loop() -> None:
     rows = samples([1, 2, 3, 17, 64, 300, 568] * 40)
     for key, sample, example in keyed(wide("masked_encoder_decoder"), rows):
-        framed = [1, *sample["ids"].tolist(), 2]
-        row, positions = slow_masks(framed, key, 150_000, WORDS)
-        found = (example["input_ids"], example["label_positions"], example["label_ids"])
-        assert [part.tolist() for part in found] == [row, positions, [framed[place] for place in positions]]
+        assert masked(example) == slow_masks([1, *sample["ids"].tolist(), 2], key, 150_000, WORDS)
 
 
 def test_masks_are_those_of_masked_lm_under_the_same_label() -> None:

@@ -12,7 +12,16 @@ import pytest
 from pipeline.seeding import LABELS, RATES, kernel_keys, words
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.objectives.runner import (
+    at_labels,
+    corrupt,
+    keyed,
+    masked,
+    roles_are_plausible,
+    shared_by_two_variants,
+    variants_of,
+    wide,
+)
 from tests.pipeline.pair_cases import slow_masks
 
 UNIFORM = {"uniform": [0.0, 1.0]}
@@ -22,10 +31,7 @@ UNIFORM = {"uniform": [0.0, 1.0]}
 def test_equals_a_plain_loop(specials: float) -> None:
     rows = samples([1 + (37 * row) % 90 for row in range(500)] + [510] * 20, specials=specials)
     for key, sample, example in keyed(wide("masked_lm"), rows, variant=4, seed=6):
-        framed = [1, *sample["ids"].tolist(), 2]
-        row, positions = slow_masks(framed, key, 150_000, WORDS)
-        found = (example["input_ids"], example["label_positions"], example["label_ids"])
-        assert [part.tolist() for part in found] == [row, positions, [framed[place] for place in positions]]
+        assert masked(example) == slow_masks([1, *sample["ids"].tolist(), 2], key, 150_000, WORDS)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 1.0])
@@ -54,15 +60,9 @@ def test_most_labels() -> None:
 
 
 def test_shares_of_the_three_roles() -> None:
-    examples = corrupt(wide("masked_lm"), samples([510] * 1500))
-    labels = examples.columns["label_ids"]
-    rows = np.repeat(np.arange(1500), labels.lengths)
-    written = examples.columns["input_ids"].values.reshape(1500, 512)[rows, examples.columns["label_positions"].values]
-    total, same = len(written), 1 / len(WORDS.replaceable)
-    assert total >= 100_000
-    assert within_sigmas(int((written == MASK).sum()), total, 0.8)
-    assert within_sigmas(int(((written != MASK) & (written != labels.values)).sum()), total, 0.1 * (1 - same))
-    assert within_sigmas(int((written == labels.values).sum()), total, 0.1 * (1 + same))
+    written, original = at_labels(corrupt(wide("masked_lm"), samples([510] * 1500)))
+    assert len(written) >= 100_000
+    assert roles_are_plausible(written, original)
 
 
 def test_positions_are_uniform() -> None:
@@ -73,12 +73,7 @@ def test_positions_are_uniform() -> None:
 
 
 def test_two_variants_are_independent() -> None:
-    objective, rows = wide("masked_lm"), samples([60] * 4000)
-    first, second = (corrupt(objective, rows, variant).columns["label_positions"] for variant in (0, 1))
-    taken = np.zeros((4000, 62), np.bool_)
-    taken[np.repeat(np.arange(4000), 9), first.values] = True
-    shared = int(taken[np.repeat(np.arange(4000), 9), second.values].sum())
-    assert within_sigmas(shared, 36_000, 9 / 60)
+    assert within_sigmas(shared_by_two_variants(wide("masked_lm"), "label_positions"), 36_000, 9 / 60)
 
 
 def slow_number(uid: int, variant: int, m: int, lowest: Fraction, highest: Fraction) -> int:

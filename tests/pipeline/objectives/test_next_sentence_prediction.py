@@ -12,7 +12,7 @@ from pipeline.rows import Example, Rows
 from pipeline.seeding import LABELS, kernel_keys, words
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, reasons, wide
+from tests.pipeline.objectives.runner import corrupt, masked, reasons, wide
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 
 RAIN, UMBRELLA, APPLES = [200, 201, 202, 203], [204, 205, 206, 207, 208], [300, 301, 302, 303, 304]
@@ -39,10 +39,8 @@ def test_equals_a_plain_loop(specials: float) -> None:
         partner = sample["partner_ids"].tolist()
         size = min(len(ids) - cut, len(partner))
         wanted = frame(ids[:cut], (partner if label else ids[cut:])[:size])
-        row, positions = slow_masks(wanted, key, 150_000, WORDS)
-        assert (example["input_ids"].tolist(), example["label_positions"].tolist()) == (row, positions)
+        assert masked(example) == slow_masks(wanted, key, 150_000, WORDS)
         assert (example["segment_starts"].tolist(), example["sentence_label"].tolist()) == ([0, cut + 2], [label])
-        assert example["label_ids"].tolist() == [wanted[place] for place in positions]
 
 
 def test_labels_are_balanced_and_their_lengths_alike() -> None:

@@ -51,6 +51,15 @@ def equal(first: Rows, second: Rows) -> bool:
     )
 
 
+def assert_undone(objective: Objective, rows: Rows, examples: Rows, skips: Any) -> None:
+    """Each example gives back the framed original, and a skipped row has an empty one."""
+    for sample, example, skip in zip(rows, examples, skips, strict=True):
+        if skip:
+            assert all(len(column) == 0 for column in example.columns.values())
+        elif objective.invertible:
+            assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+
+
 def changed(first: Rows, second: Rows) -> np.ndarray:
     """Rows that differ in any list column."""
     return np.array(
@@ -69,14 +78,7 @@ def test_uncorrupt_gives_the_framed_original(name: str, size: int, specials: flo
     if specials and not tolerates_specials(objective):
         return  # it edits sequences: special ids inside are a ValueError
     rows = samples(LENGTHS * 8, objective.vocabulary, specials=specials, seed=size)
-    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9)
-    for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
-        if skips[row]:
-            assert all(len(column) == 0 for column in example.columns.values())
-            continue
-        assert not objective.invertible or np.array_equal(
-            objective.uncorrupt(example), objective.original(sample, example)
-        )
+    assert_undone(objective, rows, *objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9))
 
 
 @each
@@ -86,15 +88,13 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
     objective = wide(name, vocabulary())
     rows = samples(lengths, objective.vocabulary, seed=seed)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
-    for row, (sample, example) in enumerate(zip(rows, examples, strict=True)):
+    assert_undone(objective, rows, examples, skips)
+    for sample, skip in zip(rows, skips, strict=True):
         long_enough = len(sample["ids"]) >= max(1, objective.min_tokens)
         if long_enough and len(sample["sentence_starts"]) >= objective.min_sentences:
-            assert skips[row] == Skip.NONE
-            assert not objective.invertible or np.array_equal(
-                objective.uncorrupt(example), objective.original(sample, example)
-            )
+            assert skip == Skip.NONE
         else:
-            assert Skip(skips[row]).reason in REASONS
+            assert Skip(skip).reason in REASONS
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_other_options_are_undone_and_independent_of_the_batch(name: str, option
     assert [(f.name, f.dtype if f.dtype != "ids" else "uint16") for f in objective.features] == [
         (column, str(lists.values.dtype)) for column, lists in whole.columns.items()
     ]
-    for row, (sample, example) in enumerate(zip(rows, whole, strict=True)):
-        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+    assert_undone(objective, rows, whole, skips)
+    for row in range(len(rows)):
         alone, _ = objective.corrupt(rows.take(np.array([row])), variants[row : row + 1], 3)
         assert not changed(alone, whole.take(np.array([row]))).any()
 
@@ -187,7 +187,7 @@ def test_neither_order_nor_batch_matters(name: str, portion: int) -> None:
 
 @each
 def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
-    """Whatever stands in the block around them, specials included."""
+    """Whatever the block holds around them, specials included."""
     objective = wide(name, vocabulary())
     block = samples([30, 64, 5, 300, 64, 30], objective.vocabulary, seed=8, sentences=4)
     block.columns["ids"].values[:30] = block.columns["ids"].values[-30:] = SEP

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.seeding import LABELS, kernel_keys, words
+from pipeline.seeding import LABELS, words
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, variants_of, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, variants_of, wide
 
 TWO_SIDES = {"architecture": "encoder_decoder"}
 LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
@@ -35,9 +35,7 @@ def test_equals_a_plain_loop(least_prefix: int, least_target: int, suffix: int |
         options["suffix_rate"] = suffix / 100
     decoder, sides = wide("prefix_lm", **options), wide("prefix_lm", **options, **TWO_SIDES)
     rows = samples([n for n in LENGTHS if n >= least_prefix + least_target])
-    keys = kernel_keys(1, "prefix_lm", rows.fixed["uid"], np.zeros(len(rows), np.uint16))
-    both = zip(keys, rows, corrupt(decoder, rows), corrupt(sides, rows), strict=True)
-    for key, sample, whole, parts in both:
+    for (key, sample, whole), parts in zip(keyed(decoder, rows), corrupt(sides, rows), strict=True):
         ids = sample["ids"].tolist()
         cut = slow(ids, key, least_prefix, least_target, suffix)
         assert least_prefix <= cut <= len(ids) - least_target

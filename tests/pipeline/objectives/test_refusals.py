@@ -29,8 +29,8 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
     ],
     "composition": [
         ({"steps": [INFILLING, {"name": "sentence_reordering"}]}, "must come in the order"),
-        ({"steps": [{"name": "masked_lm"}]}, "no denoising objective"),
-        ({"steps": [{"name": "composition"}]}, "no denoising objective"),
+        ({"steps": [{"name": "masked_lm"}]}, "not a denoising objective"),
+        ({"steps": [{"name": "composition"}]}, "not a denoising objective"),
         ({"steps": [INFILLING, INFILLING]}, "each may occur once"),
         ({"steps": [{**INFILLING, "max_length": 64}]}, "give max_length to the composition"),
         ({"steps": [{"name": "text_infiling"}]}, "did you mean 'text_infilling'"),
@@ -66,7 +66,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
          "parts must share one grouping"),
         ({"parts": [{"name": "masked_lm"}, {"name": "span_boundary", "separator": "sep"}]},
          "parts must share one heads"),
-        ({"parts": [{"name": "mixture"}]}, "no part of a mixture"),
+        ({"parts": [{"name": "mixture"}]}, "cannot be a part of a mixture"),
         ({"parts": [{"name": "masked_lm", "cross_documents": False}]}, "cross_documents"),
         ({"parts": [{**SPANS, "weight": 0}]}, "weight"),
         ({"parts": []}, "at least 1"),
@@ -213,7 +213,7 @@ EXAMPLES: Sequence[tuple[dict[str, Any], Sequence[tuple[dict[str, Any], str]]]] 
         ({"input_ids": [1, 200, 2], "input_ids_b": [1, 201, 2]}, "differ"),
     ]),
     ({"name": "sentence_reordering"}, [
-        ({**SENTENCES, "sentence_order": [1, 1]}, "no permutation"),
+        ({**SENTENCES, "sentence_order": [1, 1]}, "not a permutation"),
         ({**SENTENCES, "sentence_order": [1, 0]}, "contradict"),
     ]),
     ({"name": "span_boundary"}, [
@@ -241,7 +241,7 @@ EXAMPLES: Sequence[tuple[dict[str, Any], Sequence[tuple[dict[str, Any], str]]]] 
         ({**INFILLED, "input_ids": [4, 300, MASK, 303, 5], "span_starts": [9], "span_lengths": [2]}, FITS),
         ({**INFILLED, "input_ids": [4, 300, MASK, 309, 5], "span_starts": [1], "span_lengths": [2]}, FITS),
     ]),
-    ({"name": "token_reordering"}, [({**PAIR, "token_order": [0, 0]}, "no permutation")]),
+    ({"name": "token_reordering"}, [({**PAIR, "token_order": [0, 0]}, "not a permutation")]),
 ]  # fmt: skip
 
 

@@ -13,10 +13,10 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.kernels.distributions import frequency_thresholds
 from pipeline.objectives import build_objective
-from pipeline.seeding import ORDERS, ROLES, kernel_keys
+from pipeline.seeding import ORDERS, ROLES
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, one_sample, samples, vocabulary
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, reachable, variants_of, wide
+from tests.pipeline.objectives.runner import at_labels, corrupt, keyed, masked, reachable, variants_of, wide
 from tests.pipeline.word_cases import drawn
 
 NAME = "replaced_token_detection"
@@ -52,22 +52,14 @@ def slow_shuffled(key: np.uint64, labels: list[int]) -> list[int]:
 @pytest.mark.parametrize("replacement", ["generator", "uniform", "unigram", "shuffle"])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(replacement: str, specials: float) -> None:
-    """Labels are those of masked LM with this label; what stands there follows from the row's key alone."""
-    objective, masked = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
+    """Labels are those of masked LM with this label; the token there follows from the row's key alone."""
+    objective, plain = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
     lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
     rows = samples(lengths, WORDS, specials=specials)
-    variants = np.full(len(rows), 4, np.uint16)
-    examples, skips = objective.corrupt(rows, variants, 6)
-    others, other_skips = masked.corrupt(rows, variants, 6)
-    assert (skips == other_skips).all()
-    table = slow_thresholds()
-    for key, skip, example, other in zip(kernel_keys(6, NAME, rows.fixed["uid"], variants), skips, examples, others,
-                                         strict=True):  # fmt: skip
-        if skip:
-            continue
+    table, others = slow_thresholds(), keyed(plain, rows, variant=4, seed=6)
+    for (key, _, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
         labels = example["label_ids"].tolist()
-        assert labels == other["label_ids"].tolist()
-        assert example["label_positions"].tolist() == other["label_positions"].tolist()
+        assert masked(example)[1:] == masked(other)[1:]
         written = {
             "generator": [MASK] * len(labels),
             "uniform": [slow_uniform(key, label) for label in range(len(labels))],
@@ -88,11 +80,7 @@ def test_thresholds_are_exact() -> None:
 
 @pytest.mark.parametrize("replacement", ["uniform", "unigram"])
 def test_replacements_follow_their_law(replacement: str) -> None:
-    examples = corrupt(wide(NAME, WORDS, replacement=replacement), samples([510] * 1000, WORDS))
-    positions = examples.columns["label_positions"]
-    written = examples.columns["input_ids"].values[
-        positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
-    ]
+    written, _ = at_labels(corrupt(wide(NAME, WORDS, replacement=replacement), samples([510] * 1000, WORDS)))
     weights = np.array(FREQUENCIES if replacement == "unigram" else [1] * len(FREQUENCIES), np.float64)
     expected = len(written) * weights / weights.sum()
     observed = np.bincount(written, minlength=400)[FIRST_CONTENT:]
@@ -124,12 +112,10 @@ def test_a_single_token_is_replaced_uniformly() -> None:
 
 
 def test_mask_share_of_the_released_code() -> None:
-    examples = corrupt(wide(NAME, WORDS, mask_share=0.85), samples([510] * 500, WORDS))
-    ids, positions = examples.columns["input_ids"], examples.columns["label_positions"]
-    written = ids.values[positions.values + np.repeat(ids.offsets[:-1], positions.lengths)]
-    masked = written == MASK
-    assert within_sigmas(int(masked.sum()), len(written), 0.85)
-    assert (written[~masked] == examples.columns["label_ids"].values[~masked]).all()
+    written, original = at_labels(corrupt(wide(NAME, WORDS, mask_share=0.85), samples([510] * 500, WORDS)))
+    hidden = written == MASK
+    assert within_sigmas(int(hidden.sum()), len(written), 0.85)
+    assert (written[~hidden] == original[~hidden]).all()
 
 
 def test_heads_follow_from_the_replacement() -> None:

@@ -6,22 +6,17 @@ import numpy as np
 import pytest
 
 from pipeline.objectives import build_objective
-from pipeline.seeding import CROPS, LABELS, kernel_keys, words
+from pipeline.seeding import CROPS, LABELS, words
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, variants_of, wide
-
-
-def keys_of(rows: object) -> np.ndarray:
-    uids = rows.fixed["uid"]  # type: ignore[attr-defined]
-    return kernel_keys(1, "sentence_comparison", uids, np.zeros(len(uids), np.uint16))
+from tests.pipeline.objectives.runner import corrupt, keyed, variants_of, wide
 
 
 @pytest.mark.parametrize("longest", [4, 12, 700])
 def test_adjacent_equals_a_plain_loop(longest: int) -> None:
     objective = build_objective({"name": "sentence_comparison", "max_length": longest}, WORDS)
     rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
-    for key, sample, example in zip(keys_of(rows), rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         sentences = np.split(sample["ids"], sample["sentence_starts"][1:])
         first = ((int(words(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
         for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
@@ -31,7 +26,7 @@ def test_adjacent_equals_a_plain_loop(longest: int) -> None:
 def test_crop_equals_a_plain_loop() -> None:
     objective = wide("sentence_comparison", mode="crop")
     rows = samples([1 + row % 90 for row in range(1000)])
-    for key, sample, example in zip(keys_of(rows), rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
         half = (len(ids) + 1) // 2
         for side, name in enumerate(("input_ids", "input_ids_b")):

@@ -11,12 +11,12 @@ import pytest
 from pipeline.kernels.distributions import reciprocal_thresholds
 from pipeline.objectives import build_objective
 from pipeline.rows import Example
-from pipeline.seeding import LABELS, kernel_keys, words
+from pipeline.seeding import LABELS, words
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.laws import within_sigmas
-from tests.pipeline.objectives.runner import corrupt, reasons, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, masked, reasons, wide
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
-from tests.pipeline.word_cases import slow_roles, slow_take, slow_words
+from tests.pipeline.word_cases import masked_by_hand, slow_take, slow_words
 
 RAIN, UMBRELLA = [200, 201, 202, 203], [204, 205, 206, 207, 208]
 
@@ -26,34 +26,24 @@ RAIN, UMBRELLA = [200, 201, 202, 203], [204, 205, 206, 207, 208]
 def test_equals_a_plain_loop(longest: int, specials: float) -> None:
     objective = wide("sentence_order_prediction", max_span_length=longest)
     rows = samples([2 + (37 * row) % 90 for row in range(300)], specials=specials, sentences=5)
-    variants = np.full(len(rows), 4, np.uint16)
-    examples, skips = objective.corrupt(rows, variants, 6)
-    keys = kernel_keys(6, "sentence_order_prediction", rows.fixed["uid"], variants)
-    for key, skip, sample, example in zip(keys, skips, rows, examples, strict=True):
-        if skip:
-            assert (sample["ids"] == SEP).all()
-            continue
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
         word, choice = words(np.array([key]), LABELS, 2)[0].tolist()
         cut = starts[1 + (((choice >> 32) * (len(starts) - 1)) >> 32)]
         sides = (ids[:cut], ids[cut:])[:: -1 if word >> 63 else 1]
         wanted = frame(*sides)
-        row, positions = slow_spans(wanted, key, longest) if longest else slow_masks(wanted, key, 150_000, WORDS)
-        assert (example["input_ids"].tolist(), example["label_positions"].tolist()) == (row, positions)
+        by_hand = slow_spans(wanted, key, longest) if longest else slow_masks(wanted, key, 150_000, WORDS)
+        assert masked(example) == by_hand
         assert example["segment_starts"].tolist() == [0, len(sides[0]) + 2]
         assert example["sentence_label"].tolist() == [word >> 63]
 
 
-def slow_spans(row: list[int], key: np.uint64, longest: int) -> tuple[list[int], list[int]]:
+def slow_spans(row: list[int], key: np.uint64, longest: int) -> tuple[list[int], list[int], list[int]]:
     found = slow_words(row, WORDS)
     k = max(1, floor(Fraction(sum(word.length for word in found) * 15, 100) + Fraction(1, 2)))
     taken = slow_take(key, found, k, reciprocal_thresholds(longest).tolist())
     positions = sorted(found[word].start + token for word in taken for token in range(found[word].length))
-    result = list(row)
-    ids = [row[place] for place in positions]
-    for place, token in zip(positions, slow_roles(key, ids, range(len(ids)), WORDS), strict=True):
-        result[place] = token
-    return result, positions
+    return masked_by_hand(key, row, positions, WORDS)
 
 
 def test_labels_are_balanced() -> None:
@@ -90,8 +80,9 @@ def test_spans_are_words_of_one_segment() -> None:
     for example in examples:
         row, labels = unmasked(example), set(example["label_positions"].tolist())
         for place in labels:
-            behind = place + 1 < len(row) and not WORDS.special[row[place + 1]] and not WORDS.word_start[row[place + 1]]
-            assert not behind or place + 1 in labels or len(labels) == 1
+            after = row[place + 1] if place + 1 < len(row) else None
+            joined = after is not None and not WORDS.special[after] and not WORDS.word_start[after]
+            assert not joined or place + 1 in labels or len(labels) == 1
         assert not any(WORDS.special[row[place]] for place in labels)
 
 

@@ -14,8 +14,8 @@ from pipeline.kernels.whole_words import find_words, take_words
 from pipeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
-from tests.pipeline.objectives.runner import corrupt, keyed, wide
-from tests.pipeline.word_cases import drawn, slow_roles, slow_take, slow_words
+from tests.pipeline.objectives.runner import corrupt, keyed, masked, wide
+from tests.pipeline.word_cases import drawn, leaders_of, masked_by_hand, slow_take, slow_words
 
 
 def slow_thresholds(success: Fraction, longest: int) -> list[int]:
@@ -43,15 +43,8 @@ def test_equals_a_plain_loop(specials: float, rate: float, unit: str) -> None:
             else:
                 spans.append([place, 1])
         sizes = [size for _, size in spans]
-        leaders = (
-            range(len(places)) if unit == "token" else [sum(sizes[:i]) for i, n in enumerate(sizes) for _ in range(n)]
-        )
-        labels = [ids[place] for place in places]
-        for place, written in zip(places, slow_roles(key, labels, leaders, WORDS), strict=True):
-            ids[place] = written
-        assert example["label_positions"].tolist() == [place + 1 for place in places]
-        assert example["label_ids"].tolist() == labels
-        assert example["input_ids"].tolist() == [1, *ids, 2]
+        leaders = leaders_of(sizes) if unit == "span" else None
+        assert masked(example) == masked_by_hand(key, [1, *ids, 2], [place + 1 for place in places], WORDS, leaders)
         assert example["span_starts"].tolist() == [start + 1 for start, _ in spans]
         assert example["span_lengths"].tolist() == sizes
 

@@ -62,10 +62,10 @@ def test_every_task_has_its_template_and_length(tokenizer: Tokenizer, tmp_path: 
     options = dict(objective.grouping.options)
     assert options["sources"] == tuple((name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True))
     assert (objective.content_length, options["target_length"]) == (59, 29)
-    for task, (before, behind) in enumerate(pieces):
+    for task, (before, after) in enumerate(pieces):
         rows = window([[300] * lengths[task]], loaded, target=[301] * 29, part=task)
         example = corrupt(objective, rows).row(0)
-        assert example["input_ids"].tolist() == [*before, *[300] * lengths[task], *behind, EOS]
+        assert example["input_ids"].tolist() == [*before, *[300] * lengths[task], *after, EOS]
         assert len(example["input_ids"]) == 60
         assert example["target_ids"].tolist() == [*[301] * 29, EOS]
         assert example["task"].tolist() == [task]

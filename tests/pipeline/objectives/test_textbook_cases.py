@@ -1,7 +1,7 @@
 """The examples that the field teaches with: each is reached by the objective named, and undone again.
 
 Tokens are words. Where a corruption is drawn, variants are searched for the one that is printed; the rates are those at
-which it has so many masks, spans or labels.
+which it has that number of masks, spans or labels.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import pytest
 
 from pipeline.objectives import build_objective
 from pipeline.rows import Example, Rows
-from pipeline.seeding import LABELS, kernel_keys, words
+from pipeline.seeding import LABELS, words
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, reachable, reasons, wide
+from tests.pipeline.objectives.runner import corrupt, keyed, masked, reachable, reasons, wide
 from tests.pipeline.pair_cases import frame, slow_masks, window
 
 CHINESE, ENGLISH = [200, 201, 202, 203, 204], [300, 301, 302, 303]
@@ -24,14 +24,11 @@ CHINESE, ENGLISH = [200, 201, 202, 203, 204], [300, 301, 302, 303]
 def test_equals_a_plain_loop(order: str, specials: float) -> None:
     objective = wide("translation_lm", order=order)
     rows = samples([1 + (37 * row) % 90 for row in range(500)], specials=specials)
-    zeros = np.zeros(len(rows), np.uint16)
-    keys = kernel_keys(1, "translation_lm", rows.fixed["uid"], zeros)
-    for key, sample, example in zip(keys, rows, corrupt(objective, rows), strict=True):
+    for key, sample, example in keyed(objective, rows):
         sides = [(sample["ids"].tolist(), 0), (sample["target_ids"].tolist(), 1)]
         if order == "random" and int(words(np.array([key]), LABELS, 1)[0, 0]) >> 63:
             sides.reverse()
-        row, positions = slow_masks(frame(sides[0][0], sides[1][0]), key, 150_000, WORDS)
-        assert (example["input_ids"].tolist(), example["label_positions"].tolist()) == (row, positions)
+        assert masked(example) == slow_masks(frame(sides[0][0], sides[1][0]), key, 150_000, WORDS)
         assert example["segment_starts"].tolist() == [0, len(sides[0][0]) + 2]
         assert example["languages"].tolist() == [language for _, language in sides]
 

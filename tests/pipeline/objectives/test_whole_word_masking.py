@@ -8,12 +8,11 @@ from math import floor
 import numpy as np
 import pytest
 
-from pipeline.objectives import build_objective
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
-from tests.pipeline.objectives.runner import corrupt, keyed, reachable, variants_of, wide
-from tests.pipeline.word_cases import slow_roles, slow_take, slow_words
+from tests.pipeline.objectives.runner import at_labels, corrupt, keyed, masked, variants_of, wide
+from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
 
 OPEN, INSIDE = 201, 202  # ids that open a word, and that do not
 
@@ -36,15 +35,8 @@ def test_equals_a_plain_loop(specials: float, unit: str, rate: float) -> None:
         taken = sorted(slow_take(key, row, budget(sample["ids"], str(rate))))
         places = [place for word in taken for place in range(row[word].start, row[word].start + row[word].length)]
         sizes = [row[word].length for word in taken]
-        leaders = (
-            range(len(places)) if unit == "token" else [sum(sizes[:i]) for i, n in enumerate(sizes) for _ in range(n)]
-        )
-        labels = [ids[place] for place in places]
-        for place, written in zip(places, slow_roles(key, labels, leaders, WORDS), strict=True):
-            ids[place] = written
-        assert example["label_positions"].tolist() == [place + 1 for place in places]
-        assert example["label_ids"].tolist() == labels
-        assert example["input_ids"].tolist() == [1, *ids, 2]
+        leaders = leaders_of(sizes) if unit == "word" else None
+        assert masked(example) == masked_by_hand(key, [1, *ids, 2], [place + 1 for place in places], WORDS, leaders)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.8])
@@ -86,9 +78,7 @@ def test_shares_of_roles_that_words_draw() -> None:
     rows = one_sample([OPEN, INSIDE] * 100, [0], WORDS, 1500)
     objective = wide("whole_word_masking", role_unit="word", mask_rate=0.3)
     examples = corrupt(objective, rows, np.arange(1500))
-    positions = examples.columns["label_positions"]
-    flat = positions.values + np.repeat(examples.columns["input_ids"].offsets[:-1], positions.lengths)
-    written = examples.columns["input_ids"].values[flat].reshape(-1, 2)
+    written = at_labels(examples)[0].reshape(-1, 2)
     masked = written == MASK
     assert (masked[:, 0] == masked[:, 1]).all()
     kept = (written == [OPEN, INSIDE]).all(axis=1)
@@ -98,15 +88,10 @@ def test_shares_of_roles_that_words_draw() -> None:
     assert (random[:, 0] != random[:, 1]).mean() > 0.9
 
 
-def test_worked_example() -> None:
-    the, cat, sat = 201, 204, 207
-    un, believ, able = 210, 211, 212
-    examples = variants_of(
-        build_objective({"name": "whole_word_masking", "mask_rate": 0.5}, WORDS), [the, un, believ, able, cat, sat]
-    )
-    assert reachable(examples, input_ids=[1, the, MASK, MASK, MASK, cat, sat, 2], label_positions=[2, 3, 4],
-                     label_ids=[un, believ, able])  # fmt: skip
-    assert all(len(example["label_ids"]) == 3 for example in examples)
+def test_a_budget_is_used_up_by_any_words_that_fit() -> None:
+    """Half of six tokens: a word of three, or three of one."""
+    examples = variants_of(wide("whole_word_masking", mask_rate=0.5), [201, 210, 211, 212, 204, 207])
+    assert {len(example["label_ids"]) for example in examples} == {3}
 
 
 def test_most_labels_bound_the_budget() -> None:

@@ -1,4 +1,4 @@
-"""Worked examples of the objectives: some variant of a text has these features."""
+"""Worked examples of the objectives: some variant of a text has these features, and is undone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pipeline.objectives import build_objective
-from tests.pipeline.corruption_cases import EOS, MASK, WORDS
+from tests.pipeline.corruption_cases import EOS, MASK, WORDS, one_sample
 from tests.pipeline.objectives.runner import reachable, variants_of
 
 X, Y, Z = WORDS.sentinels[:3]
@@ -54,6 +54,7 @@ EXAMPLES = (
     Example("mass", [THE, KITTEN, 202, CHASING, 204, BALL],
             {"input_ids": [1, THE, KITTEN, MASK, MASK, MASK, BALL, 2], "target_ids": [202, CHASING, 204],
              "target_start": [3]}),
+    Example("permuted_lm", RAIN, {"input_ids": [1, *RAIN, 2], "prediction_order": [3, 1]}, {"prediction_rate": 0.5}),
     Example("prefix_lm", EIGHT, {"input_ids": [*EIGHT, EOS], "prefix_length": [4]}),
     Example("prefix_lm", EIGHT, {"input_ids": [*EIGHT[:4], EOS], "target_ids": [*EIGHT[4:], EOS]},
             {"architecture": "encoder_decoder"}),
@@ -73,10 +74,20 @@ EXAMPLES = (
     Example("token_deletion", PUPPIES,
             {"input_ids": [4, 300, 301, 302, 304, 306, 307, 5], "kept_positions": [0, 1, 2, 4, 6, 7]},
             {"noise_density": 0.25}),
+    Example("token_reordering", EIGHT[:7],
+            {"input_ids": [4, 206, 201, 204, 203, 200, 202, 205, 5], "target_ids": [*EIGHT[:7], 5],
+             "token_order": [6, 1, 4, 3, 0, 2, 5]}, count=40_000),
+    # un ##believ ##able: a word of three tokens.
+    Example("whole_word_masking", [201, 210, 211, 212, 204, 207],
+            {"input_ids": [1, 201, MASK, MASK, MASK, 204, 207, 2], "label_positions": [2, 3, 4],
+             "label_ids": [210, 211, 212]}, {"mask_rate": 0.5}),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.objective)
 def test_some_variant_is_the_worked_example(example: Example) -> None:
     objective = build_objective({"name": example.objective, **example.options}, WORDS)
-    assert reachable(variants_of(objective, example.text, example.starts, example.count), **example.wanted)
+    examples = variants_of(objective, example.text, example.starts, example.count)
+    found = next(one for one in examples if reachable([one], **example.wanted))
+    original = objective.original(one_sample(example.text, example.starts).row(0), found)
+    assert objective.uncorrupt(found).tolist() == original.tolist()

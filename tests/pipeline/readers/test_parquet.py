@@ -1,70 +1,36 @@
+"""Parquet files as other programs write them."""
+
+from __future__ import annotations
+
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline.readers import detect
-from tests.pipeline.captures import counted, read, texts
+from tests.pipeline.captures import read, texts
 
 
-def write_arrow(table, path):
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=2)
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_row_groups_and_codecs_do_not_matter(tmp_path, codec, dictionary):
+    rows = [f"row {number % 97} of {number}" for number in range(1000)]
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(
+        pa.table({"text": rows, "n": range(1000)}), path, row_group_size=300, compression=codec,
+        use_dictionary=dictionary, data_page_version="2.0",
+    )  # fmt: skip
+    items = read(path, name="parquet")
+    assert texts(items) == rows
+    assert [(item.locator, item.extra) for item in items] == [(number, {"n": number}) for number in range(1000)]
 
 
-WRITERS = {"parquet": pa.parquet.write_table, "arrow": write_arrow}
-
-
-@pytest.fixture(params=sorted(WRITERS))
-def table(request, tmp_path):
-    """A function that writes a table and gives its path, for each of the two formats."""
-
-    def write(columns):
-        path = tmp_path / "table.bin"
-        WRITERS[request.param](pa.table(columns), path)
-        assert detect(path) == (request.param, False)
-        return path
-
-    write.name = request.param
-    return write
-
-
-def test_arrow_streams_are_read_like_files(tmp_path):
-    path = tmp_path / "table.arrow"
-    rows = pa.table({"text": ["one", "two", "three"]})
-    with pa.ipc.new_stream(str(path), rows.schema) as writer:
-        writer.write_table(rows, max_chunksize=2)
-    items = read(path, name=detect(path)[0])
-    assert texts(items) == ["one", "two", "three"]
-    assert [item.locator for item in items] == [0, 1, 2]
-
-
-@pytest.mark.parametrize("kind", [pa.utf8(), pa.large_utf8(), pa.dictionary(pa.int32(), pa.utf8())])
-def test_rows_become_records(table, kind):
-    path = table(
-        {"text": pa.array(["one", None, "", "two"]).cast(kind), "url": ["a", None, "c", "d"], "n": [1, 2, 3, 4]}
-    )
-    items = read(path, name=table.name)
-    assert texts(items) == ["one", "two"]
-    assert counted(items) == {"no_text": 1, "empty": 1}
-    assert [(item.locator, item.kind, item.url, item.extra) for item in (items[0], items[3])] == [
-        (0, table.name, "a", {"n": 1}),
-        (3, table.name, "d", {"n": 4}),
-    ]
-
-
-def test_a_column_of_another_type_is_counted_per_row(table):
-    assert counted(read(table({"text": [1, 2]}), name=table.name)) == {"text_type": 2}
-    assert counted(read(table({"text": [b"a", b"\xff"]}), name=table.name)) == {"text_type": 2}
-
-
-def test_a_missing_column_is_one_malformed_record(table):
-    assert counted(read(table({"body": ["x"]}), name=table.name)) == {"schema": 1}
-    assert texts(read(table({"body": ["x"]}), name=table.name, text_key="body")) == ["x"]
-
-
-def test_a_broken_file_is_one_malformed_record(table):
-    path = table({"text": ["one", "two"]})
-    path.write_bytes(path.read_bytes()[:-20])
-    assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
-    path.write_bytes(b"PAR1ARROW1 and nothing")
-    assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
+def test_rows_before_a_damaged_group_are_given(tmp_path):
+    path = tmp_path / "a.parquet"
+    rows = [f"row {number} " + "x" * 200 for number in range(1000)]
+    pa.parquet.write_table(pa.table({"text": rows}), path, row_group_size=256, compression="zstd", use_dictionary=False)
+    start = pa.parquet.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 400] = b"\xff" * 400
+    path.write_bytes(content)
+    items = read(path, name="parquet")
+    assert texts(items) == rows[:512]
+    assert items[-1].reason == "parquet_error"

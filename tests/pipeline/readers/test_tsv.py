@@ -12,6 +12,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, RawRecord, detect
 from pipeline.registry import choose
+from tests.pipeline.captures import read_range
 
 LINES = [
     "It is raining.\tEs regnet.",
@@ -26,7 +27,7 @@ LINES = [
 
 def read(path: Path, start: int = 0, end: int | None = None, **options: Any) -> list[Any]:
     reader = choose("pipeline.readers", {"name": "tsv", **options}).build(Limits(line_bytes=1000))
-    return list(reader.read(path, start, path.stat().st_size if end is None else end))
+    return read_range(reader, path, start, path.stat().st_size if end is None else end)
 
 
 def write(path: Path, lines: list[str] = LINES) -> Path:

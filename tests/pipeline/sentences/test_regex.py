@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.sentences.regex import Regex
 
-# A bar stands where a sentence begins; it is no part of the text. Cases a rule cannot know are among them on purpose.
+# A bar marks where a sentence begins; it is not a part of the text. Cases a rule cannot know are among them on purpose.
 CASES = {
     "en": [
         "It rained. |We stayed.",

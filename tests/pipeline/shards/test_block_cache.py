@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipeline.shards.block_cache import BlockCache
@@ -29,8 +31,53 @@ def test_two_caches_of_one_folder_keep_the_bound(tmp_path: Path) -> None:
     for number in range(40):
         caches[number % 2].put(0, number, content(number))
         assert kept(tmp_path) <= 300
-        assert caches[1 - number % 2].get(0, number) == content(number)
-    assert caches[0].evicted + caches[1].evicted == 37
+        assert caches[1 - number % 2].get(0, number) == (content(number) if number < 3 else None)
+    assert caches[0].evicted + caches[1].evicted == 0
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5])
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_the_share_of_hits_is_the_share_of_the_data_that_fits(tmp_path: Path, share: float, ranks: int) -> None:
+    """Epochs are permutations: evicting what was used longest ago would keep what was just read, 2 % and 15 %."""
+    blocks = 200
+    caches = [BlockCache(tmp_path, "set", int(share * blocks) * 100) for _ in range(ranks)]
+    generator = np.random.Generator(np.random.PCG64(1))
+    for epoch in range(4):
+        hits = 0
+        for place, block in enumerate(generator.permutation(blocks).tolist()):
+            cache = caches[place % ranks]
+            found = cache.get(0, block)
+            if found is None:
+                cache.put(0, block, content(block))
+            hits += found == content(block)
+        assert hits == (share * blocks if epoch else 0)
+    assert kept(tmp_path) == share * blocks * 100
+
+
+def test_room_is_noticed_again(tmp_path: Path) -> None:
+    """At once after an entry that was wrong, and after some blocks where another process made it."""
+    cache = BlockCache(tmp_path, "set", 300)
+    for number in range(4):
+        cache.put(0, number, content(number))
+    assert cache.get(0, 3) is None
+    cache.drop(0, 0)
+    cache.put(0, 3, content(3))
+    assert cache.get(0, 3) == content(3)
+    cache.put(0, 4, content(4))
+    (tmp_path / "clozeline" / "set" / "0" / "3").unlink()
+    for number in range(5, 30):
+        cache.put(0, number, content(number))
+    assert kept(tmp_path) == 300
+    assert cache.evicted == 0
+
+
+def test_a_lower_bound_than_before_is_kept(tmp_path: Path) -> None:
+    large = BlockCache(tmp_path, "set", 1000)
+    for number in range(10):
+        large.put(0, number, content(number))
+    small = BlockCache(tmp_path, "set", 300)
+    small.put(0, 10, content(10))
+    assert kept(tmp_path) == 300
 
 
 def test_the_bound_is_for_all_sets_and_all_processes_of_a_large_cache(tmp_path: Path) -> None:
@@ -43,14 +90,26 @@ def test_the_bound_is_for_all_sets_and_all_processes_of_a_large_cache(tmp_path: 
     assert 0.85 * 40_000 <= kept(tmp_path) <= 40_000
 
 
-def test_what_was_used_last_is_evicted_last(tmp_path: Path) -> None:
-    cache = BlockCache(tmp_path, "set", 300)
-    for number in range(3):
-        cache.put(0, number, bytes(100))
-        os.utime(tmp_path / "clozeline" / "set" / "0" / str(number), (number, number))
-    assert cache.get(0, 0) is not None
-    cache.put(0, 3, bytes(100))
-    assert [cache.get(0, number) is not None for number in range(4)] == [True, False, True, True]
+def test_what_other_runs_left_makes_room_oldest_first(tmp_path: Path) -> None:
+    """Their sets, and temporary files of killed processes; a set that is in use stays."""
+    other = BlockCache(tmp_path, "other", 400)
+    for number in range(4):
+        other.put(0, number, content(number))
+    for number, age in ((0, 2), (1, 1), (2, 3)):
+        os.utime(tmp_path / "clozeline" / "other" / "0" / str(number), (age, age))
+    (killed := tmp_path / "clozeline" / "set" / "0" / "9.x.tmp").parent.mkdir(parents=True)
+    killed.write_bytes(bytes(50))
+    os.utime(killed, (9, 9))
+    cache = BlockCache(tmp_path, "set", 400)
+    future = time.time_ns() + 10**9
+    os.utime(tmp_path / "clozeline" / "other" / "0" / "3", ns=(future, future))
+    left = []
+    for number in range(5):
+        cache.put(0, number, content(number))
+        left.append([block for block in range(4) if (tmp_path / "clozeline" / "other" / "0" / str(block)).exists()])
+    assert left == [[2, 3], [3], [3], [3], [3]], "the first one takes the room of block 1 and, for the rest, of block 0"
+    assert not killed.exists()
+    assert [cache.get(0, number) is not None for number in range(5)] == [True, True, True, False, False]
 
 
 def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
@@ -170,9 +229,12 @@ if point != "never":
     dying(*{"half written": ("write_bytes", True), "written": ("write_bytes",), "renamed": ("replace",),
             "evicted": ("unlink",), "read": ("read_bytes",)}[point])
 cache = BlockCache(folder, "set", 300)
-for block in [number * number % 7 for number in range(60)]:
+for number in range(60):
+    block = number * number % 7
     found = cache.get(0, block)
     assert found is None or found == bytes([block]) * 100, found
+    if number % 3 == 0:
+        cache.drop(0, block)
     cache.put(0, block, bytes([block]) * 100)
 """
 

@@ -38,7 +38,7 @@ def test_every_id_survives_every_stage(tmp_path: Path, size: int, width: str) ->
 
 
 @pytest.mark.parametrize("size", [65_536, 65_537])
-def test_an_id_too_large_is_refused_wherever_it_stands(tmp_path: Path, size: int) -> None:
+def test_an_id_too_large_is_refused_wherever_it_is(tmp_path: Path, size: int) -> None:
     """The same files under a vocabulary that is one smaller: the largest id has no meaning any more."""
     write_token_set(tmp_path, [200_000], shards=1, words=vocabulary(size))
     folder = tmp_path / "encode"

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.errors import StorageError
-from pipeline.execution.unit_record import Output
-from pipeline.rows import Rows
-from pipeline.shards import Manifest, ManifestError, ShardInfo, fixed_columns, open_shards, write_manifest, write_shard
-from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, rows, toy_set
+from pipeline.shards import Manifest, ManifestError, fixed_columns, open_shards
+from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -82,28 +80,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_manifest_is_refused(tmp_path: Path, change: Change, message: str) -> None:
-    toy_set(tmp_path, [10, 3])
-    change_manifest(tmp_path, change)
-    with pytest.raises(ManifestError, match=message):
-        open_shards(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda m: m["index"].update(sha256="0" * 64), "expected SHA-256 000"),
-        (lambda m: m["index"].update(bytes=1), "expected 1 bytes"),
-        (lambda m: m.update(block_rows=5), "not 5 rows"),
-        (lambda m: [shard.update(rows=n) for shard, n in zip(m["shards"], (9, 4), strict=True)], "different rows"),
-        (lambda m: [shard.update(blocks=n) for shard, n in zip(m["shards"], (2, 2), strict=True)], "in order"),
-        (lambda m: m["shards"].reverse(), "in order"),
-        (
-            lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
-            "outside",
-        ),
-    ],
-)
-def test_a_manifest_that_contradicts_its_index(tmp_path: Path, change: Change, message: str) -> None:
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, change)
     with pytest.raises(ManifestError, match=message):
@@ -180,13 +156,6 @@ def test_a_huge_manifest_is_not_parsed(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_a_missing_index(tmp_path: Path) -> None:
-    toy_set(tmp_path, [10])
-    (tmp_path / "index.arrow").unlink()
-    with pytest.raises(ManifestError, match=r"index\.arrow"):
-        open_shards(tmp_path)
-
-
 def test_code_config_and_paths_do_not_move_the_digest(tmp_path: Path) -> None:
     digest = toy_set(tmp_path, [10, 3]).digest
 
@@ -201,19 +170,6 @@ def test_code_config_and_paths_do_not_move_the_digest(tmp_path: Path) -> None:
     assert open_shards(tmp_path).digest == digest
 
 
-def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path: Path) -> None:
-    """Manifests from before `predict_from` keep their text and their digest."""
-    plain = objective("encoder")
-    same = {**plain, "frame": {**plain["frame"], "predict_from": "same"}}
-    previous = {**plain, "frame": {**plain["frame"], "predict_from": "previous"}}
-    sets = [toy_set(tmp_path / str(n), [3], objective=facts) for n, facts in enumerate((plain, same, previous))]
-    texts = [(tmp_path / str(n) / "manifest.json").read_text() for n in range(3)]
-    assert texts[0] == texts[1]
-    assert "predict_from" not in texts[0]
-    assert sets[0].digest == sets[1].digest != sets[2].digest
-    assert [one.manifest.objective.frame.predict_from for one in sets] == ["same", "same", "previous"]
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -226,51 +182,6 @@ def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path: Path
 )
 def test_content_moves_the_digest(tmp_path: Path, options: dict[str, Any]) -> None:
     assert toy_set(tmp_path / "a", [10, 3]).digest != toy_set(tmp_path / "b", [10, 3], **options).digest
-
-
-def test_shards_of_many_tasks_merge_to_one_set(tmp_path: Path) -> None:
-    """Each shard is written alone and leaves its record; the last task merges the records, in any order of writing."""
-    columns = [*fixed_columns(), IDS]
-    facts: list[bytes] = []
-
-    def write(folder: Path, order: list[int]) -> str:
-        records: dict[int, str] = {}
-        for number in order:
-            name = f"shard-{number}.arrow"
-            content: Rows = rows(range(10 * number + 1, 10 * number + 8), 6)
-            with Output(folder).file(f"set/{name}") as path:
-                info = write_shard(path, content, columns, block_rows=4, name=name)
-            records[number] = json.dumps(info.to_json())
-        with pytest.raises(Exception, match="no shard set here"):
-            open_shards(folder / "set")
-        shards = [ShardInfo.from_json(json.loads(records[number])) for number in sorted(records)]
-        options: Any = {"name": "n", "kind": "samples", "seed": 1, "tokenizer": TOKENIZER, "columns": columns}
-        output = Output(folder)
-        for _ in range(2):  # a merge that is done again ends the same
-            write_manifest(
-                folder / "set", shards=shards, output=output, block_rows=4, container="arrow", codec="none", **options
-            )
-        assert sorted(output.files) == ["set/index.arrow", "set/manifest.json"]
-        assert not list(folder.rglob("*.tmp"))
-        facts.append((folder / "set/manifest.json").read_bytes())
-        return open_shards(folder / "set", verify="shard").digest
-
-    assert write(tmp_path / "a", [0, 1, 2]) == write(tmp_path / "b", [2, 0, 1])
-    assert facts[0] == facts[1]
-
-
-def test_facts_that_are_refused_when_written(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="colour"):
-        toy_set(tmp_path, [3], colour="red")
-    assert not (tmp_path / "manifest.json").exists()
-
-
-def test_what_nobody_would_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.shards.manifest_writer.SIZE_LIMIT", 3000)
-    toy_set(tmp_path / "small", [3])
-    with pytest.raises(ManifestError, match=r"refusing to write a manifest of .* bytes, 3000 are read"):
-        toy_set(tmp_path / "large", [3], config={"notes": "x" * 1500})
-    assert not (tmp_path / "large/manifest.json").exists()
 
 
 def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):

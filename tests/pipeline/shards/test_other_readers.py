@@ -17,7 +17,7 @@ import webdataset
 
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec, ShardSet
-from tests.shard_sets import IDS, fixed, ids_of, toy_set, write_set
+from tests.shard_sets import IDS, fixed, ids_of, write_set
 
 Found = list[dict[str, Any]]
 
@@ -144,36 +144,16 @@ def test_what_a_reader_is_told(tmp_path: Path) -> None:
     assert schema.metadata == {b"clozeline.format": b"1"}
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_bytes_of_an_arrow_shard(tmp_path: Path, codec: str) -> None:
-    """Magic, schema, the blocks one behind the other, the end mark, the footer: nothing else."""
-    shards = toy_set(tmp_path, [10], codec=codec)
-    raw = shards.shard_path(0).read_bytes()
-    starts, lengths = (column.astype(int).tolist() for column in (shards.index.offset, shards.index.length))
-    with pa.ipc.open_file(raw) as reader:
-        assert starts[0] == 8 + reader.schema.serialize().size
-    assert (raw[:8], raw[-6:]) == (b"ARROW1\0\0", b"ARROW1")
-    assert all(start % 8 == 0 and raw[start : start + 4] == b"\xff" * 4 for start in starts)
-    ends = [start + length for start, length in zip(starts, lengths, strict=True)]
-    assert ends[:-1] == starts[1:]
-    assert raw[ends[-1] : ends[-1] + 8] == b"\xff\xff\xff\xff\0\0\0\0"
-    footer = int.from_bytes(raw[-10:-6], "little")
-    assert ends[-1] + 8 + footer + 10 == len(raw)
-
-
-def test_bytes_of_a_tar_shard(tmp_path: Path) -> None:
-    """No time, no owner, no header beside the members' own; the index points into the members."""
-    shards = toy_set(tmp_path, [10], container="tar")
-    path = shards.shard_path(0)
-    with tarfile.open(path) as archive:
-        entries = archive.getmembers()
-    assert [entry.name for entry in entries] == ["00000000.arrow", "00000001.arrow", "00000002.arrow"]
-    for entry, start, length in zip(entries, shards.index.offset, shards.index.length, strict=True):
-        facts = (entry.mode, entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers)
-        assert facts == (0o644, 0, 0, 0, "", "", {})
-        assert entry.offset_data == entry.offset + 512
-        assert entry.offset_data < start < start + length < entry.offset_data + entry.size
-    raw = path.read_bytes()
-    assert {raw[entry.offset + 257 : entry.offset + 265] for entry in entries} == {b"ustar\x0000"}
-    assert len(raw) % 10240 == 0
-    assert not any(raw[entries[-1].offset_data + -(-entries[-1].size // 512) * 512 :])
+def test_readers_of_folders_need_the_names_of_shards(tmp_path: Path) -> None:
+    """As docs/formats.md says: without them a folder's other files would be data."""
+    sizes = [10, 0, 7]
+    build(tmp_path / "set", sizes, "arrow", "zstd")
+    named = sorted(map(str, (tmp_path / "set").glob("shard-*.arrow")))
+    assert pyarrow.dataset.dataset(named, format="arrow").to_table().to_pylist() == expected(sizes)
+    options: dict[str, Any] = {"data_dir": str(tmp_path / "set"), "cache_dir": str(tmp_path / "cache")}
+    rows = datasets.load_dataset("arrow", data_files="shard-*.arrow", split="train", **options)
+    assert [row["uid"] for row in rows] == [row["uid"] for row in expected(sizes)]
+    with pytest.raises(pa.ArrowInvalid, match=r"manifest.json"):
+        pyarrow.dataset.dataset(tmp_path / "set", format="arrow").to_table()
+    everything = pyarrow.dataset.dataset(tmp_path / "set", format="arrow", exclude_invalid_files=True)
+    assert everything.count_rows() > sum(sizes), "the index comes as rows"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.shards import ManifestError, open_shards
-from pipeline.shards.quarantine import read_quarantine
+from pipeline.shards.quarantine import publish_quarantine, read_quarantine
 from tests.shard_sets import toy_set
 
 FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
@@ -21,7 +21,7 @@ def entry(shard: Any = FIRST, block: Any = 0, reason: Any = "disk 3") -> dict[st
 
 
 def test_blocks_are_numbered_over_all_shards(tmp_path: Path) -> None:
-    """Shards of 2, 0 and 3 blocks; naming one twice is no harm."""
+    """Shards of 2, 0 and 3 blocks; naming one twice does no harm."""
     manifest = toy_set(tmp_path, [8, 0, 11]).manifest
     raw = json.dumps([entry(FIRST, 1), entry(THIRD, 0), entry(THIRD, 2), entry(THIRD, 2, "again")]).encode()
     found = read_quarantine("here", raw, manifest)
@@ -62,4 +62,43 @@ def test_damage_is_refused(tmp_path: Path, raw: bytes) -> None:
     toy_set(tmp_path, [8])
     (tmp_path / "quarantine.json").write_bytes(raw)
     with pytest.raises(ManifestError, match="not a list of blocks"):
+        open_shards(tmp_path)
+
+
+def test_no_flipped_bit_of_a_written_file_changes_what_is_in_quarantine(tmp_path: Path) -> None:
+    """All bits of the file, one after another; none is taken for another quarantine."""
+    manifest = toy_set(tmp_path, [8, 0, 11]).manifest
+    publish_quarantine(tmp_path, [entry(FIRST, 0), entry(THIRD, 2, "no disk")])
+    whole = (tmp_path / "quarantine.json").read_bytes()
+    assert read_quarantine("here", whole, manifest).blocks == {0, 4}
+    silent = []
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            read_quarantine("here", bytes(damaged), manifest)
+        except ManifestError:
+            continue
+        silent.append(bit)
+    assert silent == []
+
+
+def test_a_changed_file_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    toy_set(tmp_path, [8, 0, 11])
+    publish_quarantine(tmp_path, [entry(FIRST, 0)])
+    path = tmp_path / "quarantine.json"
+    path.write_text(path.read_text().replace('"block": 0', '"block": 1'))
+    with pytest.raises(ManifestError, match=r"quarantine.json: changed after.*tools/quarantine_blocks.py MANIFEST"):
+        open_shards(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["blocks", "checksum"])
+def test_both_keys_are_needed(tmp_path: Path, missing: str) -> None:
+    toy_set(tmp_path, [8, 0, 11])
+    publish_quarantine(tmp_path, [entry(FIRST, 0)])
+    path = tmp_path / "quarantine.json"
+    content = json.loads(path.read_text())
+    del content[missing]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ManifestError, match="not a list of blocks in quarantine"):
         open_shards(tmp_path)

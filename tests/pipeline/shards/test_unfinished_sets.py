@@ -40,6 +40,7 @@ def digests(output: Path) -> dict[str, str]:
     return {str(path.relative_to(output)): open_shards(path).digest for path in manifests}
 
 
+@pytest.mark.slow
 def test_four_tasks_make_the_same_sets(folder: Path, tmp_path: Path) -> None:
     reference = digests(folder / "one task")
     assert len(reference) == 1 + 2 * 2 * len(LABELS)

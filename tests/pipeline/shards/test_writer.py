@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import tarfile
 from itertools import pairwise
 from pathlib import Path
@@ -15,11 +14,10 @@ from hypothesis import strategies as st
 
 from pipeline.errors import IntegrityError
 from pipeline.rows import Feature, Ragged, Rows
-from pipeline.shards import ColumnSpec, ShardInfo, auto_block_rows, feature_columns, fixed_columns, write_shard
-from pipeline.shards.columns import cut, holds_ids
-from tests.shard_sets import IDS, fixed, ids_of, rows, toy_set, write_set
+from pipeline.shards import auto_block_rows, feature_columns, write_shard
+from pipeline.shards.columns import cut
+from tests.shard_sets import COLUMNS, IDS, ids_of, rows, toy_set, write_set
 
-COLUMNS = [*fixed_columns(), IDS]
 FORMS = [(container, codec) for container in ("arrow", "tar") for codec in ("none", "zstd")]
 
 
@@ -131,85 +129,6 @@ def test_rows_of_a_hundred_thousand_values(tmp_path: Path, container: str, codec
     assert same(found, content)
     first = batches(shards.shard_path(0))[0]
     assert first.column("input_ids").to_pylist() == [ids_of(1, 100_000).tolist(), []]
-
-
-@pytest.mark.parametrize(
-    ("limit", "value", "message"),
-    [
-        ("pipeline.shards.tar._MEMBER_LIMIT", 1000, "tar member 0 of .* bytes: write smaller blocks"),
-        ("pipeline.shards.tar._BLOCKS_LIMIT", 2, "tar member 2 "),
-        ("pipeline.shards.columns._LIST_LIMIT", 31, "input_ids: 32 values in one block; use smaller blocks"),
-        ("pipeline.shards.index._LENGTH_LIMIT", 300, "write smaller blocks"),
-    ],
-)
-def test_what_a_format_cannot_count_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, message: str
-) -> None:
-    monkeypatch.setattr(limit, value)
-    with pytest.raises(IntegrityError, match=message):
-        toy_set(tmp_path, [10], container="tar")
-    assert not (tmp_path / "manifest.json").exists()
-
-
-def test_a_record_survives_json(tmp_path: Path) -> None:
-    info = write_shard(tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow")
-    assert info.path == "x.arrow"
-    assert (info.rows, info.tokens, info.longest) == (9, 36, 4)
-    assert info.largest_block == 4 * (8 + 2 + 16 + 4 + 1 + 1 + 1) + 4 * 5 + 4 * 4 * 2
-    assert ShardInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
-    with pytest.raises(IntegrityError, match="not the record"):
-        ShardInfo.from_json({"path": "x"})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"columns": {}}, r"missing \['input_ids'\]"),
-        ({"columns": {"input_ids": Ragged.from_lists([[1], [70000]], np.uint32)}}, "0..65535, got 1..70000"),
-        ({"columns": {"input_ids": Ragged.from_lists([[1], [-1]], np.int64)}}, "got -1..1"),
-        ({"columns": {"input_ids": Ragged.from_lists([[1]], np.uint16)}}, "expected 2 lists, got 1"),
-        ({"fixed": {**fixed(np.arange(2)), "extra": np.zeros(2)}}, r"not declared \['extra'\]"),
-        ({"fixed": {**fixed(np.arange(2)), "document_uid": np.zeros((2, 8), np.uint8)}}, "shape"),
-    ],
-)
-def test_rows_that_do_not_fit_their_columns(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    good = rows([1, 2], 1)
-    bad = Rows(**{"fixed": good.fixed, "columns": good.columns, **change})
-    with pytest.raises(IntegrityError, match=message):
-        write_shard(tmp_path / "x", bad, COLUMNS, block_rows=4)
-
-
-def test_weights_are_never_rounded_when_written(tmp_path: Path) -> None:
-    weight = feature_columns([Feature("label_weight", "float32", 0, "weight")], 1000)
-    bad = Rows(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
-    with pytest.raises(IntegrityError, match="expected float32, got float64"):
-        write_shard(tmp_path / "x", bad, [*fixed_columns(), *weight], block_rows=4)
-
-
-def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:
-    wide = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.int64)})
-    narrow = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.uint16)})
-    assert write_shard(tmp_path / "x", wide, COLUMNS, block_rows=4) == write_shard(
-        tmp_path / "y", narrow, COLUMNS, block_rows=4, name="x"
-    )
-
-
-def test_width_of_ids_follows_the_vocabulary() -> None:
-    features = [Feature("label_ids", "ids", 1, ""), Feature("label_positions", "uint16", 1, "")]
-    assert [spec.dtype for spec in feature_columns(features, 65536)] == ["uint16", "uint16"]
-    assert [spec.dtype for spec in feature_columns(features, 65537)] == ["uint32", "uint16"]
-    assert [holds_ids(spec) for spec in feature_columns(features, 10)] == [True, False]
-
-
-@pytest.mark.parametrize("name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"])
-def test_types_parse_back(name: str) -> None:
-    assert ColumnSpec.parse("x", name, "").arrow_type == name
-
-
-@pytest.mark.parametrize("name", ["int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"])
-def test_other_types_are_refused(name: str) -> None:
-    with pytest.raises(IntegrityError, match="unknown type"):
-        ColumnSpec.parse("x", name, "")
 
 
 def test_rows_of_a_block_follow_the_row_size() -> None:

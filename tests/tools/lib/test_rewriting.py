@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.shards import open_shards
+from pipeline.shards.quarantine import publish_quarantine
 from tests.shard_sets import toy_set
 from tools import export_webdataset, merge_manifests, repack_shards
 from tools.lib import rewriting as remaking
@@ -24,7 +25,7 @@ def quarantine(folder: Path, *blocks: tuple[int, int]) -> None:
     """Put blocks of shards, by their numbers, in quarantine."""
     names = sorted(path.name for path in folder.glob("shard-*"))
     entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
-    (folder / "quarantine.json").write_text(json.dumps(entries))
+    publish_quarantine(folder, entries)
 
 
 def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
@@ -80,7 +81,7 @@ def test_quarantine_is_kept(tmp_path):
     )
     again = open_shards(tmp_path / "tar")
     assert again.quarantined == {2, 3}
-    assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())[1] == {
+    assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
         "shard": "shard-00001-of-00002.tar", "block": 0, "reason": "reason 1",
     }  # fmt: skip
     merge_manifests.merge([second.path, first.path], tmp_path / "both", "both")

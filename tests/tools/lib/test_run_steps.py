@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.lib.run_steps import RunSteps, Step
-from train.stream.mixture import PhasePlan, Timeline
+from train.stream.mixture import Phase, Timeline
 
-PLANS = [PhasePlan((0,), (), 48, 8), PhasePlan((0,), (), 96, None), PhasePlan((0,), (), None, 16)]
+PLANS = [Phase((0,), (), 48, 8), Phase((0,), (), 96, None), Phase((0,), (), None, 16)]
 
 
 def slow(taken: list[int], until: int) -> list[Step]:
@@ -41,5 +41,5 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
 
 @pytest.mark.parametrize(("number", "step"), [(4, Step(4, 48, 16)), (5, Step(5, 64, 32))])
 def test_the_example_of_the_docstring(number, step):
-    steps = RunSteps(Timeline([PhasePlan((0,))], 4, 32), [(4, 64)])
+    steps = RunSteps(Timeline([Phase((0,))], 4, 32), [(4, 64)])
     assert steps.numbered(number) == step

@@ -82,23 +82,6 @@ def test_rows_in_quarantine_are_not_counted(tmp_path):
     assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
 
 
-def test_sources_of_a_token_set_are_those_of_its_manifest(shard_sets):
-    shards = open_shards(shard_sets / "encode")
-    assert tally(shards, find_sources(shards)).tokens_by_source == shards.manifest.totals.tokens_by_source
-
-
-def test_documents_that_no_token_set_knows_are_counted_as_unknown(shard_sets):
-    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
-    sources = find_sources(shards)
-    half = len(sources.uids) // 2
-    known = type(sources)(sources.names, sources.uids[:half], sources.codes[:half])
-    counts = tally(shards, known).tokens_by_source
-    assert set(counts) == {"default", "unknown"}
-    assert sum(counts.values()) == shards.manifest.totals.tokens
-    none = type(sources)(sources.names, sources.uids[:0], sources.codes[:0])
-    assert tally(shards, none).tokens_by_source == {"unknown": shards.manifest.totals.tokens}
-
-
 def test_quantiles_and_means_of_counts():
     values = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3])
     counts = np.bincount(values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pipeline.rows import Ragged, Rows
 from pipeline.shards import open_shards
 from tests.tools.rewritten_set import changed, repeated
 from tests.tools.small_run import example_sets
+from tests.tools.validation.broken_rows import assert_names_the_row
 from tests.train.masked_set import write_masked_sets
 from tools.validation.invariants import check_rows
 from tools.validation.located_rows import LocatedRows
@@ -37,12 +37,7 @@ from tools.validation.located_rows import LocatedRows
 def test_the_first_row_that_breaks_a_rule_is_named(
     shard_sets: Path, label: str, change: Callable[[Rows], Rows], message: str
 ) -> None:
-    shards = open_shards(example_sets(shard_sets)[label][0])
-    check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
-    with pytest.raises(IntegrityError) as caught:
-        check_rows(LocatedRows(shards.path, 1, change(shards.read_block(1))), shards.manifest)
-    assert message in str(caught.value)
-    assert re.search(r"block 1: row [12] \(sample ", str(caught.value))
+    assert_names_the_row(example_sets(shard_sets)[label][0], change, message)
 
 
 @pytest.mark.parametrize("name", ["label_weight", "label_count"])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,11 +9,6 @@ from pipeline.shards import open_shards
 from tests.tools.rewritten_set import at, changed, fails, rewrite
 from tests.tools.small_run import example_sets
 from tools.validate_shards import main
-
-
-@pytest.fixture
-def output(shard_sets, tmp_path) -> Path:
-    return shutil.copytree(shard_sets, tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +12,6 @@ from tests.shard_sets import change_manifest
 from tests.tools.rewritten_set import at, changed, fails, rewrite
 from tests.tools.small_run import example_sets
 from tools.validate_shards import validate
-
-
-@pytest.fixture
-def output(shard_sets, tmp_path) -> Path:
-    return shutil.copytree(shard_sets, tmp_path / "out")
 
 
 def swapped(rows: Rows) -> Rows:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
+from pipeline.errors import ConfigurationError
 from pipeline.shards import open_shards
 from tests.shard_sets import change_manifest
 from tests.tools.rewritten_set import fails
@@ -14,30 +14,54 @@ from tests.tools.small_run import example_sets
 from tools.validate_shards import main
 
 
-@pytest.fixture
-def output(shard_sets, tmp_path) -> Path:
-    return shutil.copytree(shard_sets, tmp_path / "out")
-
-
-@pytest.fixture
-def copied(output, tmp_path) -> tuple[Path, Path, Path]:
-    """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""
-    manifest, samples = example_sets(output)["replaced_token_detection"]
-    examples = shutil.copytree(manifest.parent, tmp_path / "copied/examples")
-    origin = shutil.copytree(samples.parent, tmp_path / "copied/samples")
-    return examples, origin, shutil.copytree(output / "train_tokenizer/tokenizer", tmp_path / "apart")
-
-
-def test_a_set_without_its_tokenizer_is_checked_as_far_as_can_be(copied, capsys):
+def test_a_set_without_its_tokenizer_is_checked_and_restored(copied, capsys):
+    """Of the tokenizer, undoing a corruption needs only what the manifest says."""
     examples, samples, _ = copied
     assert main([str(examples), "--against", str(samples)]) == 0
     out = capsys.readouterr().out
     assert "every hash and count agrees" in out
-    assert "nothing was compared with it and no example was restored: give its folder with --tokenizer" in out
+    assert "the manifest was not compared with it: give its folder with --tokenizer" in out
+    assert f"{len(open_shards(examples)):,} examples restored" in out
     assert main([str(examples)]) == 0
-    assert "nothing was compared with it: give its folder with --tokenizer" in capsys.readouterr().out
+    assert "the manifest was not compared with it: give its folder with --tokenizer" in capsys.readouterr().out
     assert main([str(samples), "--against", str(samples)]) == 64
     assert "expected an example set" in capsys.readouterr().err
+
+
+def test_every_kind_of_example_is_restored_without_its_tokenizer(shard_sets, tmp_path, capsys):
+    """And a wrong one is found all the same."""
+    for label, (manifest, samples) in example_sets(shard_sets).items():
+        examples = shutil.copytree(manifest.parent, tmp_path / label / "examples")
+        origin = shutil.copytree(samples.parent, tmp_path / label / "samples")
+        assert main([str(examples), "--against", str(origin)]) == 0, label
+        assert f"{len(open_shards(examples)):,} examples restored" in capsys.readouterr().out
+
+
+def test_examples_that_need_more_than_the_manifest_are_named(shard_sets, tmp_path, capsys, monkeypatch):
+    """Mode tokens, for one, are in no manifest."""
+    manifest, samples = example_sets(shard_sets)["masked_lm"]
+    examples = shutil.copytree(manifest.parent, tmp_path / "examples")
+    origin = shutil.copytree(samples.parent, tmp_path / "samples")
+
+    def refused(*_: object) -> None:
+        raise ConfigurationError("needs the mode token 'R'")
+
+    monkeypatch.setattr("tools.validate_shards.Restoring", refused)
+    assert main([str(examples), "--against", str(origin)]) == 0
+    assert "and no example was restored (needs the mode token 'R')" in capsys.readouterr().out
+    assert main([str(manifest), "--against", str(samples)]) == 64, "with its tokenizer it is an error"
+
+
+def test_the_tokenizer_is_found_above_the_samples_and_through_links(output, tmp_path, capsys):
+    """A set that was moved to a faster disk, alone or with a link in its former place."""
+    manifest, samples = example_sets(output)["masked_lm"]
+    moved = shutil.copytree(manifest.parent, tmp_path / "fast" / "set")
+    assert main([str(moved), "--against", str(samples)]) == 0
+    assert "--tokenizer" not in capsys.readouterr().out
+    shutil.rmtree(manifest.parent)
+    manifest.parent.symlink_to(moved)
+    assert main([str(manifest.parent)]) == 0
+    assert "--tokenizer" not in capsys.readouterr().out
 
 
 def test_a_tokenizer_elsewhere_is_named(copied, capsys):
@@ -45,6 +69,12 @@ def test_a_tokenizer_elsewhere_is_named(copied, capsys):
     assert main([str(examples), "--against", str(samples), "--tokenizer", str(tokenizer)]) == 0
     assert f"{len(open_shards(examples)):,} examples restored" in capsys.readouterr().out
     assert main([str(samples), "--tokenizer", str(tokenizer)]) == 0
+    assert "--tokenizer" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["", "corrupt/masked_lm/train", "corrupt/masked_lm/train/manifest.json"])
+def test_an_output_folder_or_another_set_of_it_may_be_named(copied, output, capsys, place):
+    assert main([str(copied[0]), "--tokenizer", str(output / place)]) == 0
     assert "--tokenizer" not in capsys.readouterr().out
 
 

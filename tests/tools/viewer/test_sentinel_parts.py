@@ -22,8 +22,8 @@ def test_sentinels_and_their_spans_stand_side_by_side(shard_sets, tokenizer):
         spans = part(view, "spans").rows
         sentinels = [token for token in row["target_ids"].tolist() if tokenizer.piece(token).startswith("<extra_")]
         assert [text(cells[0]) for cells in spans] == [tokenizer.piece(token) for token in sentinels]
-        behind = "".join(f"{text(cells[0])}{text(cells[2])}" for cells in spans)
-        assert flat(behind) + "</s>" == tokenizer.decode(row["target_ids"].tolist())
+        spans_text = "".join(f"{text(cells[0])}{text(cells[2])}" for cells in spans)
+        assert flat(spans_text) + "</s>" == tokenizer.decode(row["target_ids"].tolist())
         assert all(cells[0][0].number == cells[2][0].number for cells in spans)
         whole = flat(text(part(view, "original").tokens))
         assert whole == sample_text(shard_sets, "span_corruption", number, tokenizer) + "</s>"

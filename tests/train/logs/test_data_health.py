@@ -1,4 +1,4 @@
-"""What a run says of its data: masked blocks, quarantine, phases with their effective weights, waiting."""
+"""What a run says of its data: skipped blocks, quarantine, phases with their effective weights, waiting."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     shards = open_shards(manifest)
     place = damage(shards, first_block_of(shards, LANES - 1))
     changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
-    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "masked", **changes)
+    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
-    assert events(tmp_path / "masked", "masked") == [{"step": 1, "shards": str(manifest), **place}]
-    last = read_lines(tmp_path / "masked" / "metrics.jsonl")[-1]["stream"]
+    assert events(tmp_path / "skipped", "skipped_block") == [{"step": 1, "shards": str(manifest), **place}]
+    last = read_lines(tmp_path / "skipped" / "metrics.jsonl")[-1]["stream"]
     assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
     raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
@@ -85,13 +85,13 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     config = write_config(tmp_path / "b.yaml", manifest, tmp_path / "quarantine", steps=STEPS, schedule__steps=STEPS)
     for steps in (20, STEPS):
         assert two_ranks.run(start, config, [f"steps={steps}"]) == [(0, "")] * 2
-    assert losses(tmp_path / "quarantine") == losses(tmp_path / "masked")
+    assert losses(tmp_path / "quarantine") == losses(tmp_path / "skipped")
     said = {"shards": str(manifest), "blocks": 1, "sha256": hashlib.sha256(raw).hexdigest()}
     assert events(tmp_path / "quarantine", "quarantine") == [said, said], "at every start"
-    assert events(tmp_path / "quarantine", "masked") == []
+    assert events(tmp_path / "quarantine", "skipped_block") == []
 
 
-def test_masked_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_skipped_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_path: Path) -> None:
     """One of 16 blocks on each rank: each is within a tenth, both are not."""
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
@@ -102,7 +102,7 @@ def test_masked_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_path
     for code, message in two_ranks.run(start, config, []):
         assert code == 65
         assert "2 of 16 blocks cannot be read, more than data.max_damaged_fraction 0.1" in message
-    assert len(events(tmp_path / "run", "masked")) == 2
+    assert len(events(tmp_path / "run", "skipped_block")) == 2
 
 
 @pytest.mark.parametrize("how", ["corrupt", "quarantine"])

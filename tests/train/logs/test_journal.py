@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,24 @@ def test_results_join_the_object_of_their_step(tmp_path: Path) -> None:
     ]
 
 
+def test_results_that_come_again_replace_the_former_ones(tmp_path: Path) -> None:
+    """A kill came between them and the checkpoint: the same step is evaluated again, with fewer figures this time."""
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(0)
+    journal.step({"step": 1, "loss": 0.5})
+    journal.step({"step": 2, "loss": 1 / 3})
+    journal.extend({"step": 2, "samples": 16}, {"heldout": {"a": 1.25, "b": 0.125}})
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(2)
+    journal.extend({"step": 2, "samples": 16}, {"heldout": {"a": 1.0}})
+    journal.step({"step": 3, "loss": 0.25})
+    assert (tmp_path / "metrics.jsonl").read_text().splitlines() == [
+        '{"step": 1, "loss": 0.5}',
+        '{"step": 2, "loss": 0.3333333333333333, "heldout": {"a": 1.0}}',
+        '{"step": 3, "loss": 0.25}',
+    ]
+
+
 def test_a_torn_line_in_the_middle_costs_no_other(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2, "lo\n{"step": 3}\n{"ste')
     assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1}, {"step": 3}]
@@ -62,7 +81,8 @@ def test_losses_keep_every_bit(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
-    Journal(tmp_path, QUIET, 0).step({"step": 1, "loss": float("nan"), "losses": {"lm": float("inf")}})
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.step({"step": 1, "loss": float("nan"), "losses": {"lm": float("inf")}})
     assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"step": 1, "loss": None, "losses": {"lm": None}}
 
 
@@ -77,6 +97,9 @@ def test_only_the_first_rank_writes(tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal(tmp_path / "gone", QUIET, 0)
+    (tmp_path / "gone").mkdir()
+    journal.begin(0)
+    shutil.rmtree(tmp_path / "gone")
     journal.step({"step": 1})
     journal.event("save", step=1)
     journal.status("running")
@@ -87,6 +110,7 @@ def test_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsys:
 
 def test_status_is_replaced_whole(tmp_path: Path) -> None:
     journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(0)
     journal.status("running", step=3, checkpoint="step-00000002")
     journal.status("stopped", exit_code=75)
     found = json.loads((tmp_path / "status.json").read_text())

@@ -6,8 +6,8 @@ from tests.pages import checked
 from tests.train.synthetic import tiny
 from train.checkpoint.state import TrainState
 from train.config import LogConfig
-from train.logs.journal import Journal
-from train.logs.report import closing_lines, write_report
+from train.logs.journal import Journal, read_lines
+from train.logs.report import _events, _headline, _heldout, closing_lines, write_report
 
 MEMORY = {"weights": 2**20, "gradients": 2**21, "optimizer": 0, "resident": 2**22}
 
@@ -15,6 +15,7 @@ MEMORY = {"weights": 2**20, "gradients": 2**21, "optimizer": 0, "resident": 2**2
 def entered(folder: Path, name: str = "heldout") -> None:
     """Three steps with all their figures, the last two with a held-out loss."""
     journal = Journal(folder, LogConfig(tensorboard=False), 0)
+    journal.begin(0)
     journal.event("start", step=0, note=name)
     for step in range(1, 4):
         found = {"loss": 2.0 + 1 / step, "losses": {}, "labels": 5, "unigram_entropy": 2.75}
@@ -30,7 +31,7 @@ def test_pictures_show_the_records(tmp_path: Path) -> None:
     entered(tmp_path)
     page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY, MEMORY]).read_text())
     assert page.pictures == [
-        "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy 2.75",
+        "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
         "Loss by head (nats): a from 1 to 3; heldout from 2 to 2",
         "Gradient norm before clipping: gradient_norm from 1 to 1",
         "Learning rate: learning_rate from 0.1 to 0.3",
@@ -45,7 +46,7 @@ def test_tables_and_tiles_show_the_end(tmp_path: Path) -> None:
     page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY, MEMORY]).read_text())
     tiles = page.texts[page.texts.index("step") : page.texts.index("Loss (nats)")]
     assert tiles[: tiles.index("ranks") + 2] == [
-        *("step", "3", "training loss", "2.0000", "held-out loss", "2.3333", "unigram entropy", "2.7500"),
+        *("step", "3", "training loss", "2.0000", "held-out loss", "2.3333", "unigram entropy of 5 labels", "2.7500"),
         *("tokens", "300", "tokens a second, median", "100", "ranks", "2"),
     ]
     cells = page.cells
@@ -59,7 +60,7 @@ def test_names_of_sets_and_events_are_escaped(tmp_path: Path) -> None:
     entered(tmp_path, hostile)
     page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
     assert f"held-out {hostile}" in page.texts
-    assert f"unigram entropy {hostile} 2.75" in page.texts
+    assert f"unigram entropy {hostile} of 5 labels 2.75" in page.texts
     assert f"note {hostile}" in page.cells
 
 
@@ -89,6 +90,35 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
         "stopped (SIGTERM): step 2 of 4, 16 rows, 1,000 tokens",
         "loss 4.0000 at step 1, 2.5000 at step 2",
         "1 steps were skipped, their gradient was not finite: see events.jsonl",
-        "held-out: loss 2.5000, below the unigram entropy 3.0000 of the same labels",
+        "held-out: loss 2.5000, below the unigram entropy 3.0000 of the same 5 labels",
         "the state is saved: start the same command again to continue",
     ]
+
+
+def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
+    pairs = {"loss": 0.5, "losses": {"similarity": 0.5}, "labels": 5, "unigram_entropy": 0.0}
+    journal.step({"step": 1, "loss": 0.75, "heldout": {"heldout": pairs}})
+    lines = closing_lines(tmp_path, TrainState(step=1, samples=16, tokens=1000), 1, None)
+    assert lines[-1] == "held-out: loss 0.5000 over 5 labels"
+    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    assert not [text for text in page.texts if text.startswith("unigram entropy of 5")]
+
+
+def test_damaged_lines_cost_the_report_nothing_else(tmp_path: Path) -> None:
+    """A flipped bit in every second byte of the last lines of metrics and events, one at a time."""
+    entered(tmp_path, "de")
+    changes = 0
+    for name in ("metrics.jsonl", "events.jsonl"):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        last = whole.rstrip(b"\n").rfind(b"\n") + 1
+        for at in range(last, len(whole), 2):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 7]) + whole[at + 1 :])
+            Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(3)
+            records = read_lines(tmp_path / "metrics.jsonl")
+            _headline(records, 1), _heldout(records), _events(read_lines(tmp_path / "events.jsonl"))
+            closing_lines(tmp_path, TrainState(step=3, samples=24), 3, None)
+            changes += 1
+        path.write_bytes(whole)
+    assert changes > 100

@@ -1,6 +1,6 @@
 """The order of a stream, row by row in plain integers: nothing here comes from the package.
 
-What a run has seen hangs on this order, so it stands here a second time, as slow as it likes: every row is looked up
+What a run has seen hangs on this order, so it is written here a second time, slow but plain: every row is looked up
 alone, the lanes of a mixture are counted from their very first row, and inverses are found by searching.
 """
 
@@ -110,7 +110,7 @@ class SlowPhase:
 
 @cache
 def pattern(weights: tuple[int, ...], period: int) -> list[int]:
-    """A mixture's table: whole counts by largest remainders, then always the source that is furthest behind."""
+    """A mixture's table: whole counts by largest remainders, then always the source with the largest deficit."""
     if len(weights) == 1:
         return [0]
     exact = [Fraction(weight * period, sum(weights)) for weight in weights]
@@ -120,8 +120,8 @@ def pattern(weights: tuple[int, ...], period: int) -> list[int]:
     table: list[int] = []
     taken: Counter[int] = Counter()
     for place in range(1, period + 1):
-        behind = [place * count - period * taken[source] for source, count in enumerate(counts)]
-        table.append(behind.index(max(behind)))
+        deficit = [place * count - period * taken[source] for source, count in enumerate(counts)]
+        table.append(deficit.index(max(deficit)))
         taken[table[-1]] += 1
     return table
 
@@ -174,7 +174,7 @@ def finalise(x: int) -> int:
 
 
 def hashed(*parts: int | str) -> int:
-    """A 64-bit word of parts, each behind its length."""
+    """A 64-bit word of parts, each after its length."""
     raw = [part.to_bytes(8, "little") if isinstance(part, int) else part.encode() for part in parts]
     joined = b"".join(len(part).to_bytes(8, "little") + part for part in raw)
     return int.from_bytes(hashlib.blake2b(joined, digest_size=8).digest(), "little")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,8 @@ import torch
 from pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, rows, toy_set, write_set
 from tests.train.stream.streams import open_stream
-from train.stream.phases import DataPhase
+from train.stream import full_rows
+from train.stream.phases import phase_of
 
 
 def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,8 +42,27 @@ def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.Monk
     equal = toy_set(tmp_path / "equal", [64 * 40], block_rows=40)
     mixed = write_set(tmp_path / "mixed", [rows(range(1, 2561), [n % 7 + 1 for n in range(2560)])], block_rows=40)
     other = toy_set(tmp_path / "other", [64 * 40], block_rows=40, name="other")
-    for data in (equal, mixed, [DataPhase((equal, other))]):
+    for data in (equal, mixed, [phase_of((equal, other))]):
         assert calls(data, 8, 8) == calls(data, 64, 64) == calls(data, 8, 64)
+
+
+def test_the_training_thread_makes_no_tensors_that_can_be_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It copies the rows; everything that needs no row is made by the thread that builds ahead."""
+    made: Counter[str] = Counter()
+    real = full_rows._tensors
+
+    def tensors(*arguments: Any) -> Any:
+        made[threading.current_thread().name] += 1
+        return real(*arguments)
+
+    monkeypatch.setattr(full_rows, "_tensors", tensors)
+    shards = toy_set(tmp_path, [16 * 60], block_rows=60)
+    with open_stream(shards, lanes=8, global_batch=16, micro_batch=4, io_threads=2) as stream:
+        for _ in range(300):
+            stream.next_step()
+    assert made.keys() == {"clozeline-build"}
 
 
 def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> None:
@@ -66,7 +87,7 @@ def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path, threads: int) -> N
     short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
     lanes = 12
     a_round = lanes * 100 * 2000 * 2
-    phases = [DataPhase((long,), (), 24 * 60), DataPhase((short,))]
+    phases = [phase_of((long,), (), 24 * 60), phase_of((short,))]
     tracemalloc.start()
     with open_stream(phases, lanes=lanes, global_batch=24, io_threads=threads) as stream:
         for _ in range(30):
@@ -93,7 +114,7 @@ def test_a_block_is_read_once_however_lanes_lag(
 
     monkeypatch.setattr(ShardSet, "read_block", read_block)
     monkeypatch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 1)
-    phases = [DataPhase(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), DataPhase(tuple(sets), later)]
+    phases = [phase_of(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), phase_of(tuple(sets), later)]
     with open_stream(phases, lanes=8, global_batch=8, micro_batch=8) as stream:
         for _ in range(150):
             stream.next_step()
@@ -103,7 +124,7 @@ def test_a_block_is_read_once_however_lanes_lag(
 def test_equal_lengths_are_one_matrix(tmp_path: Path) -> None:
     """Sets of one row length are gathered without padding: all rows have the same width."""
     pair = [toy_set(tmp_path / name, [40, 25], name=name) for name in ("x", "y")]
-    with open_stream([DataPhase(tuple(pair))], lanes=8, global_batch=16) as stream:
+    with open_stream([phase_of(tuple(pair))], lanes=8, global_batch=16) as stream:
         for _ in range(20):
             for batch in stream.next_step():
                 if (batch.row_weight > 0).all():

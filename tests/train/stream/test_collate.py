@@ -121,7 +121,7 @@ def test_encoder_decoder_shifts_the_target() -> None:
 
 
 def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> None:
-    """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment behind [CLS], a row without one, and filler."""
+    """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment after [CLS], a row without one, and filler."""
     found = collated(
         "encoder_decoder",
         {
@@ -142,7 +142,7 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> N
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(2, 12), min_size=1, max_size=5), st.data())
 def test_fragments_equal_a_slow_loop(lengths: list[int], data: st.DataObject) -> None:
-    """Decoder token j of a fragment at s reads source token s + j - 1, predicts s + j, and stands at place s + j."""
+    """Decoder token j of a fragment at s reads source token s + j - 1, predicts s + j, and is at place s + j."""
     originals = [data.draw(st.lists(st.integers(5, 60000), min_size=n, max_size=n)) for n in lengths]
     starts = [data.draw(st.integers(1, n - 1)) for n in lengths]
     sizes = [data.draw(st.integers(1, n - s)) for n, s in zip(lengths, starts, strict=True)]

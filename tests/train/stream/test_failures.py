@@ -136,7 +136,7 @@ while True:
 """
 
 
-def test_a_killed_process_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
     """No process of its own, nothing in shared memory and no file that would outlive a SIGKILL."""
     toy_set(tmp_path, [400])
     before = sorted(tmp_path.iterdir())

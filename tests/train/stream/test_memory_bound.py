@@ -12,7 +12,7 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import rows, toy_set, write_set
 from tests.train.stream.streams import open_stream as open_toy
 from tests.train.stream.streams import rows_of
-from train.stream.phases import DataPhase
+from train.stream.phases import phase_of
 from train.stream.row_buffer import RowBuffer
 from train.stream.stream import Stream
 
@@ -46,7 +46,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ShardSet]:
 def test_parts_of_rounds_hold_the_same_rows(
     sets: dict[str, ShardSet], data: str, memory: int, threads: int, world: int
 ) -> None:
-    given: Any = sets.get(data) or [DataPhase(tuple(sets.values()), (2.0, 1.0))]
+    given: Any = sets.get(data) or [phase_of(tuple(sets.values()), (2.0, 1.0))]
     with open_stream(given) as stream:
         expected = [delivered(stream, 1) for _ in range(70)]
         assert not any(source.max_lane_rows for source in stream.sources)

@@ -13,7 +13,7 @@ from pipeline.rows import Ragged, Rows
 from pipeline.shards import ColumnSpec, ShardSet
 from tests.shard_sets import IDS, fixed, ids_of, objective, toy_set, write_set
 from tests.train.stream.streams import open_stream
-from train.stream.phases import DataPhase
+from train.stream.phases import phase_of
 
 POSITIONS = ColumnSpec("label_positions", "uint16", "list", "places")
 LABELS = ColumnSpec("label_ids", "uint16", "list", "ids")
@@ -64,7 +64,7 @@ def causal_set(folder: Path) -> ShardSet:
 @pytest.mark.parametrize("previous", ["same", "previous"])
 def test_each_row_has_what_its_own_set_holds(tmp_path: Path, previous: str) -> None:
     masked, causal = masked_set(tmp_path / "m", previous=previous), causal_set(tmp_path / "c")
-    phases = [DataPhase((masked,), (), 16), DataPhase((causal, masked), (2.0, 1.0), 80), DataPhase((causal,))]
+    phases = [phase_of((masked,), (), 16), phase_of((causal, masked), (2.0, 1.0), 80), phase_of((causal,))]
     seen = set()
     with open_stream(phases) as stream:
         for _ in range(16):
@@ -110,4 +110,4 @@ def test_a_label_at_the_first_place_has_no_place_before(tmp_path: Path) -> None:
 def test_models_of_two_kinds_are_refused(tmp_path: Path) -> None:
     pair = (causal_set(tmp_path / "c"), toy_set(tmp_path / "d", [9], objective=objective("decoder")))
     with pytest.raises(ConfigurationError, match=r"differ in architecture .*: encoder and decoder"):
-        open_stream([DataPhase(pair)])
+        open_stream([phase_of(pair)])

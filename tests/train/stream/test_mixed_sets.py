@@ -15,7 +15,8 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
 from tests.train.stream.streams import open_stream as open_toy
 from tests.train.stream.streams import rows_of
-from train.stream.phases import DataPhase, phase_plans
+from train.stream.mixture import Phase
+from train.stream.phases import Input, keyed_phases, phase_of
 
 LANES = 8
 open_stream = partial(open_toy, lanes=LANES, global_batch=16)
@@ -33,12 +34,12 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
     ]
 
 
-def phases_of(sets: list[ShardSet]) -> list[DataPhase]:
+def phases_of(sets: list[ShardSet]) -> list[Phase[Input]]:
     return [
-        DataPhase((sets[0], sets[1]), (3.0, 1.0), 96),
-        DataPhase((sets[2],), (), 96 + 64, 32),
-        DataPhase((sets[0],), (), 96 + 64 + 48),
-        DataPhase((sets[2], sets[1], sets[0]), (1.0, 1.0, 2.0)),
+        phase_of((sets[0], sets[1]), (3.0, 1.0), 96),
+        phase_of((sets[2],), (), 96 + 64, 32),
+        phase_of((sets[0],), (), 96 + 64 + 48),
+        phase_of((sets[2], sets[1], sets[0]), (1.0, 1.0, 2.0)),
     ]
 
 
@@ -93,7 +94,7 @@ def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threa
 def test_two_phases_of_two_lengths(tmp_path: Path) -> None:
     """Short rows first, long ones later: the length changes at the very sample, and no row is lost."""
     short, long = (toy_set(tmp_path / name, [60], row_length=size, name=name) for name, size in (("s", 4), ("l", 9)))
-    data = [DataPhase((short,), (), 96, 32), DataPhase((long,), (), 128, 16), DataPhase((short,), (), None, 32)]
+    data = [phase_of((short,), (), 96, 32), phase_of((long,), (), 128, 16), phase_of((short,), (), None, 32)]
     with open_stream(data, micro_batch=16) as stream:
         found = []
         while stream.samples < 224:
@@ -109,7 +110,7 @@ def test_two_phases_of_two_lengths(tmp_path: Path) -> None:
     alone = open_stream(short, global_batch=32)
     wanted = [[origin for origin, _, _ in rows_of(alone.next_step())] for _ in range(6)]
     parts = [[origin for origin, _, _ in rows_of(batches)] for samples, _, batches in found if not 96 < samples <= 128]
-    assert parts == wanted, "a set that comes back goes on where it stopped"
+    assert parts == wanted, "a set that comes back continues where it stopped"
 
 
 def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
@@ -117,40 +118,40 @@ def test_state_holds_weights_and_phases(sets: list[ShardSet]) -> None:
         json.dumps(open_stream(data).state_dict()["data"])
         for data in (
             sets[0],
-            [DataPhase((sets[0], sets[1]))],
-            [DataPhase((sets[0], sets[1]), (2.0, 1.0))],
-            [DataPhase((sets[1], sets[0]))],
-            [DataPhase((sets[0],), global_batch=96)],
+            [phase_of((sets[0], sets[1]))],
+            [phase_of((sets[0], sets[1]), (2.0, 1.0))],
+            [phase_of((sets[1], sets[0]))],
+            [phase_of((sets[0],), global_batch=96)],
             phases_of(sets),
         )
     }
     assert len(digests) == 6
-    assert open_stream([DataPhase((sets[0],))]).state_dict() == open_stream(sets[0]).state_dict()
+    assert open_stream([phase_of((sets[0],))]).state_dict() == open_stream(sets[0]).state_dict()
 
 
 def test_weights_that_draw_alike_are_the_same_data(sets: list[ShardSet]) -> None:
     pair = (sets[0], sets[1])
-    (alike,) = {tuple(phase_plans([DataPhase(pair, weights)])) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
-    assert alike != tuple(phase_plans([DataPhase(pair, (1.0, 2.0))]))
+    (alike,) = {tuple(keyed_phases([phase_of(pair, weights)])) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
+    assert alike != tuple(keyed_phases([phase_of(pair, (1.0, 2.0))]))
 
 
 def test_sets_that_do_not_go_together(sets: list[ShardSet], tmp_path: Path) -> None:
     other = toy_set(tmp_path / "e", [9], name="e", objective=objective("encoder"))
     with pytest.raises(ConfigurationError, match=r"batches differ in architecture .*: decoder and encoder"):
-        open_stream([DataPhase((sets[0], other))])
+        open_stream([phase_of((sets[0], other))])
     strange = toy_set(tmp_path / "t", [9], name="t", tokenizer={**TOKENIZER, "fingerprint": "0" * 64})
     with pytest.raises(ConfigurationError, match="two tokenizers"):
-        open_stream([DataPhase((sets[0], strange))])
+        open_stream([phase_of((sets[0], strange))])
 
 
-@pytest.mark.parametrize("phases", [[], [DataPhase(())]])
-def test_phases_have_sets(phases: list[DataPhase]) -> None:
+@pytest.mark.parametrize("phases", [[], [phase_of(())]])
+def test_phases_have_sets(phases: list[Phase[Input]]) -> None:
     with pytest.raises(ConfigurationError, match="expected a shard set or more in every phase"):
         open_stream(phases)
 
 
 def test_a_batch_may_not_cross_the_end_of_a_phase(sets: list[ShardSet]) -> None:
-    data = [DataPhase((sets[0],), (), 48), DataPhase((sets[1],))]
+    data = [phase_of((sets[0],), (), 48), phase_of((sets[1],))]
     with open_stream(data) as stream:
         stream.next_step()
         with pytest.raises(ConfigurationError, match="crosses the end of a phase at 48"):

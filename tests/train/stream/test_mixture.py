@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
-from train.stream.mixture import Mixture, PhasePlan, Timeline
+from train.stream.mixture import Key, Mixture, Phase, Timeline
 
 weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 
 
-def slow_reads(plans: list[PhasePlan], lanes: int, positions: int, period: int) -> list[list[tuple[int, int]]]:
+def slow_reads(plans: list[Phase[Key]], lanes: int, positions: int, period: int) -> list[list[tuple[int, int]]]:
     """(source, lane row) at every position of every lane, counted one by one."""
     timeline = Timeline(plans, lanes, lanes, period)
     found = []
@@ -55,7 +55,7 @@ def test_every_lane_reads_consecutive_rows_of_every_source(
         until += length
         sources = tuple(data.draw(st.permutations(range(6)))[: len(shares)])
         last = number + 1 == len(shapes)
-        plans.append(PhasePlan(sources, tuple(map(float, shares)), None if last else until * lanes))
+        plans.append(Phase(sources, tuple(map(float, shares)), None if last else until * lanes))
     timeline = Timeline(plans, lanes, lanes, 128)
     assert fast_reads(timeline, until) == slow_reads(plans, lanes, until, 128)
 
@@ -82,8 +82,8 @@ def test_proportions_are_exact_in_a_period_and_close_before(shares: list[int]) -
 @settings(max_examples=50, deadline=None)
 @given(weights, st.sampled_from([1, 2, 8, 32, 64]), st.integers(1, 5))
 def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, count: int) -> None:
-    timeline = Timeline([PhasePlan(tuple(range(len(shares))), tuple(map(float, shares)))], lanes, lanes)
-    phase = timeline.phases[0]
+    timeline = Timeline([Phase(tuple(range(len(shares))), tuple(map(float, shares)))], lanes, lanes)
+    phase = timeline.stretches[0]
     target = phase.mixture.counts / phase.mixture.period
     for position in range(0, 40 * count, count):
         drawn = phase.drawn(np.arange(lanes), np.arange(position, position + count))
@@ -92,13 +92,13 @@ def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, co
 
 
 def test_two_equal_sources_are_in_every_batch() -> None:
-    phase = Timeline([PhasePlan((0, 1))], 8, 8).phases[0]
+    phase = Timeline([Phase((0, 1))], 8, 8).stretches[0]
     for position in range(64):
         assert np.bincount(phase.drawn(np.arange(8), np.array([position]))[:, 0]).tolist() == [4, 4]
 
 
 def test_lanes_differ_by_few_rows() -> None:
-    phase = Timeline([PhasePlan((0, 1, 2), (5.0, 3.0, 2.0))], 64, 64).phases[0]
+    phase = Timeline([Phase((0, 1, 2), (5.0, 3.0, 2.0))], 64, 64).stretches[0]
     for position in range(0, 5000, 97):
         for k in range(3):
             rows = phase.rows(k, np.arange(64), np.array([position]))
@@ -111,29 +111,29 @@ def test_the_worked_example() -> None:
 
 
 def test_one_source_keeps_all_lanes_together() -> None:
-    plans = [PhasePlan((0,), (), 40), PhasePlan((1,), (), 60), PhasePlan((0,), ())]
-    phases = Timeline(plans, 4, 4).phases
+    plans = [Phase((0,), (), 40), Phase((1,), (), 60), Phase((0,), ())]
+    phases = Timeline(plans, 4, 4).stretches
     assert [phase.uniform for phase in phases] == [True] * 3
     assert phases[2].rows(0, np.arange(4), np.array([15])).tolist() == [[10]] * 4
-    mixed = Timeline([PhasePlan((0, 1), (), 20), PhasePlan((0,), ())], 4, 4).phases
+    mixed = Timeline([Phase((0, 1), (), 20), Phase((0,), ())], 4, 4).stretches
     assert not mixed[1].uniform
 
 
 def test_a_batch_lies_in_one_phase() -> None:
-    timeline = Timeline([PhasePlan((0,), (), 40), PhasePlan((1,))], 4, 4)
-    assert [timeline.at(position, 3) for position in (0, 7, 10)] == [timeline.phases[n] for n in (0, 0, 1)]
+    timeline = Timeline([Phase((0,), (), 40), Phase((1,))], 4, 4)
+    assert [timeline.at(position, 3) for position in (0, 7, 10)] == [timeline.stretches[n] for n in (0, 0, 1)]
     with pytest.raises(ConfigurationError, match="a global batch of 12 at 32 crosses the end of a phase at 40"):
         timeline.at(8, 3)
 
 
 def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
     """Else its batches would miss its end, in the middle of a run; from a saved position on only the rest counts."""
-    plans = [PhasePlan((0,), (), 36, 12), PhasePlan((1,), (), 72), PhasePlan((0,))]
+    plans = [Phase((0,), (), 36, 12), Phase((1,), (), 72), Phase((0,))]
     problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
     with pytest.raises(ConfigurationError, match=f"{problem}, its global batch; nearest: 68 or 76"):
         Timeline(plans, 4, 8)
-    assert [phase.global_batch for phase in Timeline(plans, 4, 4).phases] == [12, 4, 4]
-    assert len(Timeline(plans, 4, 8, read=40).phases) == 3
+    assert [phase.global_batch for phase in Timeline(plans, 4, 4).stretches] == [12, 4, 4]
+    assert len(Timeline(plans, 4, 8, read=40).stretches) == 3
     with pytest.raises(ConfigurationError, match="counted from 44, where the checkpoint is"):
         Timeline(plans, 4, 8, read=44)
 
@@ -141,19 +141,19 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
 @pytest.mark.parametrize(
     ("plans", "message"),
     [
-        ([PhasePlan((0, 1), (1.0, 0.0))], "above 0"),
-        ([PhasePlan((0, 1), (1.0, float("inf")))], "finite numbers"),
-        ([PhasePlan((0, 1), (float("nan"), 1.0))], "finite numbers"),
-        ([PhasePlan((0, 1), (1e308, 1e308))], "finite numbers"),
-        ([PhasePlan((0, 1), (1.0, 1e-6))], "without a place among 4096 rows"),
-        ([PhasePlan((0,)), PhasePlan((1,))], "only the last may be endless"),
-        ([PhasePlan((0,), (), 8)], "the last must have no until_samples"),
-        ([PhasePlan((0,), (), 8), PhasePlan((1,), (), 8), PhasePlan((0,))], "ends at 8 samples, but begins at 8"),
-        ([PhasePlan((0,), (), 12, 8), PhasePlan((1,))], "until_samples 12 of phase 0 is not a multiple of 8"),
-        ([PhasePlan((0,), (), 12, 8), PhasePlan((1,), (), None, 4)], "nearest: 8 or 16"),
+        ([Phase((0, 1), (1.0, 0.0))], "above 0"),
+        ([Phase((0, 1), (1.0, float("inf")))], "finite numbers"),
+        ([Phase((0, 1), (float("nan"), 1.0))], "finite numbers"),
+        ([Phase((0, 1), (1e308, 1e308))], "finite numbers"),
+        ([Phase((0, 1), (1.0, 1e-6))], "without a place among 4096 rows"),
+        ([Phase((0,)), Phase((1,))], "only the last may be endless"),
+        ([Phase((0,), (), 8)], "the last must have no until_samples"),
+        ([Phase((0,), (), 8), Phase((1,), (), 8), Phase((0,))], "ends at 8 samples, but begins at 8"),
+        ([Phase((0,), (), 12, 8), Phase((1,))], "until_samples 12 of phase 0 is not a multiple of 8"),
+        ([Phase((0,), (), 12, 8), Phase((1,), (), None, 4)], "nearest: 8 or 16"),
     ],
 )
-def test_what_cannot_be_mixed(plans: list[PhasePlan], message: str) -> None:
+def test_what_cannot_be_mixed(plans: list[Phase[Key]], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Timeline(plans, 4, 4)
 

@@ -15,7 +15,7 @@ Cell = tuple[int, int] | None
 
 
 def block_sizes(shards: list[int], block_rows: int) -> list[int]:
-    """Rows of every stored block of shards with so many rows."""
+    """Rows of every stored block of shards with these numbers of rows."""
     return [min(block_rows, rows - start) for rows in shards for start in range(0, rows, block_rows)]
 
 

@@ -20,8 +20,13 @@ def test_the_order_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("pipeline.shards.manifest_writer._INLINE_LIMIT", 1000)
     write_synthetic(tmp_path, 1000)
     opened: list[str] = []
-    real = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda self: opened.append(self.name) or real(self))  # type: ignore[func-returns-value]
+    real = os.open
+
+    def noted(path: Any, *arguments: Any) -> int:
+        opened.append(Path(path).name)
+        return real(path, *arguments)
+
+    monkeypatch.setattr(os, "open", noted)
     manifest = Manifest.load(tmp_path)
     index = read_index(
         tmp_path / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks

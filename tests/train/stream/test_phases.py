@@ -18,8 +18,8 @@ from tests.shard_sets import objective, toy_set
 from tests.train.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.stream.streams import open_stream
 from train.errors import StateMismatch
-from train.stream.mixture import PhasePlan
-from train.stream.phases import DataPhase, continued, phase_plans, plain_plans, read_plans
+from train.stream.mixture import Phase
+from train.stream.phases import Input, continued, keyed_phases, phase_of, plain_phases, read_phases
 
 LANES, SEED = 4, 3
 SETS = [SlowSet("a", (23, 0, 9, 2), 4), SlowSet("b", (3,), 4), SlowSet("c", (11, 26), 5)]
@@ -55,10 +55,10 @@ class Part(NamedTuple):
     batch: int
     steps: int
 
-    def phase(self, sets: list[ShardSet], until: int | None = None) -> DataPhase:
+    def phase(self, sets: list[ShardSet], until: int | None = None) -> Phase[Input]:
         corruptions: Any = tuple(Fake(self.objective) for _ in self.sets)
         weights = tuple(map(float, self.weights))
-        return DataPhase(tuple(sets[n] for n in self.sets), weights, until, self.batch, corruptions)
+        return phase_of(tuple(sets[n] for n in self.sets), weights, until, self.batch, corruptions)
 
 
 @st.composite
@@ -145,19 +145,19 @@ def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
 
 
 def test_plans_go_through_json(sets: list[ShardSet]) -> None:
-    plans = phase_plans([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
-    assert read_plans(plain_plans(plans)) == plans
+    plans = keyed_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
+    assert read_phases(plain_phases(plans)) == plans
     with pytest.raises(ConfigurationError, match="expected the phases of a stream"):
-        read_plans("0123abcd")
+        read_phases("0123abcd")
 
 
 def test_what_was_read_stays_as_it_was() -> None:
-    a, b = PhasePlan((0,), (), 48), PhasePlan((1,))
+    a, b = Phase((0,), (), 48), Phase((1,))
     assert continued([a, b], [a, b], 16) == [a, b]
-    assert continued([a, b], [PhasePlan((2,), (), 32), b], 64) == [a, b], "only what follows may differ"
-    assert continued([a, b], [b], 16) == [PhasePlan((0,), (), 16), b]
-    assert continued([a, b], [PhasePlan((2,))], 48) == [a, PhasePlan((2,))]
-    assert continued([a, b], [PhasePlan((2,))], 0) == [PhasePlan((2,))]
+    assert continued([a, b], [Phase((2,), (), 32), b], 64) == [a, b], "only what follows may differ"
+    assert continued([a, b], [b], 16) == [Phase((0,), (), 16), b]
+    assert continued([a, b], [Phase((2,))], 48) == [a, Phase((2,))]
+    assert continued([a, b], [Phase((2,))], 0) == [Phase((2,))]
 
 
 class Sevens(Fake):
@@ -174,7 +174,7 @@ def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[Sh
     """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
     objectives: Any = (Fake("x"), Sevens("sevens"))
     ends = (24, None)
-    phases = [DataPhase((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
+    phases = [phase_of((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
     seen: list[tuple[int, int]] = []
     with open_stream(phases, io_threads=threads) as stream:
         while len(seen) < 37 - 1:

@@ -17,7 +17,8 @@ from pipeline.shards import ShardSet
 from tests.shard_sets import ids_of, toy_set
 from tests.train.stream.slow_order import SlowPhase, SlowSet, SlowStream, row_at
 from tools.lib.feed import Feed
-from train.stream.phases import DataPhase
+from train.stream.mixture import Phase
+from train.stream.phases import Input, phase_of
 from train.stream.stream import Stream
 
 SEED = 5
@@ -45,7 +46,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
 
 @pytest.fixture(autouse=True, scope="module")
 def small_portions() -> Iterator[None]:
-    """So that little is built that nobody takes."""
+    """Build few batches that are never taken."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("train.stream.batch_builder._ROWS_AT_ONCE", 50)
         yield
@@ -72,9 +73,9 @@ class Case(NamedTuple):
     parts: list[Part]
     actions: list[tuple[str, int]]
 
-    def data(self, sets: list[ShardSet]) -> list[DataPhase]:
+    def data(self, sets: list[ShardSet]) -> list[Phase[Input]]:
         return [
-            DataPhase(tuple(sets[n] for n in part.sets), tuple(map(float, part.weights)), part.until, part.batch)
+            phase_of(tuple(sets[n] for n in part.sets), tuple(map(float, part.weights)), part.until, part.batch)
             for part in self.parts
         ]
 
@@ -86,7 +87,7 @@ class Case(NamedTuple):
         ]
         return SlowStream([SETS[number] for number in order], phases, SEED, self.lanes)
 
-    def open(self, data: list[DataPhase]) -> list[Stream]:
+    def open(self, data: list[Phase[Input]]) -> list[Stream]:
         return [
             Stream(
                 data,
@@ -143,7 +144,7 @@ class Play:
     """Goes through a case; every batch, its announcement and the way back must be those of the slow order."""
 
     case: Case
-    data: list[DataPhase]
+    data: list[Phase[Input]]
     passes: list[Iterator[Any]] = field(default_factory=list)
     passed: int = 0
     samples: int = 0
@@ -199,7 +200,7 @@ class Play:
                 stream.explain(self.samples, asked)
 
     def take_of_pass(self) -> None:
-        """A batch of a pass that goes on beside the endless stream: epoch 0 of the first set, then filler."""
+        """A batch of a pass beside the endless stream: epoch 0 of the first set, then filler."""
         lanes, count = self.case.lanes, self.case.batch // self.case.lanes
         if not self.passes:
             self.passes, self.passed = [stream.one_pass() for stream in self.streams], 0

@@ -1,4 +1,4 @@
-"""Ranks that train on a set behind a URL."""
+"""Ranks that train on a set at a URL."""
 
 from __future__ import annotations
 

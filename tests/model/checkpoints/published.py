@@ -1,0 +1,125 @@
+"""Small models of every type, as transformers builds and saves them, with random weights in every parameter."""
+
+import json
+import random
+
+import torch
+import transformers
+
+from model.registry import find, names
+
+VOCABULARY = 37
+TYPES = sorted(find("model.checkpoints", name).model_type for name in names("model.checkpoints"))
+BODY = {
+    "bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "distilbert": "distilbert", "gpt2": "gpt",
+    "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
+}  # fmt: skip
+CLASSES = {
+    "bert": ("BertConfig", "BertForMaskedLM"),
+    "roberta": ("RobertaConfig", "RobertaForMaskedLM"),
+    "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaForMaskedLM"),
+    "distilbert": ("DistilBertConfig", "DistilBertForMaskedLM"),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
+    "openai-gpt": ("OpenAIGPTConfig", "OpenAIGPTLMHeadModel"),
+    "llama": ("LlamaConfig", "LlamaForCausalLM"),
+    "t5": ("T5Config", "T5ForConditionalGeneration"),
+    "mt5": ("MT5Config", "MT5ForConditionalGeneration"),
+    "bart": ("BartConfig", "BartForConditionalGeneration"),
+    "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
+}
+
+
+def options(model_type, seed):
+    """Odd sizes and switches, drawn by the seed."""
+    draw = random.Random(f"{model_type} {seed}")
+    heads = draw.choice([1, 3, 5])
+    dim, layers, ffn, places = heads * draw.choice([4, 6, 10]), draw.choice([1, 2, 3]), draw.choice([7, 20, 33]), 20
+    ids = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    match BODY[model_type]:
+        case "bert":
+            found = {"vocab_size": VOCABULARY, "hidden_size": dim, "num_hidden_layers": layers,
+                     "num_attention_heads": heads, "intermediate_size": ffn, "max_position_embeddings": places,
+                     "layer_norm_eps": draw.choice([1e-5, 1e-12]), "pad_token_id": 0}  # fmt: skip
+            if model_type == "bert":
+                more = {"hidden_act": draw.choice(["gelu", "relu", "gelu_new"]), "type_vocab_size": draw.choice([1, 2])}
+            else:
+                more = {"pad_token_id": draw.choice([0, 1, 3]), "type_vocab_size": 1}
+            return found | more
+        case "distilbert":
+            return {"vocab_size": VOCABULARY, "dim": dim, "n_layers": layers, "n_heads": heads, "hidden_dim": ffn,
+                    "max_position_embeddings": places, "activation": draw.choice(["gelu", "relu"]),
+                    "sinusoidal_pos_embds": draw.choice([True, False]), "pad_token_id": 0}  # fmt: skip
+        case "gpt":
+            found = ids | {"n_embd": dim, "n_layer": layers, "n_head": heads, "n_positions": places}
+            more = {"n_inner": draw.choice([ffn, None]), "scale_attn_weights": draw.choice([True, False])}
+            return found | more if model_type == "gpt2" else found
+        case "llama":
+            return ids | {"hidden_size": dim, "num_hidden_layers": layers, "num_attention_heads": 2 * heads,
+                          "num_key_value_heads": draw.choice([1, 2, heads]) if heads > 1 else 1,
+                          "head_dim": draw.choice([4, 6]), "intermediate_size": ffn, "max_position_embeddings": places,
+                          "attention_bias": draw.choice([True, False]), "mlp_bias": draw.choice([True, False]),
+                          "rms_norm_eps": draw.choice([1e-5, 1e-6]), "tie_word_embeddings": draw.choice([True, False]),
+                          "rope_parameters": {"rope_type": "default", "rope_theta": draw.choice([50.0, 1e4])}
+                          } | ({"num_key_value_heads": heads} if heads > 1 else {})  # fmt: skip
+        case "t5":
+            kinds = ["relu", "gated-gelu", "gated-silu", "gelu"]
+            return ids | {"d_model": dim, "d_kv": draw.choice([3, 6]), "d_ff": ffn, "num_layers": layers,
+                          "num_decoder_layers": draw.choice([1, 2]), "num_heads": heads,
+                          "relative_attention_num_buckets": 8, "relative_attention_max_distance": 9,
+                          "feed_forward_proj": draw.choice(kinds), "decoder_start_token_id": 0}  # fmt: skip
+        case _:
+            return ids | {"d_model": dim, "encoder_layers": layers, "decoder_layers": draw.choice([1, 2]),
+                          "encoder_attention_heads": heads, "decoder_attention_heads": heads, "encoder_ffn_dim": ffn,
+                          "decoder_ffn_dim": ffn, "max_position_embeddings": places, "decoder_start_token_id": 2,
+                          "scale_embedding": draw.choice([True, False])}  # fmt: skip
+
+
+def peer(model_type, seed=0, **changes):
+    """A model of transformers in evaluation mode; every parameter is drawn, since zeros and ones hide mistakes."""
+    config, model = CLASSES[model_type]
+    settings = getattr(transformers, config)(**(options(model_type, seed) | changes), attn_implementation="eager")
+    theirs = getattr(transformers, model)(settings)
+    draw = torch.Generator().manual_seed(3)
+    for parameter in theirs.parameters():
+        noise = torch.randn(parameter.shape, generator=draw)
+        parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+    return theirs.eval()
+
+
+def saved(folder, model_type, seed=0, **changes):
+    """A directory that transformers wrote, and the model in it."""
+    theirs = peer(model_type, seed, **changes)
+    theirs.save_pretrained(folder)
+    return theirs
+
+
+def edit_config(folder, **changes):
+    """Change keys of config.json; None removes one."""
+    path = folder / "config.json"
+    plain = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in plain.items() if value is not None}))
+
+
+def rows(theirs, seed=5):
+    """The same two rows for both sides: theirs by mask, ours by lengths and places."""
+    draw = torch.Generator().manual_seed(seed)
+    lengths, places = torch.tensor([11, 6]), torch.arange(11).expand(2, 11)
+    pad = theirs.config.pad_token_id
+    ids = torch.randint(4, VOCABULARY, (2, 11), generator=draw).masked_fill(places >= lengths[:, None], pad)
+    valid = places < lengths[:, None]
+    ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
+    their = {"input_ids": ids, "attention_mask": valid.long()}
+    if theirs.config.is_encoder_decoder:
+        target = torch.randint(4, VOCABULARY, (2, 7), generator=draw)
+        ours |= {"decoder_input_ids": target, "decoder_position_ids": places[:, :7]}
+        their |= {"decoder_input_ids": target}
+        valid = torch.ones(2, 7, dtype=torch.bool)
+    return ours, their, valid
+
+
+def difference(model, theirs):
+    """The largest difference of logits at places that hold tokens."""
+    ours, their, valid = rows(theirs)
+    with torch.no_grad():
+        (logits,) = model.logits(ours).values()
+        return (logits - theirs(**their).logits)[valid].abs().max().item()

@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from tests.model.checkpoints.published import difference, edit_config, saved
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta"])
+def test_an_untied_projection_reads_its_own_bias(tmp_path, model_type):
+    theirs = saved(tmp_path, model_type, tie_word_embeddings=False)
+    checkpoint = read_checkpoint(tmp_path)
+    assert not checkpoint.config.tied
+    assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+    exported = export_checkpoint(checkpoint).tensors
+    assert set(exported) == set(theirs.state_dict())
+
+
+def test_defaults_of_old_files_are_those_of_the_class(tmp_path):
+    theirs = saved(tmp_path, "bert", hidden_act="gelu", layer_norm_eps=1e-12, type_vocab_size=2)
+    edit_config(tmp_path, hidden_act=None, layer_norm_eps=None, type_vocab_size=None, tie_word_embeddings=None)
+    assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
+
+
+def test_segment_types_are_read(tmp_path):
+    theirs = saved(tmp_path, "bert", type_vocab_size=2)
+    types = torch.tensor([[0, 0, 1, 1]])
+    ids = torch.tensor([[5, 6, 7, 8]])
+    model = build_checkpoint(read_checkpoint(tmp_path))
+    ours = {"input_ids": ids, "type_ids": types, "position_ids": torch.arange(4)[None], "lengths": torch.tensor([4])}
+    with torch.no_grad():
+        expected = theirs(input_ids=ids, token_type_ids=types).logits
+        assert (model.logits(ours)["masked_lm"] - expected).abs().max() < 1e-5

@@ -1,0 +1,37 @@
+from dataclasses import replace
+
+from model.checkpoints import computation, differences
+from model.checkpoints._comparison import flatten, nested
+from model.config import DropoutConfig, InitConfig, PositionConfig
+from tests.model.small_models import small_config
+
+
+def test_training_does_not_count():
+    config = small_config("encoder")
+    other = replace(
+        config, dropout=DropoutConfig(hidden=0.5), init=InitConfig(std=0.5), heads={"lm": 2.0}, vocab_multiple=64
+    )
+    assert differences(config, other) == {}
+
+
+def test_defaults_written_out_are_the_defaults():
+    config = small_config("encoder")
+    written = replace(config, head_dim=6, kv_heads=4, emb_dim=24, qk_scale=6**-0.5)
+    assert computation(config) == computation(written)
+
+
+def test_every_switch_counts():
+    config = small_config("encoder")
+    assert differences(config, replace(config, eps=1e-6)) == {"eps": (1e-5, 1e-6)}
+    assert differences(config, replace(config, position=PositionConfig(offset=2))) == {"position.offset": (0, 2)}
+
+
+def test_keys_of_other_kinds_of_places_do_not_count():
+    rope = small_config("decoder")
+    assert differences(rope, replace(rope, position=PositionConfig(kind="rope", maximum=9))) == {}
+
+
+def test_dotted_keys():
+    plain = {"a": {"b": {"c": 1}}, "d": 2}
+    assert flatten(plain) == {"a.b.c": 1, "d": 2}
+    assert nested(flatten(plain)) == plain

@@ -1,0 +1,47 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from model.checkpoints import Checkpoint, export_checkpoint, read_checkpoint
+from model.errors import ConfigurationError, WeightsError
+from tests.model.checkpoints.published import saved
+from tests.model.small_models import VOCABULARY, built
+
+
+def checkpoint_of(model, **changes):
+    """What a training run would give: parameters with rows that pad the vocabulary."""
+    tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return replace(Checkpoint(model.config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ()), **changes)
+
+
+def test_rows_that_pad_the_vocabulary_are_cut_off():
+    model = built("encoder", vocab_multiple=64, eps=1e-12)
+    export = export_checkpoint(checkpoint_of(model))
+    assert export.config["model_type"] == "bert"
+    assert export.config["vocab_size"] == VOCABULARY
+    table, bias = (export.tensors[name] for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias"))
+    assert torch.equal(table, model.family.tokens.weight[:VOCABULARY])
+    assert bias.shape == (VOCABULARY,)
+
+
+def test_a_head_of_another_type_is_refused():
+    model = built("encoder", heads={"lm": 1.0})
+    with pytest.raises(ConfigurationError, match="has the head masked_lm, this one lm: export the body alone"):
+        export_checkpoint(checkpoint_of(model))
+    assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == ["BertModel"]
+
+
+def test_a_body_cannot_be_exported_with_a_head(tmp_path):
+    saved(tmp_path, "bert")
+    whole = read_checkpoint(tmp_path)
+    with pytest.raises(WeightsError, match="export the body alone"):
+        export_checkpoint(replace(whole, absent=("heads.masked_lm.norm.weight",)))
+
+
+def test_ids_are_written_even_where_there_are_none(tmp_path):
+    """A class has defaults of its own, such as 50256, that lie outside a small vocabulary."""
+    config = export_checkpoint(checkpoint_of(built("decoder"), token_ids={"eos_token_id": 3}), model_type="llama")
+    assert config.config["bos_token_id"] is None
+    assert config.config["eos_token_id"] == 3
+    assert config.generation == {"eos_token_id": 3}

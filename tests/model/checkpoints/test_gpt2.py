@@ -1,0 +1,29 @@
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints import build_checkpoint, read_checkpoint
+from model.errors import ConfigurationError
+from tests.model.checkpoints.published import difference, saved
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("inner", [None, 21])
+def test_scores_and_inner_width(tmp_path, scaled, inner):
+    theirs = saved(tmp_path, "gpt2", scale_attn_weights=scaled, n_inner=inner)
+    assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
+
+
+def test_scores_that_shrink_with_depth_are_refused(tmp_path):
+    saved(tmp_path, "gpt2", scale_attn_by_inverse_layer_idx=True)
+    with pytest.raises(ConfigurationError, match="scale_attn_by_inverse_layer_idx: expected False, got True"):
+        read_checkpoint(tmp_path)
+
+
+def test_masks_in_old_files_are_no_biases(tmp_path):
+    theirs = saved(tmp_path, "gpt2")
+    path = tmp_path / "model.safetensors"
+    bare = {name.removeprefix("transformer."): tensor for name, tensor in load_file(path).items()}
+    bare |= {"h.0.attn.bias": torch.ones(1, 1, 20, 20).tril(), "h.0.attn.masked_bias": torch.tensor(-1e4)}
+    save_file(bare, path)
+    assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5

@@ -1,0 +1,107 @@
+"""What holds for the map of every model type, with transformers' own classes as the oracle."""
+
+import json
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from model.checkpoints._conversion import parameter_shapes, their_shapes
+from tests.model.checkpoints.published import CLASSES, TYPES, VOCABULARY, difference, options, rows, saved
+
+CLOSE = 1e-5
+
+
+def export_to(folder, export):
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(export.config))
+    save_file(export.tensors, folder / "model.safetensors")
+    return folder
+
+
+def loaded(folder, name):
+    model, report = getattr(transformers, name).from_pretrained(
+        folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager"
+    )
+    return model.eval(), {key: value for key, value in report.items() if value}
+
+
+def stored(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_every_type_has_a_peer():
+    assert set(CLASSES) == set(TYPES)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("model_type", TYPES)
+def test_in_and_out_again(model_type, seed, tmp_path):
+    """Our logits are theirs; what goes out again is what came in, bit for bit, and loads without a remark."""
+    theirs = saved(tmp_path / "in", model_type, seed)
+    checkpoint = read_checkpoint(tmp_path / "in")
+    assert checkpoint.notes == ()
+    assert difference(build_checkpoint(checkpoint), theirs) < CLOSE
+    export = export_checkpoint(checkpoint)
+    folder = export_to(tmp_path / "out", export)
+    before, after = stored(tmp_path / "in"), stored(folder)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    model, report = loaded(folder, export.loader)
+    assert (type(model), report) == (type(theirs), {})
+    _, their, valid = rows(theirs)
+    with torch.no_grad():
+        assert torch.equal(model(**their).logits[valid], theirs(**their).logits[valid])
+    assert read_checkpoint(folder).config == checkpoint.config
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_names_and_shapes_are_a_bijection(model_type):
+    """Every parameter that the class saves is one of ours or a part of one, over odd sizes and switches."""
+    key_map = map_of_type(model_type)
+    config_class, model_class = CLASSES[model_type]
+    for seed in range(8):
+        settings = getattr(transformers, config_class)(**options(model_type, seed))
+        with torch.device("meta"):
+            theirs = getattr(transformers, model_class)(settings)
+        config = key_map.read_config(json.loads(settings.to_json_string(use_diff=False)), {})
+        ours = parameter_shapes(config, VOCABULARY)
+        targets = key_map.targets(config, ours).values()
+        assert len({(target.name, target.part) for target in targets}) == len(ours)
+        others = {*key_map.ties(config), *key_map.constants(1)}
+        shapes = {name: list(tensor.shape) for name, tensor in theirs.state_dict().items() if name not in others}
+        assert their_shapes(key_map, config, ours) == shapes
+
+
+@pytest.mark.parametrize("model_type", [kind for kind in TYPES if kind not in ("bart", "mbart")])
+def test_the_body_alone(model_type, tmp_path):
+    """Hidden states of the class without a head; the poolers that two classes add are the only parameters not there."""
+    theirs = saved(tmp_path / "in", model_type)
+    checkpoint = read_checkpoint(tmp_path / "in")
+    export = export_checkpoint(checkpoint, body_alone=True)
+    model, report = loaded(export_to(tmp_path / "out", export), export.loader)
+    assert all("pooler" in name for name in report.pop("missing_keys", ()))
+    assert report == {}
+    assert type(model).__name__ == map_of_type(model_type).bare
+    ours, their, _ = rows(theirs)
+    family = build_checkpoint(checkpoint).family
+    valid = their["attention_mask"].bool()
+    with torch.no_grad():
+        if checkpoint.config.architecture == "encoder_decoder":
+            source = family.tokens(ours["input_ids"])
+            hidden = family.encoder(source, ours["position_ids"], None, valid[:, None, None])
+        else:
+            hidden = family(ours)
+        states = model(input_ids=their["input_ids"], attention_mask=their["attention_mask"]).last_hidden_state
+    assert (states - hidden)[valid].abs().max() < CLOSE
+
+
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5"])
+def test_half_precision_stays(model_type, tmp_path):
+    saved(tmp_path / "first", model_type).to(torch.bfloat16).save_pretrained(tmp_path / "in")
+    export = export_checkpoint(read_checkpoint(tmp_path / "in"))
+    assert export.config["dtype"] == "bfloat16"
+    before = stored(tmp_path / "in")
+    assert all(torch.equal(export.tensors[name], before[name]) for name in before)

@@ -1,0 +1,53 @@
+import pytest
+import torch
+
+from model.checkpoints._renaming import Renaming, listed
+from model.errors import WeightsError
+
+KNOWN = {"body.a.weight", "body.norm.weight", "body.norm.bias", "head.bias"}
+RENAMING = Renaming(KNOWN, "body.", ("wrapped.",), (r"^(body\.)?pooler\.",), (r"position_ids$",))
+
+
+def renamed(*names):
+    return RENAMING.apply({name: torch.tensor(float(number)) for number, name in enumerate(names)}, "FILE")
+
+
+@pytest.mark.parametrize(
+    ("name", "present"),
+    [
+        ("body.a.weight", "body.a.weight"),
+        ("a.weight", "body.a.weight"),
+        ("wrapped.body.a.weight", "body.a.weight"),
+        ("body.head.bias", "head.bias"),
+        ("norm.gamma", "body.norm.weight"),
+        ("body.norm.beta", "body.norm.bias"),
+        ("module.body.norm.beta", "body.norm.bias"),
+    ],
+)
+def test_variations_of_a_name(name, present):
+    assert list(renamed(name).tensors) == [present]
+
+
+def test_what_is_set_aside_is_told_apart():
+    found = renamed("a.weight", "pooler.dense.weight", "embeddings.position_ids")
+    assert (found.left_out, found.buffers) == (["pooler.dense.weight"], ["embeddings.position_ids"])
+
+
+def test_unknown_names_are_all_listed():
+    with pytest.raises(WeightsError, match=r"FILE: 2 tensors .*: classifier.bias, qa_outputs.weight"):
+        renamed("a.weight", "qa_outputs.weight", "classifier.bias")
+
+
+def test_a_wrapper_is_on_every_name_or_on_none():
+    with pytest.raises(WeightsError, match=r"module\.a\.weight"):
+        renamed("module.a.weight", "head.bias")
+
+
+def test_two_names_of_one_tensor_are_refused():
+    with pytest.raises(WeightsError, match=r"norm\.gamma and body\.norm\.weight are both body\.norm\.weight"):
+        renamed("norm.gamma", "body.norm.weight")
+
+
+def test_long_lists_are_cut():
+    assert listed(["c", "a", "b"], 2) == "a, b and 1 more"
+    assert listed(["b", "a"], 2) == "a, b"

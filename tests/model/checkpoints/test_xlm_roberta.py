@@ -1,0 +1,10 @@
+from model.checkpoints import map_for, map_of_type, read_checkpoint
+from tests.model.checkpoints.published import saved
+
+
+def test_it_is_roberta_by_another_name(tmp_path):
+    saved(tmp_path / "a", "xlm-roberta")
+    checkpoint = read_checkpoint(tmp_path / "a")
+    assert map_of_type("roberta").problems(checkpoint.config, checkpoint.token_ids) == []
+    assert map_for(checkpoint.config, checkpoint.token_ids).model_type == "roberta"
+    assert map_for(checkpoint.config, checkpoint.token_ids, "xlm-roberta").headed == "XLMRobertaForMaskedLM"

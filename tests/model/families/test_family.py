@@ -1,0 +1,40 @@
+import pytest
+import torch
+
+from model.registry import names
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, states
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_beside_a_row_changes_it_by_rounding_only(family):
+    network = built(family)
+    tensors = batch_for(family, lengths=[6, 6])
+    short = {
+        name: value[:, :6] if value.ndim == 2 and "decoder" not in name else value for name, value in tensors.items()
+    }
+    if family == "encoder_decoder":
+        short |= {
+            name: value[:, :6] for name, value in tensors.items() if name.startswith("decoder") and value.ndim == 2
+        }
+    assert torch.allclose(states(network, tensors)[:, :6], states(network, short)[:, :6], atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_of_one_token_and_filler_rows_are_finite(family):
+    network, tensors = built(family), batch_for(family, lengths=[1, 1, 1])
+    tensors["row_weight"] = torch.zeros(3)
+    assert states(network, tensors).isfinite().all()
+    (loss,) = network(tensors).values()
+    assert (loss.total.item(), loss.count) == (0.0, 0)
+
+
+@pytest.mark.parametrize("family", names("model.families"))
+def test_a_family_reads_what_it_says_it_needs(family):
+    network = built(family)
+    tensors = batch_for(family)
+    needed = {name: tensors[name] for name in network.family.needs}
+    assert torch.equal(states(network, needed), states(network, tensors))
+    for name in needed:
+        with pytest.raises(KeyError, match=name):
+            states(network, {other: value for other, value in needed.items() if other != name})
+    assert network.family.tokens.weight.shape == (VOCABULARY, 24)

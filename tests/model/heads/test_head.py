@@ -1,0 +1,161 @@
+import pytest
+import torch
+
+from model.config import HeadConfig
+from model.errors import BatchError
+from model.registry import names
+from tests.model.small_models import (
+    ENCODER_HEADS,
+    FAMILIES,
+    VOCABULARY,
+    batch_for,
+    built,
+    full_batch,
+    only,
+    rows_of,
+    weighted_batch,
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
+    network = built(family)
+    loss = only(network(batch_for(family, labels=False)))
+    assert (loss.total.item(), loss.count) == (0.0, 0)
+    loss.total.backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert not parameter.grad.any(), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_parameter_takes_part(family):
+    network = built(family)
+    only(network(batch_for(family))).total.backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.ndim > 0, name
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_count_needs_no_forward(family):
+    network, tensors = built(family), batch_for(family)
+    for name, head in network.heads.items():
+        assert head.count(tensors) == network(tensors)[name].count
+        assert head.needs | network.family.needs | {"row_weight"} >= network.needs
+
+
+@pytest.mark.parametrize(("normalise", "shares"), [("label", [7 / 10, 2 / 10, 1 / 10]), ("row", [1 / 3] * 3)])
+def test_gradient_shares_are_those_of_labels_or_of_rows(normalise, shares):
+    """With all scores equal, each label has a gradient of the same size: its share is its weight."""
+    network = built("encoder", heads={"masked_lm": HeadConfig(normalise=normalise)})
+    tensors = batch_for("encoder", lengths=[11, 11, 11, 11])
+    tensors["label_index"] = torch.tensor([0, 1, 2, 3, 4, 5, 6, 11, 19, 23, 34, 35])
+    tensors["label_ids"] = torch.full((12,), 5)
+    tensors["row_weight"][3] = 0
+    seen = []
+    head = network.heads["masked_lm"]
+    head.projection.register_full_backward_hook(lambda _module, _inputs, outputs: seen.append(outputs[0]))
+    with torch.no_grad():
+        for parameter in head.projection.parameters():
+            parameter.zero_()
+    loss = only(network(tensors))
+    (loss.total / loss.count).backward()
+    sizes = seen[0].abs().sum(-1)
+    assert sizes.sum().item() == pytest.approx(2 * (1 - 1 / VOCABULARY), rel=1e-6), "the shares make up the whole"
+    by_row = [sizes[tensors["label_index"] // 11 == row].sum().item() for row in range(3)]
+    assert [size / sum(by_row) for size in by_row] == pytest.approx(shares, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["label_weight", "label_count"])
+def test_two_units_in_one_head_are_refused(name):
+    network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalise": "row"}})
+    tensors = batch_for("encoder") | {name: weighted_batch()[name]}
+    with pytest.raises(BatchError, match=f"model.heads.masked_lm.normalise: row would mix two units.* {name}"):
+        network(tensors)
+
+
+def with_head(name, **changes):
+    return built("encoder", heads={name: ENCODER_HEADS[name] | changes}).eval()
+
+
+def test_every_head_is_among_the_tested_ones():
+    assert set(ENCODER_HEADS) == set(names("model.heads"))
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_micro_batches_add_up(name):
+    """Sums, counts and gradients of parts are those of the whole, whatever the size of the parts."""
+    network, tensors = with_head(name), full_batch()
+    whole = only(network(tensors))
+    assert whole.total > 0
+    assert whole.count == network.heads[name].count(tensors) > 0
+    (whole.total / whole.count).backward()
+    gradients = {at: parameter.grad.clone() for at, parameter in network.named_parameters()}
+    for size in (3, 6) if name == "similarity" else (1, 2, 3):
+        network.zero_grad()
+        parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
+        losses = [only(network(part)) for part in parts]
+        assert sum(loss.count for loss in losses) == whole.count
+        assert sum(loss.total.item() for loss in losses) == pytest.approx(whole.total.item(), rel=1e-5)
+        for loss in losses:
+            (loss.total / whole.count).backward()
+        for at, parameter in network.named_parameters():
+            assert torch.allclose(parameter.grad, gradients[at], rtol=1e-5, atol=1e-6), at
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_a_row_of_weight_zero_changes_nothing(name):
+    network, tensors = with_head(name), full_batch()
+    loss = only(network(tensors))
+    other = full_batch(seed=9)
+    changed = {}
+    for at, value in tensors.items():
+        rowwise = value.shape[0] == 6
+        changed[at] = torch.cat((value[:5], other[at][5:])) if rowwise and not at.startswith("lengths") else value
+    again = only(network(changed))
+    assert not torch.equal(changed["input_ids"], tensors["input_ids"])
+    assert (again.count, again.total.item()) == (loss.count, pytest.approx(loss.total.item(), rel=1e-6))
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_no_head_needs_what_it_does_not_declare(name):
+    network, tensors = with_head(name), full_batch()
+    known = network.needs | {"type_ids"}
+    loss = only(network({at: value for at, value in tensors.items() if at in known}))
+    assert loss.total.item() == only(network(tensors)).total.item()
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_rows_with_nothing_to_predict_have_a_gradient_of_zero(name):
+    """Every parameter has a gradient, so that ranks with such a batch take part in what the others reduce."""
+    network, tensors = with_head(name), full_batch()
+    tensors["row_weight"] = torch.zeros(6)
+    for labels in (slice(None), slice(0)):
+        flat = {at: value[labels] for at, value in tensors.items() if at.startswith(("label_", "span_"))}
+        loss = only(network(tensors | flat))
+        assert (loss.total.item(), loss.count) == (0.0, 0)
+        network.zero_grad()
+        loss.total.backward()
+        for at, parameter in network.named_parameters():
+            assert parameter.grad is not None, at
+            assert not parameter.grad.any(), at
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_a_head_starts_as_its_family(name):
+    """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
+    network = built("encoder", dim=200, ffn_dim=40, heads={name: ENCODER_HEADS[name]})
+    for at, parameter in network.heads[name].named_parameters():
+        if parameter.ndim == 1:
+            assert parameter.eq(1.0 if "norm.weight" in at else 0.0).all(), at
+        elif parameter.numel() > 10_000:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.05), at
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_scores_need_hidden_states_alone(name):
+    scores = with_head(name).logits(full_batch())[name]
+    assert scores.shape[0] == 6
+    assert scores.isfinite().all()

@@ -1,0 +1,32 @@
+"""Prediction of masked tokens by hand."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.model.small_models import VOCABULARY, batch_for, built
+
+
+@pytest.mark.parametrize("width", [24, 10])
+def test_scores_by_hand(width):
+    network = built("encoder", emb_dim=width)
+    head = network.heads["masked_lm"]
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    hidden = torch.randn(2, 3, 24)
+    inner = F.gelu(hidden @ head.transform.weight.T + head.transform.bias)
+    centred = inner - inner.mean(-1, keepdim=True)
+    normed = centred / (inner.var(-1, unbiased=False, keepdim=True) + head.norm.eps).sqrt()
+    normed = normed * head.norm.weight + head.norm.bias
+    wanted = normed @ network.family.tokens.weight.T + head.projection.bias
+    assert torch.allclose(head.logits(hidden), wanted, atol=1e-5)
+    assert head.logits(hidden).shape == (2, 3, VOCABULARY)
+
+
+def test_only_labelled_places_reach_the_projection():
+    network = built("encoder")
+    head, seen = network.heads["masked_lm"], []
+    head.projection.register_forward_hook(lambda _module, inputs, _out: seen.append(inputs[0].shape))
+    tensors = batch_for("encoder")
+    head(torch.randn(4, 11, 24), tensors)
+    assert seen == [(len(tensors["label_index"]), 24)]

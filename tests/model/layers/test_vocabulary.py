@@ -1,0 +1,83 @@
+import copy
+import doctest
+
+import pytest
+import torch
+
+import model.layers.vocabulary
+from model.build import build_model
+from model.errors import ConfigurationError
+from model.layers.vocabulary import VocabularyProjection, padded_rows
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, total
+
+
+def projection(network):
+    (head,) = network.heads.values()
+    return head.projection
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tied_weights_stay_tied(family):
+    network = built(family)
+    clone = copy.deepcopy(network).to(torch.float64)
+    clone.load_state_dict(network.state_dict())
+    for tied in (network, clone):
+        assert projection(tied).weight is tied.family.tokens.weight
+        total(tied, batch_for(family)).backward()
+        torch.optim.SGD(tied.parameters(), lr=0.1).step()
+        assert projection(tied).weight.data_ptr() == tied.family.tokens.weight.data_ptr()
+    assert len({id(p) for p in network.parameters()}) == len(dict(network.named_parameters()))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_untied_weights_are_apart(family):
+    network = built(family, tied=False)
+    assert projection(network).weight is not network.family.tokens.weight
+    assert not torch.equal(projection(network).weight, network.family.tokens.weight)
+    assert network.num_parameters() - built(family).num_parameters() == VOCABULARY * 24
+
+
+def test_a_tied_head_needs_embeddings_of_its_own_width():
+    with pytest.raises(ConfigurationError, match=r"model\.emb_dim: a head tied to embeddings of width 12 reads states"):
+        build_model(small_config("decoder", emb_dim=12), 37, {})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padded_vocabulary_rows_never_win(family):
+    network = built(family, vocab_multiple=16)
+    assert network.family.tokens.num_embeddings == 48
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "tokens" in name:
+                parameter[VOCABULARY:] = 100.0
+    (logits,) = network.logits(batch_for(family)).values()
+    assert logits.shape[-1] == VOCABULARY
+    only(network(batch_for(family))).total.backward()
+    assert not network.family.tokens.weight.grad[VOCABULARY:].any()
+
+
+def test_scores_are_products_with_the_rows_of_the_table():
+    torch.manual_seed(0)
+    table = torch.nn.Embedding(48, 24)
+    for tied, bias in ((table, False), (None, True)):
+        projection = VocabularyProjection(24, 37, rows=48, tied_to=tied, bias=bias)
+        torch.nn.init.normal_(projection.weight)
+        if bias:
+            torch.nn.init.normal_(projection.bias)
+        hidden = torch.randn(2, 3, 24)
+        scores = projection(hidden)
+        assert scores.shape == (2, 3, 37)
+        by_hand = hidden[1, 2] @ projection.weight[36] + (projection.bias[36] if bias else 0)
+        assert scores[1, 2, 36].item() == pytest.approx(by_hand.item(), rel=1e-5)
+
+
+def test_rows_of_the_table_are_the_next_multiple():
+    for size in (1, 63, 64, 65, 50257):
+        for multiple in (1, 8, 64, 128):
+            rows = padded_rows(size, multiple)
+            assert rows % multiple == 0
+            assert size <= rows < size + multiple
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.layers.vocabulary).failed == 0

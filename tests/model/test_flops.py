@@ -1,0 +1,60 @@
+"""Arithmetic of a row, against the products that a forward really computes."""
+
+import doctest
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import model.flops
+from tests.model.small_models import FAMILIES, batch_for, built
+
+
+def counted(network, tensors, monkeypatch):
+    """Products of linear maps and of attention in one forward, a multiplication with its addition as two."""
+    totals = {"linear": 0, "self": 0, "cross": 0}
+
+    def linear(module, inputs, _out):
+        totals["linear"] += 2 * module.weight.numel() * inputs[0].numel() // module.in_features
+
+    def attention(query, key, value, **options):
+        totals["self" if query.shape[2] == key.shape[2] else "cross"] += 4 * query.numel() * key.shape[2]
+        return real(query, key, value, **options)
+
+    real = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
+    for module in network.family.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(linear)
+    with torch.no_grad():
+        network.family(tensors)
+    return totals
+
+
+@pytest.mark.parametrize("kv_heads", [None, 2])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_familys_count_is_what_its_forward_computes(family, kv_heads, monkeypatch):
+    """Of the scores of a causal stack one half is used, and only that half counts."""
+    network = built(family, kv_heads=kv_heads)
+    found = counted(network, batch_for(family, lengths=[11]), monkeypatch)
+    if family == "encoder":
+        wanted = found["linear"] + found["self"]
+    elif family == "decoder":
+        wanted = found["linear"] + found["self"] / 2
+    else:
+        encoder = network.config.layers * 4 * 11 * 11 * 4 * 5
+        wanted = found["linear"] + found["cross"] + encoder + (found["self"] - encoder) / 2
+    assert network.family.flops(11, 9) == wanted
+
+
+def test_labels_cost_the_heads_matrices_and_training_three_forwards():
+    network = built("encoder")
+    head = 2 * (24 * 24 + 37 * 24)
+    assert network.heads["masked_lm"].flops() == head
+    row = network.family.flops(11, 0)
+    assert network.flops(11, labels_per_row=2) == 3 * (row + 2 * head)
+    assert network.flops(11) == 3 * (row + 11 * head)
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.flops).failed == 0

@@ -1,0 +1,54 @@
+import pytest
+import torch
+
+from model.build import build_model
+from model.config import InitConfig, PositionConfig
+from tests.model.small_models import FAMILIES, built, small_config
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_seed_decides_the_weights(family):
+    first, again, other = built(family, 1).state_dict(), built(family, 1).state_dict(), built(family, 2).state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["family.tokens.weight"], other["family.tokens.weight"])
+
+
+def deviations(family, **changes):
+    torch.manual_seed(0)
+    sizes = {"dim": 256, "ffn_dim": 512, "attention_heads": 4, "kv_heads": None, "layers": 2}
+    network = build_model(small_config(family, **(sizes | changes)), 400, {})
+    return {name: parameter.std().item() for name, parameter in network.named_parameters()}, network
+
+
+def test_normal_initialisation():
+    found, network = deviations("encoder", emb_norm=True)
+    for name, parameter in network.named_parameters():
+        if parameter.ndim == 1:
+            assert parameter.eq(1.0 if "norm.weight" in name else 0.0).all(), name
+        elif parameter.numel() > 10000:
+            assert found[name] == pytest.approx(0.02, rel=0.05), name
+
+
+def test_projections_into_the_residual_are_scaled():
+    found, _ = deviations("decoder", init=InitConfig(std=0.02, scale_residual=True))
+    layer = "family.stack.layers.1"
+    assert found[f"{layer}.attention.body.out.weight"] == pytest.approx(0.02 / 4**0.5, rel=0.05)
+    assert found[f"{layer}.feed_forward.body.down.weight"] == pytest.approx(0.02 / 4**0.5, rel=0.05)
+    assert found[f"{layer}.attention.body.query.weight"] == pytest.approx(0.02, rel=0.05)
+    assert found["family.tokens.weight"] == pytest.approx(0.02, rel=0.05)
+
+
+def test_t5_initialisation():
+    position = PositionConfig(kind="t5", buckets=1024, max_distance=2000)
+    found, _ = deviations("encoder_decoder", head_dim=32, tied=False, position=position)
+    layer = "family.decoder.layers.2"
+    for block in ("attention", "cross"):
+        assert found[f"{layer}.{block}.body.query.weight"] == pytest.approx((256 * 32) ** -0.5, rel=0.05)
+        assert found[f"{layer}.{block}.body.key.weight"] == pytest.approx(256**-0.5, rel=0.05)
+        assert found[f"{layer}.{block}.body.value.weight"] == pytest.approx(256**-0.5, rel=0.05)
+        assert found[f"{layer}.{block}.body.out.weight"] == pytest.approx(128**-0.5, rel=0.05)
+    assert found[f"{layer}.feed_forward.body.up.weight"] == pytest.approx(256**-0.5, rel=0.05)
+    assert found[f"{layer}.feed_forward.body.down.weight"] == pytest.approx(512**-0.5, rel=0.05)
+    assert found["family.encoder.position.table.weight"] == pytest.approx(256**-0.5, rel=0.05)
+    assert found["family.tokens.weight"] == pytest.approx(1.0, rel=0.05)
+    assert found["heads.lm.projection.weight"] == pytest.approx(256**-0.5, rel=0.05)

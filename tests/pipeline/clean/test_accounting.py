@@ -1,0 +1,175 @@
+"""Bytes and records are counted twice, apart: what one side loses makes the run fail."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from pipeline.clean.stage import CleanStage
+from pipeline.errors import PartialFailureError
+from pipeline.execution.report import write_run_report
+from pipeline.execution.summary_table import accounting_rows
+from pipeline.formats.byte_lines import ByteLines
+from pipeline.readers import Counted
+from pipeline.readers.warc import Warc
+from pipeline.registry import find, names
+from tests.pipeline.captures import members, record, responses
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
+
+ROWS = [{"text": f"Row {number} of a file."} for number in range(9)]
+LINES = "".join(f"Line {number}.\n" for number in range(9)).encode()
+
+
+def parquet(path: Path) -> None:
+    pa.parquet.write_table(pa.Table.from_pylist(ROWS), path)
+
+
+def arrow(path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+def moses(path: Path) -> None:
+    path.write_bytes(LINES)
+    path.with_name("other").write_bytes(LINES)
+
+
+WRITERS = {
+    "csv": lambda path: path.write_bytes(b"text\n" + LINES[:-8]),
+    "json_array": lambda path: path.write_text(json.dumps(ROWS)),
+    "arrow": arrow,
+    "html": lambda path: path.write_bytes(b"<html><p>A page."),
+    "jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS))),
+    "moses": moses,
+    "parquet": parquet,
+    "text": lambda path: path.write_text("A text."),
+    "tsv": lambda path: path.write_bytes(LINES),
+    "warc": lambda path: path.write_bytes(members(responses(9))),
+}
+
+
+def test_every_reader_is_tested():
+    assert set(WRITERS) == set(names("pipeline.readers"))
+
+
+@pytest.fixture(params=sorted(WRITERS))
+def entry(request, tmp_path):
+    """An input for each reader."""
+    WRITERS[request.param](tmp_path / "file")
+    options = {"moses": {"target_path": str(tmp_path / "other")}, "tsv": {"columns": ["text"]}}
+    return {"path": str(tmp_path / "file"), "reader": request.param, **options.get(request.param, {})}
+
+
+def lossy(original, keep):
+    """A generator function whose every third value (or only one) is lost."""
+
+    def read(*arguments):
+        yield from (value for number, value in enumerate(original(*arguments)) if keep(number))
+
+    return read
+
+
+def test_a_reader_that_drops_records_fails(entry, tmp_path, monkeypatch):
+    assert run_clean(entry, tmp_path / "whole").counts["records_in"] in (1, 9)
+    reader = find("pipeline.readers", entry["reader"])
+    monkeypatch.setattr(reader, "read", lossy(reader.read, lambda number: number % 3))
+    with pytest.raises(PartialFailureError, match="do not add up") as failed:
+        run_clean(entry, tmp_path / "lossy")
+    assert failed.value.exit_code == 65
+
+
+def test_a_reader_that_repeats_records_without_a_document_fails(tmp_path, monkeypatch):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{broken\n')
+    reader = find("pipeline.readers", "jsonl")
+    whole = reader.read
+
+    def twice(*arguments):
+        for item in whole(*arguments):
+            yield from [item] * (2 if isinstance(item, Counted) else 1)
+
+    monkeypatch.setattr(reader, "read", twice)
+    with pytest.raises(PartialFailureError, match="do not add up"):
+        run_clean(str(path), tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["jsonl", "jsonl.gz"])
+def test_a_format_that_loses_lines_fails(tmp_path, monkeypatch, name):
+    data = "\n".join(map(json.dumps, ROWS)).encode()
+    path = tmp_path / f"a.{name}"
+    path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    split = ByteLines._split
+
+    def lossy_split(self, pieces, at):
+        for number, line in enumerate(split(self, pieces, at)):
+            if number == 4:
+                self._account.records -= 1
+            else:
+                yield line
+
+    monkeypatch.setattr(ByteLines, "_split", lossy_split)
+    with pytest.raises(PartialFailureError, match="bytes of content"):
+        run_clean(str(path), tmp_path / "out")
+
+
+@pytest.mark.parametrize("pack", [members, b"".join])
+def test_a_range_that_ends_early_fails(tmp_path, monkeypatch, pack):
+    path = tmp_path / "a.warc"
+    path.write_bytes(pack(responses(9)))
+    whole = Warc._records
+
+    def early(self, stream, end, size):
+        items = whole(self, stream, end, size)
+        for _ in range(3):
+            yield next(items)
+        return size
+
+    monkeypatch.setattr(Warc, "_records", early)
+    with pytest.raises(PartialFailureError, match="do not add up"):
+        run_clean(str(path), tmp_path / "out")
+
+
+@pytest.mark.parametrize("pack", [members, b"".join])
+def test_ranges_of_damaged_files_add_up(tmp_path, pack):
+    draw = random.Random(3)
+    for number in range(12):
+        content = bytearray(pack([record(draw.randbytes(900).hex().encode()) for _ in range(40)]))
+        for _ in range(3):
+            at = draw.randrange(len(content))
+            content[at : at + draw.randint(0, 600)] = draw.randbytes(draw.randint(0, 600))
+        (tmp_path / f"{number}.warc").write_bytes(content)
+    done = run_clean(str(tmp_path / "*.warc"), tmp_path / "out", plan={"unit_bytes": 4096})
+    assert done.counts["bytes_owned"] == sum(path.stat().st_size for path in tmp_path.glob("*.warc"))
+
+
+def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    broken = b"".join(responses(3)).replace(b"\r\n", b"\r\r\n")
+    (files / "broken.warc").write_bytes(broken)
+    (files / "whole.warc").write_bytes(b"".join(responses(3)))
+    pa.parquet.write_table(pa.Table.from_pylist([], pa.schema([("text", pa.utf8())])), files / "empty.parquet")
+    done = run_clean(str(files), tmp_path / "out")
+    size = (files / "empty.parquet").stat().st_size
+    assert done.counts["without_records"] == {"default/broken.warc": len(broken), "default/empty.parquet": size}
+    assert done.counts["content_skipped"]["resync"] == len(broken)
+    page = write_run_report(tmp_path / "out", ["clean"]).read_text(encoding="utf-8")
+    assert "<h3>Inputs without a record</h3>" in page
+    assert "content skipped" in page
+    shown = str(accounting_rows([done.summary]))
+    assert f"{len(broken):,} bytes without a record in default/broken.warc" in shown
+
+
+def test_units_of_an_older_version_are_not_compared(tmp_path):
+
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n')
+    done = run_clean(str(path), tmp_path / "out")
+    new = {"bytes_owned", "bytes_decoded", "bytes_read_twice", "content_bytes", "content_kept", "records_found",
+           "records_given"}  # fmt: skip
+    CleanStage(recipe_for(str(path), tmp_path / "out")).check({k: v for k, v in done.counts.items() if k not in new})

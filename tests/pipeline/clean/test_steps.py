@@ -1,0 +1,120 @@
+"""One document through the steps: each character is kept or removed by a step that says so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.clean.steps import Steps, host_of
+from pipeline.clean.unit_counts import UnitCounts
+from pipeline.documents.document import Document
+from pipeline.registry import choose
+from pipeline.text.normal_form import normalise
+
+ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
+
+
+def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[Steps, UnitCounts]:
+    tally = UnitCounts(0, 0.0)
+    tally.open("a", [], [])
+    chosen = [[choose("pipeline.filters", one) for one in some] for some in (filters, pair_filters)]
+    identifier = None if language is None else choose("pipeline.languages", {"name": "py3langid", **language})
+    return Steps(identifier, *chosen, text_chars, tally), tally
+
+
+def document(text: str, **fields: object) -> Document:
+    return Document(bytes(16), text, "s", **fields)
+
+
+TEXT = st.text(st.sampled_from("aé \n\t\0\u0301\u00a0\r"), max_size=12)
+
+
+@settings(max_examples=60)
+@given(TEXT, st.none() | TEXT, st.integers(3, 12))
+def test_characters_add_up_whatever_is_rejected(text: str, target: str | None, limit: int) -> None:
+    found, tally = steps(text_chars=limit)
+    kept = found.clean(document(text, target_text=target), "en", "de")
+    counts = tally.counts
+    out = 0 if kept is None else len(kept.text) + len(kept.target_text or "")
+    if kept is not None:
+        tally.keep(kept)
+        assert (kept.text, kept.language, kept.language_score) == (normalise(text), "en", 1.0)
+        assert kept.target_text == (None if target is None else normalise(target))
+        assert kept.target_language == (None if target is None else "de")
+    assert counts["characters_in"] == len(text) + len(target or "")
+    assert counts["characters_in"] == out + sum(counts["characters_removed"].values())
+    too_long = len(text) > limit or (target is not None and len(target) > limit)
+    assert (kept is None) == (too_long or not normalise(text) or (target is not None and not normalise(target)))
+    assert sum(counts["rejected"].values()) == (kept is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "reason", "detail"),
+    [
+        ("x" * 1001, None, "too_long", "1001 characters > 1000"),
+        (" \0\n", None, "empty", ""),
+        (ENGLISH * 3, {"keep": ["de"]}, "language", "en"),
+        (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.0"),
+    ],
+)
+def test_a_rejection_says_at_which_step_and_why(text: str, language: object, reason: str, detail: str) -> None:
+    found, tally = steps(language)
+    rejected = found.clean(document(text), None)
+    assert rejected is None
+    (rejection,) = tally.rejections
+    assert rejection.reason == reason
+    assert re.fullmatch(detail, rejection.detail)
+    assert reason in found.reasons
+
+
+def test_a_given_language_is_neither_identified_nor_judged() -> None:
+    found, _ = steps({"keep": ["de"]})
+    kept = found.clean(document(ENGLISH), "fy")
+    assert kept is not None
+    assert (kept.language, kept.language_score) == ("fy", 1.0)
+
+
+def test_filters_see_the_text_that_the_one_before_left() -> None:
+    """C4's rules drop a line, then the next filter finds too few words; the edit is counted all the same."""
+    text = f"Home\n{ENGLISH.strip()}"
+    words = len(ENGLISH.replace(",", " ").replace(".", " ").split())
+    lines = {"name": "c4_quality", "sentences": 1}
+    for fewest in (words, words + 1):
+        found, tally = steps(filters=[lines, {"name": "gopher_quality", "words": (fewest, 100)}])
+        kept = found.clean(document(text), "en")
+        assert (kept is not None) == (fewest == words)
+        assert sum(tally.counts["edits"].values()) == len("Home\n")
+        assert tally.counts["characters_removed"]["c4_quality"] == len("Home\n")
+        if kept is not None:
+            assert (kept.text, kept.n_chars, kept.n_words) == (ENGLISH.strip(), len(ENGLISH) - 1, words)
+            assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())
+
+
+def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:
+    long = [{"name": "gopher_quality", "words": (1000, 2000)}]
+    pair = document("One side.", target_text="Eine Seite.")
+    found, _ = steps({"keep": ["de"]}, filters=long)
+    kept = found.clean(pair, None)
+    assert kept is not None
+    assert kept.content_hash == xxhash.xxh3_128_digest(b"One side.\0Eine Seite.")
+    assert (kept.language, kept.target_language) == ("und", "und")
+    assert steps(pair_filters=long)[0].clean(pair, None) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        (None, None),
+        ("http://User@Example.org:8080/x", "example.org"),
+        ("https://[::1]:80/", "::1"),
+        ("mailto:a@b.org", None),
+        ("http://[::1/x", None),
+        ("//cdn.example/x", "cdn.example"),
+    ],
+)
+def test_hosts(url: str | None, host: str | None) -> None:
+    assert host_of(url) == host

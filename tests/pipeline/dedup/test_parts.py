@@ -1,0 +1,59 @@
+"""Files between the passes: drops of a part are gathered from all ranges, clusters are written in order."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.dedup.columns import rows_of, uid_bytes, uid_column, write_rows
+from pipeline.dedup.parts import CLUSTER_SCHEMA, DROP, Parts, ranges_of, write_clusters
+from pipeline.execution.unit_record import Output
+
+
+def test_drops_of_a_part_come_from_every_range_sorted_by_uid(tmp_path):
+    draw = random.Random(4)
+    parts = Parts(tmp_path / "clean", tmp_path / "dedup", units=4, ranges=3)
+    wanted = {part: [] for part in range(4)}
+    for index in range(3):
+        rows = sorted((draw.choice([0, 1, 3]), draw.randbytes(15) + b"\0", draw.randbytes(16)) for _ in range(20))
+        for part, uid, kept in rows:
+            wanted[part].append((uid, kept))
+        drops = rows_of(
+            DROP, {name: uid_column([row[1 + i] for row in rows]) for i, name in enumerate(("uid", "kept"))}
+        )
+        bounds = np.searchsorted([row[0] for row in rows], np.arange(5)).tolist()
+        write_rows(Output(parts.folder), parts.drops, index, drops, bounds)
+    for part, drops in wanted.items():
+        uids, kept = parts.exact_drops(part)
+        assert list(zip(uid_bytes(uids), uid_bytes(kept), strict=True)) == sorted(drops)
+    assert not wanted[2]
+
+
+def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path):
+    rows = [
+        (b"b" * 16, b"c" * 16),
+        (b"a" * 15 + b"\0", b"z" * 16),
+        (b"b" * 16, b"b" * 16),
+        (b"a" * 15 + b"\0", bytes(16)),
+    ]
+    names, uids = (uid_column([row[side] for row in rows]) for side in (0, 1))
+    write_clusters(tmp_path / "c.arrow", names, uids, np.array([0, 1, 1, 0], bool), np.float32([0.5, 1, 1, 0.25]))
+    table = pa.ipc.open_file(tmp_path / "c.arrow").read_all()
+    assert table.schema == CLUSTER_SCHEMA
+    assert [(row["cluster"], row["uid"]) for row in table.to_pylist()] == sorted(rows)
+    assert table["kept"].to_pylist() == [False, True, True, False]
+    assert table["similarity"].to_pylist() == [0.25, 1.0, 1.0, 0.5]
+
+
+def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards():
+    assert [ranges_of(shards) for shards in (1, 255, 256, 257, 4096, 4097, 16_000)] == [
+        1,
+        255,
+        256,
+        256,
+        256,
+        257,
+        1000,
+    ]

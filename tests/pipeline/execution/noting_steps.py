@@ -1,0 +1,61 @@
+"""Steps of executors that leave notes in a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass
+class Noting:
+    """A step that notes its process; the units of `fatal` kill the worker before it can."""
+
+    folder: Path
+    fatal: Sequence[int] = ()
+
+    def __call__(self, unit: int) -> None:
+        with (self.folder / f"{unit}.started").open("a") as file:
+            file.write("x")
+        if unit in self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        (self.folder / f"{unit}.done").write_text(f"{os.getpid()}")
+
+    def done(self, unit: int) -> bool:
+        return (self.folder / f"{unit}.done").exists()
+
+    def started(self, unit: int) -> bool:
+        return (self.folder / f"{unit}.started").exists() and not self.done(unit)
+
+    def give_up(self, unit: int, reason: str) -> None:
+        (self.folder / f"{unit}.done").write_text(reason)
+
+
+class Endless:
+    """A step whose unit never ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, unit: int) -> None:
+        (self.folder / f"{os.getpid()}.pid").touch()
+        signal.pause()
+
+    def done(self, unit: int) -> bool:
+        return False
+
+    def started(self, unit: int) -> bool:
+        return False
+
+    def give_up(self, unit: int, reason: str) -> None: ...
+
+
+class Reporting(Noting):
+    """A step that notes whether Ctrl-C is blocked in its process."""
+
+    def __call__(self, unit: int) -> None:
+        blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        (self.folder / f"{unit}.blocked").write_text(str(blocked))
+        super().__call__(unit)

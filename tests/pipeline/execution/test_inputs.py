@@ -1,0 +1,121 @@
+"""Which files of an input are read, and which mistakes are named."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pipeline.errors import ConfigurationError, StorageError
+from pipeline.execution.inputs import source_files
+from pipeline.execution.plan import freeze_plan, load_plan
+from pipeline.recipe import InputEntry
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
+
+
+def names(path, **keys):
+    return [file.source.removeprefix("default/") for file in source_files([InputEntry(path=str(path), **keys)])]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with data, and with everything that must not become a document."""
+    root = tmp_path / "in"
+    for name in ("a.jsonl", "deep/er/b.txt", ".git/HEAD", ".DS_Store", "deep/.ipynb_checkpoints/c.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text('{"text": "x"}\n')
+    return root
+
+
+def test_hidden_files_and_outputs_are_no_inputs(folder, tmp_path):
+    assert names(folder) == ["a.jsonl", "deep/er/b.txt"]
+    run_clean(str(folder), tmp_path / "out")
+    (tmp_path / "out").rename(folder / "run")
+    shards = folder / "set"
+    shards.mkdir()
+    for name in ("manifest.json", "shard-00000.arrow"):
+        (shards / name).write_text("{}")
+    assert names(folder) == ["a.jsonl", "deep/er/b.txt"]
+    assert names(folder / "**" / "*") == ["a.jsonl", "deep/er/b.txt"]
+    for inside in ("run", "run/clean", "set"):
+        with pytest.raises(ConfigurationError, match="is an output of Clozeline"):
+            names(folder / inside)
+    assert (
+        names(folder / "run" / "clean" / "documents")
+        == ["000000.arrow", "000001.arrow"][: len(list((folder / "run" / "clean" / "documents").iterdir()))]
+    )
+
+
+def test_an_output_inside_the_input_is_refused(folder, tmp_path):
+    for output in (folder, folder / "out"):
+        with pytest.raises(ConfigurationError, match="is inside it; choose an output folder outside the input"):
+            load_plan(recipe_for(str(folder), output))
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    with pytest.raises(ConfigurationError, match="is inside it"):
+        load_plan(recipe_for(str(folder), link / "out"))
+    documents = tmp_path / "out" / "clean" / "documents"
+    documents.mkdir(parents=True)
+    (documents / "000000.arrow").write_text("x")
+    with pytest.raises(ConfigurationError, match="is an output of this run"):
+        load_plan(recipe_for(str(documents / "*.arrow"), tmp_path / "out"))
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.txt"])
+def test_a_folder_that_cannot_be_read_is_an_error(folder, monkeypatch, pattern):
+    scan = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("er"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(StorageError, match=r"deep/er: cannot be read \(Permission denied\)") as failed:
+        names(f"{folder}/{pattern}".rstrip("/"))
+    assert failed.value.exit_code == 74
+
+
+def test_a_broken_link_and_a_pipe_are_errors(folder):
+    (folder / "gone.jsonl").symlink_to(folder / "nowhere")
+    with pytest.raises(StorageError, match=r"gone\.jsonl: cannot be read"):
+        names(folder)
+    (folder / "gone.jsonl").unlink()
+    os.mkfifo(folder / "pipe.jsonl")
+    with pytest.raises(ConfigurationError, match="pipe or socket"):
+        names(folder)
+
+
+def test_a_linked_folder_is_read_but_not_inside_itself(folder, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "c.txt").write_text("x")
+    (folder / "link").symlink_to(tmp_path / "other")
+    (folder / "deep" / "up").symlink_to(folder)
+    assert names(folder) == ["a.jsonl", "deep/er/b.txt", "link/c.txt"]
+
+
+def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp_path):
+    for name in ("SHA256SUMS", "deep/crawl.log", "a.tar.gz", "a.warc.gz.md5"):
+        (folder / name).write_text("x")
+    (folder / "_SUCCESS").touch()
+    with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(4\)") as refused:
+        load_plan(recipe_for(str(folder), tmp_path / "out"))
+    assert all(name in str(refused.value) for name in ("SHA256SUMS", "crawl.log", "a.tar.gz", "a.warc.gz.md5"))
+    assert "reader: text" in str(refused.value)
+    plan = load_plan(recipe_for({"path": str(folder), "reader": "text"}, tmp_path / "out"))
+    assert len(plan.inputs) == 7
+    assert len(load_plan(recipe_for(str(folder / "*" / "*.log"), tmp_path / "out")).inputs) == 1
+
+
+def test_a_plan_made_before_stays_what_it_was(folder, tmp_path, monkeypatch):
+    (folder / "notes").write_text("x")
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.execution.plan.check_kinds", lambda files: None)
+        plan = freeze_plan(recipe_for(str(folder), tmp_path / "out"))
+    assert freeze_plan(recipe_for(str(folder), tmp_path / "out")).digest == plan.digest
+
+
+def test_empty_folders_are_named(tmp_path):
+    (tmp_path / "in" / ".hidden").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="the folder holds no file to read"):
+        names(tmp_path / "in")

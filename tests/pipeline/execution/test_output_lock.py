@@ -1,0 +1,109 @@
+"""One run at a time: on one machine, and on machines whose file system keeps no locks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import StorageError
+from pipeline.execution import output_lock
+from pipeline.execution.output_lock import one_at_a_time
+
+HERE = {"host": platform.node(), "pid": 1, "started": 1.0}
+THERE = {"host": "elsewhere", "pid": 1, "started": 1.0}
+
+
+class Clock:
+    """A clock that only sleeping moves; `then` runs after each sleep."""
+
+    def __init__(self, then: Callable[[float], None] = lambda now: None) -> None:
+        self.now, self.then = 0.0, then
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.then(self.now)
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+
+
+def held_by(folder: Path, facts: object) -> Path:
+    (folder / ".holder").write_text(json.dumps(facts))
+    return folder / ".holder"
+
+
+def test_a_second_process_waits_until_the_first_ends(tmp_path):
+    code = "import sys\nfrom pathlib import Path\nfrom pipeline.execution.output_lock import one_at_a_time\n"
+    code += "with one_at_a_time(Path(sys.argv[1]), print):\n print('held', flush=True)\n input()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    waited = []
+    with one_at_a_time(tmp_path, lambda: (waited.append(1), other.communicate("\n"))[0]):
+        assert waited == [1]
+    with one_at_a_time(tmp_path, lambda: waited.append(2)):
+        assert json.loads((tmp_path / ".holder").read_text())["pid"] == os.getpid()
+    assert waited == [1]
+    assert not (tmp_path / ".holder").exists()
+
+
+def test_a_process_of_this_machine_that_was_killed_holds_nothing(tmp_path, no_locks):
+    held_by(tmp_path, HERE)  # the first process started at another time
+    with one_at_a_time(tmp_path, lambda: pytest.fail("waited")):
+        pass
+
+
+def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_path, no_locks, monkeypatch):
+    holder, waited = held_by(tmp_path, THERE), []
+
+    def renew(now: float) -> None:
+        if now < 1000 and now % 20 == 0:
+            os.utime(holder, (now, now))
+
+    clock = Clock(renew)
+    monkeypatch.setattr(output_lock, "time", clock)
+    with one_at_a_time(tmp_path, lambda: waited.append(1)):
+        assert 980 + output_lock._GONE_S <= clock.now <= 1010 + output_lock._GONE_S
+    assert waited == [1]
+
+
+def test_a_holder_elsewhere_that_ends_lets_the_next_one_in(tmp_path, no_locks, monkeypatch):
+    holder = held_by(tmp_path, THERE)
+    clock = Clock(lambda now: holder.unlink() if now == 5 else None)
+    monkeypatch.setattr(output_lock, "time", clock)
+    with one_at_a_time(tmp_path, lambda: None):
+        assert clock.now == 5
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": 1}'])
+def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_locks, monkeypatch, text):
+    (tmp_path / ".holder").write_text(text)
+    monkeypatch.setattr(output_lock, "time", clock := Clock())
+    with one_at_a_time(tmp_path, lambda: None):
+        assert clock.now > output_lock._GONE_S
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    with (
+        pytest.raises(StorageError, match="cannot write /proc/none: "),
+        one_at_a_time(Path("/proc/none"), lambda: None),
+    ):
+        pass

@@ -1,0 +1,63 @@
+import re
+from typing import Any
+
+import pytest
+
+from pipeline.filters import KEEP
+from pipeline.filters.gopher_quality import GopherQuality
+from pipeline.registry import choose
+from pipeline.text.text_statistics import TextStatistics
+from pipeline.text.word_tokens import word_tokens
+from tests.pipeline.filters.documents import documents
+
+
+def test_stop_words_go_by_language():
+    german = "Haus Garten Fluss Abend Kirche Stadt Musik Brot Markt Licht " * 6
+    judge = choose("pipeline.filters", "gopher_quality").build().judge
+    assert judge(TextStatistics(german.strip()), "de").reason == "gopher_enough_stop_words"
+    assert judge(TextStatistics(german.strip() + " der die"), "de") == KEEP
+    assert judge(TextStatistics(german.strip()), "und") == KEEP
+
+
+def failing(text: str, options: GopherQuality.Options) -> list[str]:
+    """All rules that a text breaks, each from its own words in the paper's table."""
+    tokens = word_tokens(text)
+    words = [token for token in tokens if any(character.isalnum() for character in token)]
+    lines = text.split("\n")
+    length = sum(map(len, words)) / max(1, len(words))
+    broken = {
+        "gopher_short_doc": len(words) < options.words[0],
+        "gopher_long_doc": len(words) > options.words[1],
+        "gopher_below_avg_threshold": length < options.mean_word_length[0],
+        "gopher_above_avg_threshold": length > options.mean_word_length[1],
+        "gopher_too_many_hashes": text.count("#") > options.symbols_per_word * len(tokens),
+        "gopher_too_many_ellipsis": len(re.findall(r"\.\.\.|…", text)) > options.symbols_per_word * len(tokens),
+        "gopher_too_many_bullets": len(re.findall(r"(?m)^\s*[•-]", text)) > options.bullet_lines * len(lines),
+        "gopher_too_many_end_ellipsis": len(re.findall(r"(?m)(?:\.\.\.|…)$", text))
+        > options.ellipsis_lines * len(lines),
+        "gopher_below_alpha_threshold": sum(any(c.isalpha() for c in token) for token in tokens)
+        < options.tokens_with_letter * len(tokens),
+        "gopher_enough_stop_words": len({"the", "be", "to", "of", "and", "that", "have", "with"} & set(tokens))
+        < options.stop_words,
+    }
+    return [reason for reason, is_broken in broken.items() if is_broken]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"words": (5, 120), "stop_words": 5, "mean_word_length": (3.9, 4.6)},
+        {"symbols_per_word": 0.01, "words": (0, 10**6)},
+        {"ellipsis_lines": 0.05, "bullet_lines": 0.01, "tokens_with_letter": 0.95, "words": (0, 10**6)},
+    ],
+)
+def test_the_first_rule_that_fails_is_the_reason(changes: dict[str, Any]) -> None:
+    options = GopherQuality.Options(**changes)
+    judge, found = GopherQuality(options).judge, set()
+    for text in documents(200, seed=4):
+        broken = failing(text, options)
+        verdict = judge(TextStatistics(text), "en")
+        assert verdict.reason == (broken[0] if broken else ""), text
+        found.add(verdict.reason)
+    assert len(found) >= 4

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import StorageError
+from pipeline.shards import DamagedBlock, ShardSet, StoreOptions, open_shards
+from pipeline.shards.store import RemoteStore, as_url
+from tests.shard_server import ShardServer
+from tests.shard_sets import uids
+
+
+def test_a_url_of_files_is_their_path(local: ShardSet) -> None:
+    folder = local.path.parent
+    for path in (f"file://{folder}", Path(f"file://{folder}"), f"file:{folder}/manifest.json"):
+        assert open_shards(path).path == local.path
+
+
+def test_faults_that_stay_are_told(server: ShardServer) -> None:
+    shards = open_shards(server.url, options=StoreOptions(retries=2))
+    server.faults = ["500"] * 3
+    with pytest.raises(
+        StorageError, match=r"shard-00000-of-00002.arrow: cannot be read after 3 tries: status 500 \(block 0\)"
+    ):
+        shards.read_block(0)
+    server.faults = ["flip"] * 2
+    with pytest.raises(DamagedBlock, match="xxh3-128") as caught:
+        shards.read_block(1)
+    assert caught.value.shard == f"{server.url}/shard-00000-of-00002.arrow"
+    server.faults = ["long"] * 2
+    with pytest.raises(StorageError, match="at most"):
+        shards.read_block(0)
+    assert not server.faults
+
+
+def test_a_server_that_ignores_ranges_is_refused_at_the_second_answer(server: ShardServer) -> None:
+    shards = open_shards(server.url)
+    server.faults = ["200"] * 2
+    asked = len(server.asked)
+    with pytest.raises(StorageError, match="status 200 instead of 206"):
+        shards.read_block(0)
+    assert len(server.asked) == asked + 2
+
+
+@pytest.mark.parametrize("fault", ["200", "long"])
+@pytest.mark.parametrize("retries", [0, 2])
+def test_one_stray_answer_is_asked_for_again(local: ShardSet, server: ShardServer, fault: str, retries: int) -> None:
+    """A proxy that sends a page of its own once must not end a run, however few tries a fault may have."""
+    shards = open_shards(server.url, options=StoreOptions(retries=retries))
+    server.faults = [fault, "", *["500"] * retries, fault]
+    assert uids(shards) == uids(local)
+    assert shards.stats()["retries"] == 2 + retries
+
+
+def test_pauses_double_on_average_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def stalled(url: str, part: Any, most: int, timeout: float) -> bytes:
+        assert (most, timeout) == (4, 7)
+        raise TimeoutError("nothing came")
+
+    monkeypatch.setattr("pipeline.shards.store._FIRST_PAUSE_S", 0.1)
+    store = RemoteStore("http://h/x", StoreOptions(retries=2000, timeout_s=7), stalled, pauses.append)
+    with pytest.raises(StorageError, match="after 2001 tries: nothing came"):
+        store.read("a", (0, 4))
+    assert len(pauses) == 2000
+    assert all(0 <= pause <= 0.1 * 2**number for number, pause in enumerate(pauses[:7]))
+    assert max(pauses) <= 10
+    assert sum(pauses[7:]) / len(pauses[7:]) == pytest.approx(5, rel=0.1), "at random, up to the longest pause"
+
+
+@pytest.fixture
+def stalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """fsspec's store in memory does not answer until the event."""
+    answer = threading.Event()
+    for name in ("cat_file", "ls"):
+        real = getattr(MemoryFileSystem, name)
+
+        def waiting(*arguments: Any, real: Any = real, **options: Any) -> Any:
+            assert answer.wait(60)
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(MemoryFileSystem, name, waiting)
+    yield answer
+    answer.set()
+    for thread in threading.enumerate():
+        if thread.name == "clozeline-request":
+            thread.join()
+
+
+def test_a_store_that_never_answers_is_given_up(memory: str, stalled: threading.Event) -> None:
+    """No file system of fsspec needs a deadline of its own; each try has one, listings too."""
+    options = StoreOptions(retries=2, timeout_s=0.01)
+    with pytest.raises(StorageError, match=r"manifest.json: cannot be read after 3 tries: no whole answer within 0.01"):
+        open_shards(memory, options=options)
+    with pytest.raises(StorageError, match="cannot be read after 3 tries: no whole answer"):
+        RemoteStore(memory, options).sizes("", 1)
+    stalled.set()
+    assert len(uids(open_shards(memory))) == 37
+
+
+@pytest.mark.parametrize("fault", ["stall", "drip"])
+def test_a_body_that_does_not_end_is_given_up(local: ShardSet, server: ShardServer, fault: str) -> None:
+    """Each byte restarts the clock of a socket, but not that of a request."""
+    shards = open_shards(server.url, options=StoreOptions(retries=1, timeout_s=0.5))
+    server.faults = [fault]
+    assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()
+    assert shards.stats()["retries"] == 1
+
+
+def test_errors_of_any_kind_are_failed_tries(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages for stores raise what they like; a missing right is as final as a missing object."""
+    shards = open_shards(memory, options=StoreOptions(retries=1))
+    raised: list[Exception] = [RuntimeError("no token"), PermissionError("403"), RuntimeError("a"), RuntimeError("b")]
+    real = MemoryFileSystem.cat_file
+
+    def failing(self: MemoryFileSystem, *arguments: Any, **options: Any) -> Any:
+        if raised:
+            raise raised.pop(0)
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", failing)
+    with pytest.raises(StorageError, match="no right to read it"):
+        shards.read_block(0)
+    with pytest.raises(StorageError, match="after 2 tries: RuntimeError: b"):
+        shards.read_block(0)
+    shards.read_block(0)
+
+
+def test_which_paths_are_urls() -> None:
+    assert as_url("s3://bucket/set") == "s3://bucket/set"
+    assert as_url(Path("s3://bucket/set")) == "s3://bucket/set"
+    assert as_url("/data/set") is None
+    assert as_url("file:///data/set") is None
+    assert as_url("runs/s3:/x") is None
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 64))
+def test_a_long_range_is_read_by_requests_that_tile_it(start: int, length: int, largest: int) -> None:
+    whole, asked = bytes(n % 251 for n in range(600)), []
+
+    def fetch(url: str, part: Any, limit: int, timeout: float) -> bytes:
+        asked.append(part)
+        assert limit == part[1] - part[0]
+        return whole[slice(*part)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.shards.store.LARGEST_REQUEST", largest)
+        store = RemoteStore("http://h/x/", StoreOptions(), fetch)
+        assert store.read("a", (start, start + length)) == whole[start : start + length]
+    assert all(end - first <= largest for first, end in asked)
+    assert [first for first, _ in asked] == ([start] if length <= largest else [*range(start, start + length, largest)])
+    assert (store.bytes, store.requests, store.retries) == (length, len(asked), 0)
+
+
+def test_a_whole_object_above_its_limit_is_refused() -> None:
+    store = RemoteStore("http://h/x", StoreOptions(retries=0), lambda url, part, limit, timeout: b"12345"[: limit + 1])
+    assert store.read_whole("a", 5) == b"12345"
+    with pytest.raises(StorageError, match=r"^http://h/x/a: expected at most 4 bytes, got more$"):
+        store.read_whole("a", 4)

@@ -1,0 +1,81 @@
+"""Every byte that a stage reads of the stages before it is verified: damage is refused, or changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main, stage_main
+from pipeline.execution.runner import StageRun
+from pipeline.seeding import keyed_hash
+from tests.pipeline import mutations
+from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.miniature import write_corpus, write_recipe
+
+STAGES = mutations.STAGES
+LATER = STAGES[1:]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, list[str]]:
+    """A finished run, and the arguments that made it."""
+    folder = tmp_path_factory.mktemp("finished")
+    recipe, source = write_recipe(folder), write_corpus(folder / "crawl", 60)
+    arguments = ["--config", str(recipe), f"input={source}"]
+    assert main([*arguments, f"output={folder / 'out'}"]) == 0
+    return folder / "out", arguments
+
+
+def outcomes(finished, stage: str, tmp_path: Path, step: int, flips: int) -> dict[mutations.Damage, str]:
+    output, arguments = finished
+    files = mutations.files_before(output, stage)
+    own = [name for name in files if name.startswith(f"{STAGES[LATER.index(stage)]}/")]
+    texts = [name for name in files if "/documents/" in name][::2]
+    chosen = [*own[::step], *texts] if step > 1 else files
+    found = [one for name in chosen for one in mutations.damages(name, max(flips, 6 * (name in texts)))]
+    return {damage: mutations.outcome(damage, output, stage, arguments, tmp_path) for damage in found}
+
+
+def judged(found: dict[mutations.Damage, str]) -> None:
+    assert [(damage, what) for damage, what in found.items() if what not in ("refused", "harmless")] == []
+    assert Counter(found.values())["refused"] > len(found) // 3
+
+
+@pytest.mark.parametrize("stage", LATER)
+def test_a_sample_of_damage_is_never_silent(finished, stage, tmp_path):
+    judged(outcomes(finished, stage, tmp_path, step=8, flips=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", LATER)
+def test_no_damage_is_silent(finished, stage, tmp_path):
+    judged(outcomes(finished, stage, tmp_path, step=1, flips=8))
+
+
+@pytest.mark.parametrize("stage", ["dedup", "encode", "group", "corrupt"])
+def test_damage_to_intermediate_files_is_never_silent(finished, stage, tmp_path, monkeypatch):
+    """Before each pass but the first, one bit of one file of each folder of intermediates is changed."""
+    output, arguments = finished
+    run_pass, found = StageRun._run_pass, []
+    passes = 10 if stage == "dedup" else 4 if stage == "encode" else 2
+    for number in range(1, passes):
+        for folder in range(2):
+            calls = iter(range(passes))
+
+            def damaging(self, *given, calls=calls, number=number, folder=folder):
+                if next(calls) == number:
+                    files = sorted(path for path in (self.stage.folder / "tmp").rglob("*") if path.stat().st_size)
+                    path = [path for path in files if path.is_file()][-folder]
+                    relative = path.relative_to(self.stage.folder).as_posix()
+                    mutations.Damage("flip", relative, keyed_hash(relative, number)).apply(self.stage.folder)
+                return run_pass(self, *given)
+
+            monkeypatch.setattr(StageRun, "_run_pass", damaging)
+            with mutations.copied_before(output, stage, tmp_path) as copy:
+                code = stage_main(stage, [*arguments, f"output={copy}"])
+                same = code == 0 and tree(copy / stage) == tree(output / stage)
+                found.append("refused" if code in mutations.CLEAR else "harmless" if same else f"silent, exit {code}")
+    assert set(found) <= {"refused", "harmless"}
+    assert "refused" in found

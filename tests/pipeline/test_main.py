@@ -1,0 +1,92 @@
+"""The command line of a recipe and of its stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import _ALGORITHMS, main, stage_main
+from pipeline.command import keys_of
+from pipeline.recipe import Recipe, stage_names
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.settable_keys import unsettable
+
+DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "pipeline.yaml"
+
+
+def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
+    needed = ["input=a", "output=o", "clean.sources={NAME: {}}", "corrupt=[masked_lm]", "tokenizer={path: a}"]
+    given = {"corrupt": "[causal_lm]", "input": "[{path: b}]", "clean.sources": "{NAME: {}, other: {}}"}
+    given |= {"tokenizer": "{path: b}", "tokenizer.specials": "{mask: x}"}
+    keys = list(keys_of(Recipe, _ALGORITHMS))
+    slurm = [entry for entry in keys if "slurm" in entry[0]]
+    assert unsettable(Recipe, DEMO, needed, [entry for entry in keys if entry not in slurm], given) == []
+    assert unsettable(Recipe, DEMO, [*needed, "executor.options.partition=cpu"], slurm, given) == []
+
+
+@pytest.mark.parametrize("stage", [None, *stage_names()])
+def test_every_stage_lists_the_same_keys(stage: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(["--help"]) if stage is None else stage_main(stage, ["--help"])) == 0
+    listed = capsys.readouterr().out
+    assert all(f"  {key}: " in listed for key, *_ in keys_of(Recipe, _ALGORITHMS))
+
+
+def test_every_key_with_a_value_has_a_meaning() -> None:
+    silent = [key for key, kind, _, meaning in keys_of(Recipe, _ALGORITHMS) if not meaning and "mapping" not in kind]
+    assert not silent
+
+
+def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = write_recipe(tmp_path, f"""
+        corpus: c
+        output: {tmp_path}/out
+        input: {write_corpus(tmp_path / "in", 5)}
+        clean: {{language: {{name: py3langid, keep: [en, enn]}}, sources: {{}}}}
+        train_tokenizer: {{}}
+        encode: {{}}
+        group: {{groupings: [{{name: document, length: 64}}]}}
+        corrupt:
+          - {{name: masked_lm, max_length: 64}}
+          - {{name: span_corruption, label: many, input_length: 2000, mean_noise_span_length: 1.0}}
+          - {{name: span_corruption, input_length: 64, noise_density: 1.0}}
+    """)  # fmt: skip
+    assert main(["--config", str(recipe)]) == 64
+    said = capsys.readouterr().err
+    assert "clean.language.keep: py3langid knows no language 'enn'; it knows nn, en" in said
+    assert "corrupt.1: objective 'many' (span_corruption): a row of 1999 tokens has 300 spans" in said
+    assert "corrupt.2: objective 'span_corruption'" in said
+    assert main(["--config", str(recipe), "corrupt=[masked_lm]", "clean.language.keep=[en]"]) == 64
+    said = capsys.readouterr().err
+    assert "corrupt.0: 'masked_lm' reads the sample set packed" in said
+    assert "but `group` makes document" in said
+    assert main(["--config", str(recipe), "train_tokenizer.size=100", "corrupt.0.max_lengthh=2"]) == 64
+    said = capsys.readouterr().err
+    assert "command line: train_tokenizer: byte_bpe: size 100 is too small" in said
+    assert "unknown key 'max_lengthh'; did you mean 'max_length'" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_objective_whose_options_need_the_tokenizer_waits_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""
+        {{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / "in", 5)}, clean: {{}},
+        train_tokenizer: {{}}, encode: {{}}, group: {{}}, corrupt: [{{name: text_to_text, input_length: 64,
+        tasks: [{{template: "Say: {{source}}"}}]}}, {{name: span_corruption, input_length: 64, noise_density: 1.0}}]}}
+    """,
+    )
+    assert main(["--config", str(recipe)]) == 64
+    said = capsys.readouterr().err
+    assert "corrupt.1: objective 'span_corruption'" in said
+    assert "corrupt.0" not in said
+
+
+def test_a_recipe_without_stages_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = write_recipe(tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {tmp_path}}}")
+    assert main(["--config", str(recipe)]) == 64
+    assert "the recipe has no stage" in capsys.readouterr().err

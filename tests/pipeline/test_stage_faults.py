@@ -1,0 +1,131 @@
+"""Every stage on disks that fail: one message with the way out, and the same bytes once the disk is whole again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipeline import files
+from pipeline.__main__ import main, stage_main
+from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
+
+
+class Killed(BaseException):
+    """The end of a process, as far as one process can show it."""
+
+
+class Fault:
+    """Fails the n-th publication of a run: the process ends before the rename, or the disk is full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        self.kind, self.at, self.seen = kind, 0, 0
+        replace, sync = Path.replace, files.sync
+        monkeypatch.setattr(
+            Path, "replace", lambda path, target: self._counted("killed", lambda: replace(path, target))
+        )
+        monkeypatch.setattr(files, "sync", lambda path: self._counted("full", lambda: sync(path)))
+
+    def _counted(self, kind: str, action):
+        if kind == self.kind:
+            self.seen += 1
+            if self.seen == self.at:
+                raise Killed if kind == "killed" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return action()
+
+    def arm(self, at: int) -> None:
+        self.at, self.seen = at, 0
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("corpus")
+    short = RECIPE[: RECIPE.index("  - {name: span_corruption")].replace("variants: 2", "variants: 1")
+    return ["--config", str(write_recipe(folder, short)), f"input={write_corpus(folder / 'crawl', 25)}"]
+
+
+@pytest.fixture(scope="module")
+def reference(arguments, tmp_path_factory) -> Path:
+    output = tmp_path_factory.mktemp("reference") / "out"
+    assert main([*arguments, f"output={output}"]) == 0
+    return output
+
+
+def bytes_of(output: Path) -> dict[str, bytes]:
+    return {f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()}
+
+
+def interrupted(arguments: list[str], output: Path) -> int | None:
+    try:
+        return main([*arguments, f"output={output}"])
+    except Killed:
+        return None
+
+
+@pytest.mark.parametrize("kind", ["killed", "full"])
+def test_runs_that_end_at_ever_later_publications_end_with_the_same_bytes(
+    arguments, reference, tmp_path, monkeypatch, capsys, kind
+):
+    fault = Fault(monkeypatch, kind)
+    for at in range(1, 200, 7):
+        fault.arm(at)
+        code = interrupted(arguments, tmp_path / "out")
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        assert "please report" not in said
+        if code == 0:
+            break
+        assert code == (74 if kind == "full" else None), said
+        assert kind == "killed" or ("No space left on device; free some space" in said and str(tmp_path) in said)
+    assert code == 0
+    assert bytes_of(tmp_path / "out") == bytes_of(reference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["killed", "full"])
+def test_an_end_at_any_publication_costs_nothing(arguments, reference, tmp_path, monkeypatch, kind):
+    fault = Fault(monkeypatch, kind)
+    for at in range(1, 10_000):
+        output = tmp_path / str(at)
+        fault.arm(at)
+        code = interrupted(arguments, output)
+        fault.arm(0)
+        assert main([*arguments, f"output={output}"]) == 0
+        assert bytes_of(output) == bytes_of(reference), at
+        shutil.rmtree(output)
+        if code == 0:
+            return
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_whose_folder_cannot_be_made_says_the_key_and_the_way_out(
+    arguments, reference, tmp_path, capsys, stage
+):
+    output = tmp_path / "out"
+    shutil.copytree(reference, output)
+    shutil.rmtree(output / stage)
+    (output / stage).write_text("a file")
+    assert stage_main(stage, [*arguments, f"output={output}"]) in (64, 74)
+    said = capsys.readouterr().err
+    assert f"{output / stage}" in said
+    assert "output=DIR" in said
+    assert (output / stage).read_text() == "a file"
+
+
+@pytest.mark.parametrize("stage", STAGES[1:])
+def test_a_stage_whose_input_vanished_names_the_command_that_makes_it(arguments, reference, tmp_path, capsys, stage):
+    output, before = tmp_path / "out", STAGES[STAGES.index(stage) - 1]
+    shutil.copytree(reference, output)
+    shutil.rmtree(output / stage)
+    found = (path for path in sorted((output / before).rglob("*.arrow")) if path.is_file())
+    target = next(found, output / before / "tokenizer" / "vocabulary.json")
+    target.unlink()
+    assert stage_main(stage, [*arguments, f"output={output}"]) == 64
+    said = capsys.readouterr().err
+    assert f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `python -m" in said
+    assert main([*arguments, f"output={output}"]) == 0
+    assert bytes_of(output) == bytes_of(reference)

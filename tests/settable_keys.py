@@ -1,0 +1,85 @@
+"""Whether every key that `--help` lists can be set on the command line, and what is set arrives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import load_config, to_plain
+from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.errors import ConfigurationError
+from pipeline.registry import names
+
+OF_KIND = {
+    "int": ("64", "4", "2", "1", "5000"),
+    "float": ("0.5", "0.25", "3.0"),
+    "bool": ("true", "false"),
+    "str": ("abc", "en"),
+    "path": ("abc",),
+    "mapping": ("{}",),
+    "null": ("null",),
+    "auto": ("auto",),
+}
+"""Values to try for a type as `--help` names it."""
+REGISTRIES = ("pipeline.readers", "pipeline.extractors", "pipeline.filters", "pipeline.languages", "pipeline.sentences",
+              "pipeline.objectives", "pipeline.tokenizers", "train.optimizers", "train.schedules")  # fmt: skip
+
+
+def unsettable(
+    schema: Any, file: Path, needed: Sequence[str], keys: Iterable[tuple[str, str, str, str]], given: Mapping[str, str]
+) -> list[str]:
+    """Return the listed keys for which no value of their type is accepted, or whose value does not arrive.
+
+    Args:
+        schema: config class.
+        file: a configuration that holds no wrong value.
+        needed: further arguments, without which a key could not be set.
+        keys: as `keys_of` yields them.
+        given: values of keys that few values suit.
+    """
+    found = []
+    for listed, kind, default, _ in keys:
+        word = re.match(r"(\S+)\.\S+ \(([\w.]+): (\w+)\)", listed)
+        key = listed.partition(" ")[0]
+        chosen = [f"{word[2] if '.' in word[2] else f'{word[1]}.{word[2]}'}={word[3]}"] if word else []
+        values = [given[key]] if key in given else _values(kind, default)
+        if not any(_arrives(schema, file, [*needed, *chosen], key, value) for value in values):
+            found.append(listed)
+    return found
+
+
+def _values(kind: str, default: str) -> list[str]:
+    """Return YAML texts of a type, and the default where it is one: what a user would try."""
+    usable = [default] if default not in ("", "required", "null") and not default.endswith("...") else []
+    found: list[str] = []
+    for part in kind.removeprefix("list of ").split(" or "):
+        if part in ("name,", "name"):
+            found += [name for package in REGISTRIES for name in names(package)]
+        found += OF_KIND.get(part, (part,))
+    return usable + ([f"[{value}]" for value in found] if kind.startswith("list of ") else found)
+
+
+def _arrives(schema: Any, file: Path, arguments: Sequence[str], key: str, value: str) -> bool:
+    try:
+        plain = to_plain(load_config(schema, file, [*arguments, f"{key}={value}"]))
+    except ConfigurationError:
+        return False
+    for part in key.split("."):
+        plain = plain[0] if isinstance(plain, list) else plain
+        if not isinstance(plain, Mapping):  # such as a head, of which only the weight is given
+            break
+        plain = plain[part] if part in plain else plain.get("objective", {}).get(part)
+    return _same(plain, parse_yaml(value))
+
+
+def _same(plain: Any, value: Any) -> bool:
+    """Return whether a value is what was given; an algorithm or an entry may add its defaults to it."""
+    if isinstance(plain, Mapping):
+        if isinstance(value, str):
+            return value in (plain.get("name"), plain.get("path"), plain.get("objective", {}).get("name"))
+        return isinstance(value, Mapping) and all(_same(plain.get(key, {}), part) for key, part in value.items())
+    if isinstance(plain, list):
+        return all(map(_same, plain, value)) if isinstance(value, list) else _same(plain[0], value)
+    return bool(plain == value) or value == "auto"

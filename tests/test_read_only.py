@@ -1,0 +1,105 @@
+"""Commands on a folder of a file system that is mounted read-only: the administrator cannot write there either."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main
+from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
+from tests.shard_sets import damage, toy_set
+from tests.train.masked_set import write_config, write_masked_sets
+
+SHORT = RECIPE[: RECIPE.index("dedup: {}")]
+MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+"""Makes a folder read-only for one process and its children, then runs a command."""
+WAYS_OUT = ("make it writable, or choose another place", "change its permissions, or choose another output")
+EACH = """
+import contextlib, io, json, sys, traceback
+from clozeline.__main__ import main
+
+results = {}
+for name, arguments in json.load(sys.stdin).items():
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        sys.argv = ["clozeline", *arguments]
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code or 0
+        except BaseException:
+            code = traceback.format_exc()
+    results[name] = [code, said.getvalue()]
+print(json.dumps(results))
+"""
+
+
+def inside(folder: Path, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command for which a folder is read-only."""
+    return subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh", str(folder), *command],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def results(folder: Path, commands: dict[str, list[str]]) -> dict[str, tuple[int | str, str]]:
+    """Run commands one after another in such a process; return their exit codes and what they say."""
+    if shutil.which("unshare") is None or inside(folder, ["true"]).returncode:
+        pytest.skip("this machine lets no process mount a folder read-only for itself")
+    assert inside(folder, ["touch", str(folder / "file")]).returncode == 1
+    done = inside(folder, [sys.executable, "-c", EACH], json.dumps(commands))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, tuple[int | str, str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def is_refusal(folder: Path, code: int | str, said: str) -> bool:
+    """Return whether a command ended with the code of storage, the place and the way out, and with no traceback."""
+    told = "Read-only file system" in said and str(folder) in said and any(way in said for way in WAYS_OUT)
+    return code == 74 and told and "Traceback" not in said and "[Errno" not in said
+
+
+@pytest.mark.slow
+def test_what_writes_there_says_so_and_what_reads_works(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    folder.mkdir()
+    source = write_corpus(folder / "crawl", 12)
+    recipe = ["--config", str(write_recipe(tmp_path, SHORT)), f"input={source}"]
+    assert main([*recipe, f"output={folder / 'finished'}"]) == 0
+    assert main([*recipe, f"output={folder / 'begun'}"]) == 0
+    shutil.rmtree(folder / "begun" / "clean" / "records")
+    whole, damaged = folder / "whole", toy_set(folder / "damaged", [12, 8])
+    toy_set(whole, [12, 8])
+    damage(damaged, 1)
+    shards = write_masked_sets(folder / "sets")
+    training = ["--config", str(write_config(tmp_path / "train.yaml", shards, elsewhere / "training"))]
+    reads = {
+        "an input": ["pipeline", *recipe, f"output={elsewhere / 'run'}"],
+        "statistics": ["shard-stats", str(whole)],
+        "rows": ["inspect-shard", str(whole)],
+        "a whole set": ["quarantine-blocks", str(whole)],
+        "a copy": ["repack-shards", str(whole), "--output", str(elsewhere / "copy")],
+        "a plan of training": ["train", *training, "--dry-run"],
+    }
+    writes = {
+        "a new output": ["pipeline", *recipe, f"output={folder / 'new'}"],
+        "a finished output": ["pipeline", *recipe, f"output={folder / 'finished'}"],
+        "a stage": ["clean", *recipe, f"output={folder / 'begun'}"],
+        "a quarantine": ["quarantine-blocks", str(folder / "damaged")],
+        "a copy of a set": ["repack-shards", str(whole), "--output", str(folder / "copy")],
+        "a page": ["shard-stats", str(whole), "--html", str(folder / "page.html")],
+        "a training": ["train", *training, f"output={folder / 'training'}"],
+    }
+    found = results(folder, {**reads, **writes})
+    assert {name: found[name] for name in reads if found[name][0] != 0} == {}
+    wrong = {name: found[name] for name in writes if not is_refusal(folder, *found[name])}
+    assert wrong == {}

@@ -1,0 +1,20 @@
+"""Directories of training runs, as far as the tools read them."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from tests.train.synthetic import plain_config
+
+
+def run_directory(tmp_path, manifest, seen, **changes):
+    """A run over a set with seed 3 that has read some samples, and was killed while it wrote the next line."""
+    run = tmp_path / "run"
+    run.mkdir()
+    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    lines = [json.dumps({"step": step, "samples": 8 * step}) for step in range(1, seen // 8 + 1)]
+    (run / "metrics.jsonl").write_text("\n".join([*lines, '{"step":']))
+    return run

@@ -1,0 +1,137 @@
+"""Every file that a tool reads, damaged in every way: the tool names it, or says what it says of the whole file.
+
+Never a traceback, and never another answer without a word.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.shards import open_shards
+from pipeline.shards.quarantine import publish_quarantine
+from tests.tools.small_run import example_sets
+
+TOOLS = ("validate_shards", "inspect_shard", "explain_batch", "shard_stats", "where_is", "diff_manifests",
+         "export_webdataset", "repack_shards")  # fmt: skip
+FILES = {
+    "manifest": "corrupt/masked_lm/train/manifest.json",
+    "index": "corrupt/masked_lm/train/index.arrow",
+    "quarantine": "corrupt/masked_lm/train/quarantine.json",
+    "shard": "corrupt/masked_lm/train/shard-00000-of-00004.arrow",
+    "vocabulary": "train_tokenizer/tokenizer/vocabulary.json",
+    "model": "train_tokenizer/tokenizer/tokenizer.json",
+    "name": "train_tokenizer/tokenizer/name",
+    "token manifest": "encode/manifest.json",
+    "token index": "encode/index.arrow",
+    "documents": "encode/documents-00000-of-00002.arrow",
+    "sample manifest": "group/GROUPING/train/manifest.json",
+}
+KNOWN_EXITS = (64, 65, 74)
+NEIGHBOURS = ("token manifest", "documents", "sample manifest")
+"""Files of other stages: a set that was moved lacks them, and beside a newer run it finds those of other sets."""
+
+
+class Bench:
+    """A run of the pipeline that may be damaged, and what each tool says of it."""
+
+    def __init__(self, source: Path, folder: Path) -> None:
+        self.output = shutil.copytree(source, folder / "out")
+        self.new = folder / "new"
+        self.set, samples = example_sets(self.output)["masked_lm"]
+        self.samples = str(samples.relative_to(self.output).parent.parent.name)
+        shards = open_shards(self.set)
+        self.uid = f"{int(shards.read_block(0).fixed['uid'][0]):016x}"
+        shard = shards.manifest.shards[-1]
+        entry = {"shard": shard.path, "block": shard.blocks - 1, "reason": "a test"}
+        publish_quarantine(self.set.parent, [entry])
+
+    def path(self, name: str) -> Path:
+        return self.output / FILES[name].replace("GROUPING", self.samples)
+
+    def arguments(self, tool: str) -> list[str]:
+        new = ["--output", str(self.new)]
+        more = {"explain_batch": ["--step", "1"], "where_is": ["--uid", self.uid, "--json"],
+                "diff_manifests": [str(self.output / "corrupt/causal_lm/train")],
+                "export_webdataset": new, "repack_shards": [*new, "--container", "tar"]}  # fmt: skip
+        return [str(self.set), *more.get(tool, [])]
+
+    def ask(self, tool: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+        shutil.rmtree(self.new, ignore_errors=True)
+        code = importlib.import_module(f"tools.{tool}").main(self.arguments(tool))
+        out, err = capsys.readouterr()
+        written = sorted((path.name, path.read_bytes()) for path in self.new.rglob("*") if path.is_file())
+        return code, re.sub(r"[\d,.]+ (tokens/s|bytes)", "", out) + repr([name for name, _ in written]), err
+
+
+@pytest.fixture
+def bench(shard_sets: Path, tmp_path: Path) -> Bench:
+    return Bench(shard_sets, tmp_path)
+
+
+def damages(path: Path, other: Path, draw: random.Random, flips: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    whole = path.read_bytes()
+    for _ in range(flips):
+        bit = draw.randrange(8 * len(whole))
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        yield f"bit {bit}", lambda damaged=damaged: path.write_bytes(damaged)
+    for length in (0, len(whole) // 2, *((1, len(whole) - 1) if flips > 9 else ())):
+        yield f"{length} bytes", lambda length=length: path.write_bytes(whole[:length])
+    yield "longer", lambda: path.write_bytes(whole + b"\0")
+    yield "deleted", path.unlink
+    yield "another's", lambda: path.write_bytes(other.read_bytes())
+    yield "a folder", lambda: (path.unlink(), path.mkdir())
+
+
+def is_legitimate(name: str, kind: str, tool: str) -> bool:
+    """Return whether a damage gives what may be meant so."""
+    if name == "quarantine":  # a set need not have one; every start of a run records its hash
+        return kind == "deleted"
+    if (name, kind, tool) == ("manifest", "another's", "diff_manifests"):
+        return True  # that is what it compares
+    return name in NEIGHBOURS and kind in ("deleted", "a folder", "another's")
+
+
+def unnoticed(bench: Bench, name: str, flips: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Damage a file; return what a tool does that has no stated reason."""
+    path, other = bench.path(name), bench.output / "corrupt/causal_lm/train/manifest.json"
+    rivals = {"index": bench.output / "corrupt/causal_lm/train/index.arrow", "shard": bench.path("index"),
+              "sample manifest": bench.path("token manifest"), "token index": bench.path("index")}  # fmt: skip
+    expected = {tool: bench.ask(tool, capsys) for tool in TOOLS}
+    assert {tool: code for tool, (code, _, _) in expected.items() if code} == {"diff_manifests": 1}
+    whole, found = path.read_bytes(), []
+    for kind, damage in damages(path, rivals.get(name, other), random.Random(name), flips):
+        damage()
+        for tool in TOOLS:
+            code, out, err = bench.ask(tool, capsys)
+            same = (code, out) == expected[tool][:2]
+            told = path.name in err or "note: " in err or str(path.parent) in err or "tokenizer is not above" in out
+            broken = "Traceback" in err or code not in (0, expected[tool][0], *KNOWN_EXITS) or err.count("\n") > 3
+            if broken or not (same or told or is_legitimate(name, kind, tool)):
+                found.append(f"{name}, {kind}: {tool} ended with {code}: {err[-300:]}")
+        if path.is_dir():
+            path.rmdir()
+        path.write_bytes(whole)
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damage_is_named_by_every_tool(bench: Bench, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = unnoticed(bench, name, 2, capsys)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_hundreds_of_damages_are_named_by_every_tool(
+    bench: Bench, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = unnoticed(bench, name, 60, capsys)
+    assert not found, "\n".join(found)

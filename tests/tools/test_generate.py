@@ -1,0 +1,76 @@
+"""Continuations of texts, with untrained models over real sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from model.generate import Decoding, generate
+from pipeline.shards import open_shards
+from tests.tools.lib.test_trained_model import write_run
+from tests.tools.small_run import example_sets
+from tools.generate import main
+from tools.lib.generation import Settings, continuations
+from tools.lib.trained_model import TrainedModel, load_trained
+
+DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
+PAIRED = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainedModel]:
+    run = tmp_path_factory.mktemp("decoder")
+    write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
+    return run, load_trained(run)
+
+
+def test_the_command_prints_what_the_model_generates(
+    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, trained = decoder
+    prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
+    wanted = generate(
+        trained.model,
+        [prompt] * 2,
+        Decoding(max_tokens=5, temperature=1.5, top_p=0.9, seed=4),
+        end_ids={trained.tokenizer.vocabulary.specials["eos"]},
+    )
+    words = ["max_tokens=5", "temperature=1.5", "top_p=0.9", "seed=4", "samples=2", "step=3"]
+    assert main([str(run), "the page", *words]) == 0
+    assert capsys.readouterr().out == "".join(
+        f"the page{trained.tokenizer.decode(one.ids)} ({one.stop})\n" for one in wanted
+    )
+
+
+def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **PAIRED)
+    trained = load_trained(tmp_path)
+    manifest = open_shards(example_sets(shard_sets)["span_corruption"][0]).manifest
+    (wanted,) = continuations(trained, manifest, "the <extra_0> page", Settings(max_tokens=4))
+    assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
+    assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop})\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["the", "samples=2"], 64, "greedy continuations are all alike"),
+        (["the", "top_k=3"], 64, "temperature 0 draws none"),
+        (["the", "topk=3"], 64, "top_k"),
+        (["the", "step=4"], 64, "holds no checkpoint of step 4"),
+        (["the page " * 70], 65, "the position table has room for 64"),
+    ],
+    ids=["alike", "greedy", "unknown", "step", "long"],
+)
+def test_mistakes_are_named(
+    decoder: tuple[Path, TrainedModel],
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: int,
+    message: str,
+) -> None:
+    assert main([str(decoder[0]), *words]) == code
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error

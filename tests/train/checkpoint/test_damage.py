@@ -1,0 +1,196 @@
+"""Every file of a checkpoint, damaged in every region: nothing passes, and the newest whole checkpoint is taken."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.errors import ClozelineError
+from tests.distributed import RankPool
+from tests.train.checkpoint.test_checkpoints import present, save_again
+from tests.train.synthetic import build, save, store, tiny, train_steps
+from train.checkpoint.checkpoints import load
+from train.checkpoint.state import TrainState
+from train.config import TrainConfig
+from train.distributed import World
+
+SAMPLES = 40
+"""Flipped bits in each file."""
+
+
+def save_trained(world: World, config: TrainConfig, folder: str) -> None:
+    engine = build(config, world)
+    for step in (1, 2):
+        train_steps(engine, step, step)
+        save(engine, Path(folder), step)
+    engine.close()
+
+
+def changes(path: Path, others: list[Path], draw: random.Random) -> Iterator[tuple[str, bytes | None]]:
+    """Yield changed bytes of a file, None for a file that is gone: everywhere, its header and its ends too."""
+    whole = path.read_bytes()
+    places = {0, 7, 8, len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(SAMPLES))}
+    for at in sorted(places):
+        flipped = whole[at] ^ 1 << draw.randrange(8)
+        yield f"flip at {at}", whole[:at] + bytes([flipped]) + whole[at + 1 :]
+    for size in (0, 1, len(whole) // 2, len(whole) - 1):
+        yield f"cut to {size}", whole[:size]
+    middle = len(whole) // 2
+    yield "zeros", whole[:middle] + bytes(512) + whole[middle + 512 :]
+    yield "longer", whole + b"\0"
+    yield "gone", None
+    for other in others:
+        yield f"swapped with {other.parent.name}/{other.name}", other.read_bytes()
+
+
+def silent(world: World, folder: str) -> tuple[list[str], int]:
+    """Damage each file of step 2 in turn; return what was not noticed, and the number of changes."""
+    newest, before = (Path(folder) / f"step-0000000{step}" for step in (2, 1))
+    draw, passed, count = random.Random(7), [], 0
+    for path in sorted(newest.iterdir()):
+        whole = path.read_bytes()
+        others = [before / path.name, *(other for other in newest.iterdir() if other.name != path.name)]
+        for what, raw in changes(path, others, draw):
+            count += 1
+            path.unlink() if raw is None else path.write_bytes(raw)
+            found = store(Path(folder), world)
+            chosen = found.find()
+            said = [report["event"] for report in found.reports]  # type: ignore[attr-defined]
+            if chosen is None or chosen[0] != before or said != ["checkpoint_refused"]:
+                passed.append(f"{path.name}: {what}")
+            path.write_bytes(whole)
+    chosen = store(Path(folder), world).find()
+    assert chosen is not None
+    assert chosen[0] == newest, "undamaged it is taken"
+    return passed, count
+
+
+def test_no_damage_is_silent(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+    two_ranks.run(save_trained, tiny(), str(tmp_path))
+    ((passed, count),) = one_rank.run(silent, str(tmp_path))
+    assert passed == []
+    assert count > 3 * SAMPLES
+
+
+def found_in(world: World, folder: str, options: dict[str, Any]) -> tuple[str | None, int, str]:
+    """Return the name of the checkpoint that is found, or (exit code, error)."""
+    try:
+        chosen = store(Path(folder), world, **options).find()
+    except ClozelineError as error:
+        return None, error.exit_code, str(error)
+    return None if chosen is None else chosen[0].name, 0, ""
+
+
+def test_names_are_compared_where_hashes_are_not(one_rank: RankPool, tmp_path: Path) -> None:
+    """Sizes alone would let a tensor of another name pass."""
+    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
+    part = tmp_path / "step-00000002" / "part-00000.safetensors"
+    part.write_bytes(part.read_bytes().replace(b'"weight/', b'"weighs/', 1))
+    assert one_rank.run(found_in, str(tmp_path), {"verify": "sizes"}) == [("step-00000001", 0, "")]
+
+
+def test_a_renamed_folder_is_not_taken(one_rank: RankPool, tmp_path: Path) -> None:
+    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
+    (tmp_path / "step-00000002").rename(tmp_path / "step-00000005")
+    assert one_rank.run(found_in, str(tmp_path), {}) == [("step-00000001", 0, "")]
+
+
+def without_checksum(path: Path, **changed: Any) -> None:
+    """Write an index as earlier versions did, with another state."""
+    plain = json.loads((path / "checkpoint.json").read_text())
+    del plain["checksum"]
+    plain["state"] |= changed
+    (path / "checkpoint.json").write_text(json.dumps(plain))
+
+
+@pytest.mark.parametrize(
+    ("changed", "whole"),
+    [
+        ({}, True),
+        ({"samples": "8"}, False),
+        ({"step": -1}, False),
+        ({"sample": 8}, False),
+        ({"step": 3}, False),
+        ({"stream": {"samples": 9}}, False),
+    ],
+)
+def test_a_checkpoint_of_an_earlier_version(
+    one_rank: RankPool, tmp_path: Path, changed: dict[str, Any], whole: bool
+) -> None:
+    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
+    without_checksum(tmp_path / "step-00000002", **changed)
+    expected = "step-00000002" if whole else "step-00000001"
+    assert one_rank.run(found_in, str(tmp_path), {}) == [(expected, 0, "")]
+
+
+def continue_after_damage(world: World, config: TrainConfig, folder: str, steps: list[int]) -> list[list[int]]:
+    """Fall back from the damaged step 4 to 2, then save others; return what is kept after each."""
+    engine = build(config, world)
+    found = store(Path(folder), world, keep_last=2)
+    chosen = found.find()
+    assert chosen is not None
+    load(engine, *chosen)
+    kept = []
+    for step in steps:
+        assert found.save(engine, TrainState(step=step, samples=step))
+        kept.append(present(Path(folder)))
+    engine.close()
+    return kept
+
+
+@pytest.mark.parametrize(("steps", "kept"), [([3, 4, 5], [[2, 3, 4], [3, 4], [4, 5]]), ([6, 7], [[2, 6], [6, 7]])])
+def test_a_damaged_checkpoint_costs_no_whole_one(
+    one_rank: RankPool, tmp_path: Path, steps: list[int], kept: list[list[int]]
+) -> None:
+    """It is not counted among the last, and is replaced or removed when the run passes its step."""
+    one_rank.run(save_again, tiny(), str(tmp_path), [2, 4], {})
+    (tmp_path / "step-00000004" / "checkpoint.json").unlink()
+    assert one_rank.run(continue_after_damage, tiny(), str(tmp_path), steps) == [kept]
+
+
+def fill_disk(world: World, config: TrainConfig, folder: str, keep_last: int, room: float) -> list[list[int]]:
+    """Save on a disk with room for this number of checkpoints; return what is kept after each of five attempts."""
+    engine = build(config, world)
+    found = store(Path(folder), world, keep_last=keep_last, max_failures=9)
+    assert found.save(engine, TrainState(step=1, samples=1))
+    one, real, kept = size(Path(folder) / "step-00000001"), shutil.disk_usage, []
+
+    def usage(_path: Path) -> Any:
+        return SimpleNamespace(free=max(0, room * one - sum(map(size, Path(folder).glob("step-*")))))
+
+    shutil.disk_usage = usage  # type: ignore[assignment]
+    try:
+        for step in range(2, 6):
+            found.save(engine, TrainState(step=step, samples=step))
+            kept.append(present(Path(folder)))
+    finally:
+        shutil.disk_usage = real
+        engine.close()
+    return kept
+
+
+def size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("keep_last", "room", "kept"),
+    [
+        (2, 2.5, [[1, 2], [2, 3], [3, 4], [4, 5]]),
+        (3, 3.5, [[1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]),
+        (1, 1.5, [[1]] * 4),
+        (1, 2.5, [[2], [3], [4], [5]]),
+    ],
+)
+def test_a_disk_full_of_its_own_checkpoints(
+    one_rank: RankPool, tmp_path: Path, keep_last: int, room: float, kept: list[list[int]]
+) -> None:
+    """The oldest goes before the save instead of after it; the last whole one never does."""
+    assert one_rank.run(fill_disk, tiny(), str(tmp_path), keep_last, room) == [kept]

@@ -1,0 +1,97 @@
+"""A process killed before or after any rename: the same command again ends with every bit of a straight run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.distributed import run_ranks
+from tests.train import faulty
+from tests.train.masked_set import write_config, write_masked_sets
+from train.checkpoint.finding import check_share
+from train.checkpoint.format import steps_in
+from train.logs.journal import read_lines
+
+FIRST, LAST = 2, 6
+"""Steps of the first start, which is not disturbed, and of the second."""
+SETTINGS = {"checkpoint__every": 2, "checkpoint__keep_last": 1, "evaluate__every": 2, "evaluate__max_rows": 8}
+STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
+
+
+def save(step: int) -> list[str]:
+    """Names that are put in place by a save that removes the one before it, and by the evaluation after it."""
+    return ["checkpoint.json", f"step-{step:08d}", "latest", f".tmp-old-step-{step - 2:08d}", "checkpoint.json"]
+
+
+RENAMES = ["config.yaml", "metrics.jsonl", *save(4), *save(6)]
+"""All renames of the second start, without those of status.json and of the report."""
+POINTS = [(name, RENAMES[: at + 1].count(name)) for at, name in enumerate(RENAMES)]
+USUAL = [("metrics.jsonl", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2)]
+"""Points of `make test`, one of each kind."""
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps."""
+    folder = tmp_path_factory.mktemp("begun")
+    shards = write_masked_sets(folder / "corrupt")
+    write_config(folder / "train.yaml", shards, folder / "run", **SETTINGS)
+    assert go(folder, faulty.train_normally, steps=FIRST).codes == [0]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def straight(begun: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Every bit that an undisturbed run logs; its renames are those listed here."""
+    folder = copied(begun, tmp_path_factory.mktemp("straight"))
+    finished = go(folder, faulty.kill_at_replace, "nothing", 1, "before")
+    assert finished.codes == [0]
+    seen = json.loads(finished.outputs[0].splitlines()[-1])
+    assert [name for name in seen if name not in ("status.json", "report.html")] == RENAMES
+    return logged(folder)
+
+
+def copied(begun: Path, folder: Path) -> Path:
+    shutil.copytree(begun / "run", folder / "run")
+    shutil.copy(begun / "train.yaml", folder)
+    return folder
+
+
+def go(folder: Path, function: Any, *arguments: Any, steps: int = LAST) -> Any:
+    words = ["--config", str(folder / "train.yaml"), f"output={folder / 'run'}", f"steps={steps}"]
+    return run_ranks(1, function, *arguments, *words, folder=folder)
+
+
+def logged(folder: Path) -> list[Any]:
+    """Return the losses, norms and held-out results of each step."""
+    records = read_lines(folder / "run" / "metrics.jsonl")
+    return [(one["step"], one["loss"].hex(), one["gradient_norm"].hex(), one.get("heldout")) for one in records]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("name", "occurrence"),
+    [pytest.param(*point, marks=() if point in USUAL else pytest.mark.slow) for point in POINTS],
+)
+def test_a_kill_at_any_rename_costs_no_bit(
+    begun: Path, straight: list[Any], tmp_path: Path, name: str, occurrence: int, when: str
+) -> None:
+    folder = copied(begun, tmp_path)
+    assert go(folder, faulty.kill_at_replace, name, occurrence, when).codes == [-signal.SIGKILL]
+    checkpoints = folder / "run" / "checkpoints"
+    whole = steps_in(checkpoints)
+    assert whole, "one is always there"
+    for path in whole:
+        check_share(path, hashes=True)
+    again = go(folder, faulty.train_normally)
+    assert again.codes == [0], again.errors
+    assert logged(folder) == straight
+    assert [path.name for path in steps_in(checkpoints)] == [STEPS[-1]]
+    assert (checkpoints / "latest").read_text() == f"{STEPS[-1]}\n"
+    left = [path for path in (folder / "run").rglob("*") if path.name.startswith(".tmp") or path.suffix == ".tmp"]
+    assert left == []

@@ -1,0 +1,52 @@
+"""A run's weights without its engine; whole models are compared in the tests of the tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pipeline.errors import ConfigurationError
+from pipeline.files import file_hash
+from train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from train.checkpoint.run_weights import find_checkpoint, read_weights
+
+
+def write_step(run: Path, step: int, values: torch.Tensor) -> None:
+    folder = run / "checkpoints" / f"step-{step:08d}"
+    folder.mkdir(parents=True)
+    halves = values.flatten().chunk(2)
+    files = {}
+    for part, half in enumerate(halves):
+        path = folder / part_name(part)
+        save_file({"weight/w": half.clone()}, path)
+        files[path.name] = FileRecord(path.stat().st_size, file_hash(path))
+    count = len(halves[0])
+    record = ParameterRecord(list(values.shape), "decay", ["weight"], [(0, 0, count), (1, count, len(halves[1]))])
+    Index({"step": step, "samples": step}, {}, {"w": record}, [], files).write(folder)
+    (folder.parent / "latest").write_text(f"{folder.name}\n")
+
+
+def test_the_newest_or_the_one_asked_for(tmp_path: Path) -> None:
+    for step in (1, 2):
+        write_step(tmp_path, step, torch.full((3, 2), float(step)))
+    assert torch.equal(read_weights(*find_checkpoint(tmp_path))["w"], torch.full((3, 2), 2.0))
+    assert torch.equal(read_weights(*find_checkpoint(tmp_path, 1))["w"], torch.ones(3, 2))
+    with pytest.raises(ConfigurationError, match="no checkpoint of step 7, only of 1, 2"):
+        find_checkpoint(tmp_path, 7)
+
+
+def test_a_damaged_one_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for step in (1, 2):
+        write_step(tmp_path, step, torch.full((3, 2), float(step)))
+    part = tmp_path / "checkpoints" / "step-00000002" / part_name(1)
+    part.write_bytes(part.read_bytes()[:-1])
+    assert find_checkpoint(tmp_path)[0].name == "step-00000001"
+    assert "step-00000002 is passed over" in capsys.readouterr().err
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="expected a run directory with checkpoints"):
+        find_checkpoint(tmp_path)

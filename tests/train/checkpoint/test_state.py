@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from train.checkpoint.format import Index
+from train.checkpoint.state import TrainState, changed_keys, read_state
+from train.errors import CheckpointError
+
+
+def test_changed_keys_are_named() -> None:
+    saved = TrainState(step=1, samples=1, frozen={"seed": 1, "optimizer.eps": 1e-6, "same": 2}, dataset="a")
+    now = TrainState(step=0, samples=0, frozen={"seed": 2, "optimizer.eps": 1e-8, "same": 2}, dataset="b")
+    found = changed_keys(saved, now, ())
+    assert [line.split(":")[0] for line in found] == ["data (digest)", "optimizer.eps", "seed"]
+    assert "1e-06 in the checkpoint, 1e-08 now" in found[1]
+    assert [line.split(":")[0] for line in changed_keys(saved, now, ("optimizer", "data"))] == ["seed"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 50), st.booleans()), max_size=12), st.booleans())
+def test_counters_are_sums_over_the_steps(steps: list[tuple[int, int, bool]], with_stream: bool) -> None:
+    begun = TrainState(step=3, samples=40, stream={"samples": 40, "seed": 1} if with_stream else {}, heldout_loss=1.5)
+    state = begun
+    for rows, tokens, skipped in steps:
+        state = state.advanced(rows=rows, tokens=tokens, skipped=skipped)
+    rows = sum(one for one, _, _ in steps)
+    assert (state.step, state.samples) == (3 + len(steps), 40 + rows)
+    assert state.tokens == sum(tokens for _, tokens, _ in steps)
+    assert state.skipped == sum(skipped for _, _, skipped in steps)
+    last_good = max((number for number, (_, _, skipped) in enumerate(steps, 1) if not skipped), default=0)
+    assert state.skipped_in_a_row == len(steps) - last_good
+    assert state.stream == ({"samples": 40 + rows, "seed": 1} if with_stream else {})
+    assert state.heldout_loss == (None if steps else 1.5), "a loss belongs to the step it was measured at"
+    assert begun.samples == 40
+
+
+def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused() -> None:
+    state = TrainState(step=3, samples=40, frozen={"seed": 1}, versions={"torch": "2"})
+    index = Index(asdict(state), {}, {}, [], {})
+    assert read_state(index) == state
+    with pytest.raises(CheckpointError, match="checkpoint state: colour: Unexpected keyword"):
+        read_state(Index({**index.state, "colour": 1}, {}, {}, [], {}))
+    with pytest.raises(CheckpointError, match="samples: Field required"):
+        read_state(Index({"step": 1}, {}, {}, [], {}))
+
+
+def test_an_earlier_state_is_compared_by_its_data_too() -> None:
+    """Without a saved stream, other data cannot be continued; with one, the stream itself decides."""
+    now = TrainState(step=0, samples=0, dataset="b")
+    assert changed_keys(TrainState(step=1, samples=1, dataset="a", stream={"samples": 1}), now, ()) == []
+    assert changed_keys(TrainState(step=1, samples=1, dataset="a"), now, ("data",)) == []
+    assert len(changed_keys(TrainState(step=1, samples=1, dataset="a"), now, ("dat",))) == 1

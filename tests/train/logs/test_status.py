@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from train.config import LogConfig
+from train.logs.journal import Journal
+from train.logs.status import read_status
+
+HERE = socket.gethostname()
+
+
+def write(run: Path, **fields: Any) -> None:
+    (run / "status.json").write_text(
+        json.dumps({"state": "running", "step": 4, "checkpoint": "step-00000002", **fields})
+    )
+
+
+def test_a_process_of_this_host_is_looked_for(tmp_path: Path) -> None:
+    """By its number and the time of its start, which tells it from a later process of the same number."""
+    mine = psutil.Process().create_time()
+    write(tmp_path, pid=os.getpid(), host=HERE, started=mine + 3, heartbeat=0.0)
+    found = read_status(tmp_path)
+    assert found is not None
+    assert (found.ended, found.text) == (False, "running, step 4, step-00000002")
+    write(tmp_path, pid=os.getpid(), host=HERE, started=mine - 1000, heartbeat=time.time())
+    assert read_status(tmp_path).ended  # type: ignore[union-attr]
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    write(tmp_path, pid=ended.pid, host=HERE, started=time.time(), heartbeat=time.time())
+    found = read_status(tmp_path)
+    assert found is not None
+    assert found.text == (
+        f"not running any more, process {ended.pid} on {HERE} ended without saying so, step 4, step-00000002"
+    )
+
+
+@pytest.mark.parametrize(
+    ("silence", "watchdog_s", "ended"),
+    [(1700, 1800.0, False), (1900, 1800.0, True), (3500, 0.0, False), (3700, 0.0, True), (3700, None, True)],
+)
+def test_a_process_of_another_host_is_judged_by_its_last_sign_of_life(
+    tmp_path: Path, silence: float, watchdog_s: float | None, ended: bool
+) -> None:
+    write(tmp_path, pid=os.getpid(), host="elsewhere", started=0.0, heartbeat=1e9, watchdog_s=watchdog_s)
+    assert read_status(tmp_path, now=1e9 + silence).ended is ended  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("state", ["done", "stopped", "failed"])
+def test_a_process_that_said_how_it_ended(tmp_path: Path, state: str) -> None:
+    write(tmp_path, state=state, pid=1, host=HERE, started=0.0, checkpoint=None, step=None)
+    found = read_status(tmp_path)
+    assert found is not None
+    assert (found.ended, found.text) == (False, f"{state}, before step 1, no checkpoint")
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"\xff\xfe", b"{}", b'{"state": 3}'])
+def test_a_damaged_status_is_none(tmp_path: Path, raw: bytes) -> None:
+    assert read_status(tmp_path) is None
+    (tmp_path / "status.json").write_bytes(raw)
+    assert read_status(tmp_path) is None
+
+
+@pytest.mark.parametrize("field", ["pid", "host", "started"])
+def test_a_running_status_that_lacks_its_process(tmp_path: Path, field: str) -> None:
+    write(tmp_path, **{"pid": os.getpid(), "host": HERE, "started": time.time(), field: None})
+    assert read_status(tmp_path).ended  # type: ignore[union-attr]
+
+
+def test_what_a_journal_writes_is_read(tmp_path: Path) -> None:
+    """From its begin on, with the checkpoint that exists."""
+    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
+    journal.status("running", step=9)
+    journal.failed(ValueError("refused"))
+    assert not (tmp_path / "status.json").exists()
+    journal.begin(3, "step-00000003")
+    found = read_status(tmp_path)
+    assert found is not None
+    assert (found.ended, found.step, found.checkpoint) == (False, 3, "step-00000003")
+
+
+def test_signs_of_life_are_renewed_after_some_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
+    journal.begin(0)
+    times = []
+    for seconds in (0.0, 9.0, 11.0, 12.0, 22.0):
+        monkeypatch.setattr(time, "time", lambda at=now + seconds: at)
+        journal.beat()
+        times.append(json.loads((tmp_path / "status.json").read_text())["heartbeat"] - now)
+    assert times == pytest.approx([0, 0, 11, 11, 22])

@@ -1,0 +1,73 @@
+"""Shard sets of real objectives over a language of arithmetic, which a small model learns in a few steps.
+
+A text counts upwards in steps of its own, so that context tells its tokens and what belongs together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import to_plain
+from pipeline.objectives import build_objective
+from pipeline.registry import choose
+from pipeline.rows import Ragged, Rows
+from pipeline.shards.columns import feature_columns
+from pipeline.vocabulary import Vocabulary
+from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
+from tests.shard_sets import write_set
+
+NUMBERS = 40
+WORDS: Vocabulary = vocabulary(FIRST_CONTENT + NUMBERS)
+
+
+def counting_samples(seed: int, rows: int) -> Rows:
+    """Rows of 12 to 24 tokens in sentences of four, each with a partner that counts from elsewhere."""
+    random = np.random.RandomState(seed)
+    lengths = random.randint(12, 25, rows)
+
+    def texts(sizes: Any) -> Ragged:
+        starts, strides = random.randint(0, NUMBERS, len(sizes)), random.randint(1, 3, len(sizes))
+        lists = [(s + d * np.arange(n)) % NUMBERS for s, d, n in zip(starts, strides, sizes, strict=True)]
+        return Ragged.from_lists([FIRST_CONTENT + one for one in lists], WORDS.id_dtype)
+
+    columns = {
+        "ids": texts(lengths),
+        "sentence_starts": Ragged.from_lists([np.arange(0, n, 4) for n in lengths], np.uint16),
+        "document_starts": Ragged.from_lists([[0]] * rows, np.uint16),
+        "partner_ids": texts(lengths - 1),
+        "partner_document_uid": Ragged.from_lists([[255] * 16] * rows, np.uint8),
+        "partner_offset": Ragged.from_lists([[0]] * rows, np.uint32),
+    }
+    return Rows(fixed_columns(random.randint(0, 1 << 62, rows).astype(np.uint64)), columns)
+
+
+def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int = 45, **options: Any) -> Path:
+    """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
+    chosen = choose("pipeline.objectives", {"name": name, "max_length": 64, **options})
+    objective = build_objective({"name": name, "max_length": 64, **options}, WORDS)
+    facts = {
+        "name": name,
+        "label": objective.label,
+        "options": to_plain(chosen.options),
+        "architecture": objective.architecture,
+        "heads": list(objective.heads),
+        "frame": {"padding_side": "right", "decoder_start": None},
+    }
+    tokenizer = {
+        "name": "byte_bpe",
+        "fingerprint": WORDS.fingerprint,
+        "vocab_size": WORDS.size,
+        "special_ids": dict(WORDS.specials),
+        "sentinels": [],
+    }
+    shared: dict[str, Any] = {"objective": facts, "tokenizer": tokenizer, "block_rows": 16}
+    shared["columns"] = feature_columns(objective.features, WORDS.size)
+    for seed, (split, count) in enumerate({"train": rows, "heldout": heldout}.items()):
+        samples = counting_samples(seed, count)
+        examples, skips = objective.corrupt(samples, np.zeros(count, np.uint16), 1)
+        kept = np.flatnonzero(skips == 0)
+        write_set(folder / split, [examples.take(kept)], name=f"{name}/{split}", **shared)
+    return folder / "train" / "manifest.json"

@@ -1,0 +1,46 @@
+"""Every key that the trainer's `--help` lists can be set on its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from model.registry import find, names
+from pipeline.command import keys_of
+from tests.settable_keys import unsettable
+from train.command import _ALGORITHMS
+from train.config import TrainConfig
+
+DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "train.yaml"
+PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
+LAST = "{shards: s, corrupt: [masked_lm]}"
+GIVEN = {
+    "model.family": "encoder",
+    "model.heads": "{masked_lm: 2.0}",
+    "model.heads.similarity.group_size": "4",
+    "data.corrupt": "causal_lm",
+    "data.phases.corrupt": "causal_lm",
+    "data.phases": f"[{PHASE}, {LAST}]",
+}
+
+
+HEADS = "model.heads={masked_lm: {}, span_boundary: {}, corrective: {}, similarity: {}}"
+
+
+def of_a_head(key: str) -> str:
+    """The key of a head that reads it, in place of any head's."""
+    last = key.partition(" ")[0].rpartition(".")[2]
+    readers = [name for name in names("model.heads") if last in find("model.heads", name).settings]
+    return key.replace("heads.NAME", f"heads.{'masked_lm' if 'masked_lm' in readers or not readers else readers[0]}")
+
+
+def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
+    keys = [(of_a_head(key), *rest) for key, *rest in keys_of(TrainConfig, _ALGORITHMS)]
+    phases = [entry for entry in keys if entry[0].startswith("data.phases")]
+    others = [entry for entry in keys if entry not in phases]
+    sets = ["output=o", "data.shards=[s, t]", "data.corrupt=[masked_lm]", HEADS]
+    assert unsettable(TrainConfig, DEMO, sets, others, GIVEN) == []
+    assert unsettable(TrainConfig, DEMO, ["output=o", f"data.phases=[{PHASE}, {LAST}]"], phases, GIVEN) == []
+
+
+def test_every_key_has_a_meaning() -> None:
+    assert not [key for key, _, _, meaning in keys_of(TrainConfig, _ALGORITHMS) if not meaning]

@@ -1,0 +1,128 @@
+"""Weights that a model begins with: all of the body, or a message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.build import Model, build_model
+from model.checkpoints import read_checkpoint
+from model.config import ModelConfig
+from model.errors import ModelError
+from pipeline.config import load_config
+from pipeline.errors import ConfigurationError
+from tests.distributed import RankPool
+from tests.model.checkpoints.published import VOCABULARY, saved
+from tests.train.masked_set import write_config, write_masked_sets
+from train.checkpoint.format import Index, steps_in
+from train.config import TrainConfig
+from train.distributed import World
+from train.initial_weights import fill
+from train.run import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model as transformers saves it."""
+    path = tmp_path_factory.mktemp("bert")
+    saved(path, "bert", hidden_act="gelu")
+    return path
+
+
+def fresh(folder: Path, vocabulary: int = VOCABULARY, **changes: object) -> Model:
+    config: ModelConfig = replace(read_checkpoint(folder).config, **changes)  # type: ignore[arg-type]
+    torch.manual_seed(2)
+    return build_model(config, vocabulary, {"pad": 0})
+
+
+def message(model: Model, folder: Path) -> str:
+    with pytest.raises((ConfigurationError, ModelError)) as caught:
+        fill(model, folder)
+    return str(caught.value)
+
+
+def test_every_parameter_is_the_sources(folder: Path) -> None:
+    model, source = fresh(folder), read_checkpoint(folder)
+    filled = fill(model, folder)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, source.tensors[name]), name
+    assert (filled.fresh, filled.unused) == ([], [])
+    assert filled.lines() == [f"weights    {len(source.tensors)} parameters from {folder}"]
+
+
+def test_another_head_is_new_and_said(folder: Path) -> None:
+    model = fresh(folder, heads={"lm": 1.0}, tied=False)
+    before = model.heads["lm"].projection.weight.clone()
+    filled = fill(model, folder)
+    assert filled.fresh == ["heads.lm.projection.weight"]
+    assert filled.unused
+    assert all(name.startswith("heads.masked_lm.") for name in filled.unused)
+    assert torch.equal(model.heads["lm"].projection.weight, before)
+    assert any("new: heads.lm.projection.weight" in line for line in filled.lines())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("activation", "relu"), ("type_vocab_size", 5)]
+)
+def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
+    said = message(fresh(folder, **{key: value}), folder)
+    assert f"is another model: model.{key}: {value} here" in said
+
+
+def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
+    model = fresh(folder, vocab_multiple=64)
+    padding = model.family.tokens.weight[VOCABULARY:].clone()
+    fill(model, folder)
+    source = read_checkpoint(folder).tensors["family.tokens.weight"]
+    assert torch.equal(model.family.tokens.weight[:VOCABULARY], source)
+    assert torch.equal(model.family.tokens.weight[VOCABULARY:], padding)
+
+
+def test_other_rows_are_refused_with_the_way_out(folder: Path) -> None:
+    assert "make the shards with the tokenizer of that model" in message(fresh(folder, 29), folder)
+    assert "37 rows of the vocabulary, the shards' tokenizer 29 ids (padded: 29)" in message(fresh(folder, 29), folder)
+
+
+def test_padding_that_would_fit_is_named(tmp_path: Path) -> None:
+    saved(tmp_path, "bert", vocab_size=64)
+    said = message(fresh(tmp_path, 50), tmp_path)
+    assert "set model.vocab_multiple=16, which pads this vocabulary to as many" in said
+    fill(fresh(tmp_path, 50, vocab_multiple=16), tmp_path)
+
+
+def test_a_folder_of_nothing_is_refused(folder: Path, tmp_path: Path) -> None:
+    assert "config.json" in message(fresh(folder), tmp_path)
+    assert "expected a folder" in message(fresh(folder), tmp_path / "none")
+
+
+def trained(world: World, config: Path, overrides: list[str]) -> int:
+    return run(load_config(TrainConfig, config, overrides), joined=world)
+
+
+def heldout_loss(output: Path) -> float:
+    (folder,) = steps_in(output / "checkpoints")[-1:]
+    return float(Index.read(folder).state["heldout_loss"])
+
+
+def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool) -> None:
+    """With a rate of almost 0, the held-out loss stays that of the first run's end, at every stage of ZeRO."""
+    shards = write_masked_sets(tmp_path / "sets")
+    first = tmp_path / "first"
+    config = write_config(tmp_path / "a.yaml", shards, first)
+    one_rank.run(trained, config, [f"output={first}", "steps=6"])
+    losses = {}
+    for stage in (0, 1, 3):
+        output = tmp_path / f"stage{stage}"
+        words = [f"output={output}", "steps=1", f"zero.stage={stage}", "optimizer.learning_rate=1e-12"]
+        one_rank.run(trained, config, [*words, f"model.init_from={first}"])
+        losses[stage] = heldout_loss(output)
+    assert losses == pytest.approx(dict.fromkeys(losses, heldout_loss(first)), rel=1e-6)
+    longer = ["steps=2", "optimizer.learning_rate=1e-12", f"model.init_from={tmp_path / 'gone'}"]
+    one_rank.run(trained, config, [f"output={tmp_path / 'stage1'}", "zero.stage=1", *longer])
+    assert heldout_loss(tmp_path / "stage1") == pytest.approx(losses[1], rel=1e-6), "a run that resumes reads nothing"
+    plain = tmp_path / "plain"
+    one_rank.run(trained, config, [f"output={plain}", "steps=1", "optimizer.learning_rate=1e-12"])
+    assert heldout_loss(plain) != pytest.approx(losses[0], rel=1e-3)

@@ -1,0 +1,94 @@
+"""Objectives with heads of their own are learnt, and their losses do not depend on ranks and micro-batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import load_config
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config
+from tests.train.objective_sets import write_objective_sets
+from train.config import TrainConfig
+from train.distributed import World
+from train.logs.journal import read_lines
+from train.run import run
+
+STEPS = 30
+
+
+@dataclass(frozen=True)
+class Case:
+    """An objective, and the heads that learn it."""
+
+    objective: str
+    heads: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    types: int = 0
+
+
+CASES = {
+    "nsp": Case("next_sentence_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
+    "sop": Case("sentence_order_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
+    "sbo": Case("span_boundary", {"masked_lm": 1.0, "span_boundary": 1.0}),
+    "rtd": Case("replaced_token_detection", {"token": 50.0}, {"replacement": "uniform"}),
+    "clm": Case(
+        "corrective_lm",
+        {"corrective": 1.0, "similarity": {"temperature": 1.0, "group_size": 4, "negatives": "both"}},
+        {"replacement": "shuffle"},
+    ),
+    "pairs": Case("sentence_comparison", {"similarity": {"group_size": 4}}),
+}
+SOME = [pytest.param(case, id=name, marks=[] if name == "nsp" else pytest.mark.slow) for name, case in CASES.items()]
+
+
+def learn(world: World, config: Path, output: str, overrides: list[str]) -> list[dict[str, Any]]:
+    settings = load_config(TrainConfig, config, [f"output={output}", *overrides])
+    assert run(settings, joined=world) == 0
+    return read_lines(Path(output) / "metrics.jsonl") if world.rank == 0 else []
+
+
+def configured(folder: Path, case: Case) -> Path:
+    shards = write_objective_sets(folder / "set", case.objective, **case.options)
+    return write_config(
+        folder / "train.yaml", shards, folder / "unused", model__heads=case.heads, model__type_vocab_size=case.types,
+        model__dim=32, model__ffn_dim=64, model__dropout={}, model__position={"maximum": 64}, model__init={"std": 0.1},
+        data__global_batch=16, data__micro_batch=8, data__lanes=4, optimizer__learning_rate=0.01, steps=STEPS,
+        schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SOME)
+def test_the_loss_falls(one_rank: RankPool, tmp_path: Path, case: Case) -> None:
+    (records,) = one_rank.run(learn, configured(tmp_path, case), str(tmp_path / "run"), [])
+    losses = [record["loss"] for record in records if "loss" in record]
+    assert len(losses) == STEPS
+    assert sum(losses[-5:]) < 0.97 * sum(losses[:5])
+    heldout = records[-1]["heldout"]["heldout"]
+    assert math.isfinite(heldout["loss"])
+    assert heldout["losses"].keys() == case.heads.keys()
+    assert all(math.isfinite(loss) and loss > 0 for loss in heldout["losses"].values())
+
+
+@pytest.mark.parametrize("case", SOME)
+def test_ranks_and_micro_batches_change_nothing(
+    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, case: Case
+) -> None:
+    config = configured(tmp_path, case)
+    few = ["steps=3", "evaluate.every=3", "optimizer.learning_rate=1e-3"]
+    (alone,) = one_rank.run(learn, config, str(tmp_path / "one"), [*few, "data.micro_batch=16"])
+    together, _ = two_ranks.run(learn, config, str(tmp_path / "two"), [*few, "data.micro_batch=4", "zero.stage=2"])
+    steps = [[record for record in records if "losses" in record] for records in (alone, together)]
+    assert len(steps[0]) == len(steps[1]) == 3
+    for mine, theirs in zip(*steps, strict=True):
+        assert theirs["loss"] == pytest.approx(mine["loss"], rel=1e-5)
+        assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
+        assert theirs["losses"] == pytest.approx(mine["losses"], rel=1e-5)
+        assert theirs["tokens"] == mine["tokens"]
+    ours, others = (records[-1]["heldout"]["heldout"] for records in (alone, together))
+    assert others["losses"] == pytest.approx(ours["losses"], rel=1e-5)
+    assert others["labels"] == ours["labels"]

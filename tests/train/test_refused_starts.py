@@ -1,0 +1,209 @@
+"""Starts that cannot begin: one clear error with its code, and not one byte of what is there has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.errors import ClozelineError
+from pipeline.shards.manifest import canonical_sha256
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+from train import run as run_module
+from train import run_directory
+from train.config import TrainConfig
+from train.distributed import World
+from train.run import run
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+@pytest.fixture(scope="module")
+def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
+    """A run of four steps with two checkpoints, and its configuration."""
+    folder = tmp_path_factory.mktemp("trained")
+    changes = {"checkpoint__every": 2, "checkpoint__keep_last": 9}
+    assert one_rank.run(start, write_config(folder / "train.yaml", shards, folder / "run", **changes), ["steps=4"]) == [
+        (0, "")
+    ]
+    return folder
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the run."""
+    shutil.copytree(trained, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Callable[..., Any] = start) -> str:
+    """Start, and return "CODE message"; everything below the folder is as it was."""
+    before = contents(folder)
+    results = ranks.run(function, folder / "train.yaml", [f"output={folder / 'run'}", *overrides])
+    assert contents(folder) == before
+    code, message = results[0]
+    assert all(other == code for other, _ in results)
+    assert "[Errno" not in message
+    return f"{code} {message}"
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
+    """Write an index as another version would: whole, with its checksum."""
+    path = folder / "run" / "checkpoints" / f"step-{step:08d}" / "checkpoint.json"
+    plain = json.loads(path.read_text())
+    del plain["checksum"]
+    plain |= changed
+    path.write_text(json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n")
+
+
+@pytest.mark.parametrize("steps", [(2, 4), (4,)])
+def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, steps: tuple[int, ...]) -> None:
+    """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
+    for step in steps:
+        rewrite_index(folder, step, format=2)
+    found = refused(two_ranks, folder, ["steps=6"])
+    assert found.startswith("64 ")
+    assert "step-00000004/checkpoint.json: format 2 of a newer version, this version reads format 1" in found
+
+
+def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> None:
+    for part in (folder / "run" / "checkpoints").glob("step-*/part-*"):
+        part.write_bytes(part.read_bytes()[:-1])
+    found = refused(two_ranks, folder, ["steps=6"])
+    assert found.startswith("65 ")
+    assert "holds 2 checkpoints, none of them is whole (step-00000004, step-00000002)" in found
+    assert "start from step 0 in another output" in found
+    refused(two_ranks, folder, ["steps=6", "resume=must"])
+    found = refused(two_ranks, folder, ["resume=never"])
+    assert found.startswith("64 ")
+    assert "is not empty" in found
+    assert (
+        two_ranks.run(start, folder / "train.yaml", [f"output={folder / 'new'}", "resume=never", "steps=1"])[0][0] == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["seed=8"], "64 .*its checkpoint belongs to another run:\n  seed: 7 in the checkpoint, 8 now"),
+        (["steps=9"], "64 steps: the learning rate"),
+        (["model.dim=24"], "64 .*model.dim: 20 in the checkpoint, 24 now"),
+        (["model.dim=24", "checkpoint.allow_changed=[model]"], "64 .*the checkpoint belongs to another model"),
+        (["data.shards=/nowhere/train"], "74 /nowhere/train"),
+        (["resume=never"], "64 .*is not empty"),
+        (["model.heads={lm: 1.0}"], "64 model.heads"),
+    ],
+)
+def test_another_run_and_a_set_that_is_gone(
+    one_rank: RankPool, folder: Path, overrides: list[str], message: str
+) -> None:
+    assert re.match(message, refused(one_rank, folder, ["steps=6", *overrides]), re.DOTALL)
+
+
+@pytest.mark.parametrize("resume", ["auto", "never"])
+def test_an_output_of_the_pipeline(one_rank: RankPool, folder: Path, shards: Path, resume: str) -> None:
+    """A set of shards: its report would be replaced by the run's."""
+    shutil.rmtree(folder / "run")
+    shutil.copytree(shards.parent, folder / "run")
+    found = refused(one_rank, folder, [f"resume={resume}"])
+    assert found == (
+        f"64 output: {folder / 'run'} is an output of the pipeline, it holds manifest.json: choose another one"
+    )
+
+
+def on_a_full_disk(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    """No byte can be written to any file; needs no privileges."""
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        return start(world, config, overrides)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, previous)
+
+
+def in_a_read_only_folder(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    """As the file system says it; the superuser is not stopped by permissions."""
+
+    class ReadOnly(type(Path())):  # type: ignore[misc]
+        def open(self, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+            if set(mode) & set("wax+"):
+                raise OSError(30, os.strerror(30), str(self))
+            return super().open(mode, *arguments, **options)
+
+    real = run_directory.claim
+
+    def claim(config: TrainConfig) -> Any:
+        return real(replace(config, output=ReadOnly(config.output)))
+
+    run_module.claim = claim
+    try:
+        return start(world, config, overrides)
+    finally:
+        run_module.claim = real
+
+
+@pytest.mark.parametrize(
+    ("function", "why"), [(on_a_full_disk, "File too large"), (in_a_read_only_folder, "Read-only file system")]
+)
+def test_an_output_that_cannot_be_written(
+    one_rank: RankPool, folder: Path, function: Callable[..., Any], why: str
+) -> None:
+    found = refused(one_rank, folder, ["steps=6"], function)
+    assert found == (
+        f"74 output: {folder / 'run'} cannot be written ({why}): free space, change its permissions, or choose another "
+        "output"
+    )
+    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
+
+
+def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
+    """In the journal too; damaged lines of the metrics are left out, and folders of other names are left alone."""
+    checkpoints = folder / "run" / "checkpoints"
+    (checkpoints / "step-backup").mkdir()
+    (checkpoints / "latest").write_bytes(b"\xff\xfe")
+    index = checkpoints / "step-00000004" / "checkpoint.json"
+    index.write_bytes(index.read_bytes().replace(b'"samples":', b'"samples": '))
+    metrics = folder / "run" / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes() + b'\xff\xfe{"step": 3}\n[1]\n{"step": "x"}\n')
+    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
+    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
+    since = events[[event["event"] for event in events].index("latest_ignored") :]
+    assert [event["event"] for event in since[:4]] == [
+        "latest_ignored",
+        "checkpoint_refused",
+        "metrics_dropped",
+        "resume",
+    ]
+    assert "changed after it was written" in since[1]["reason"]
+    assert since[2]["lines"] == 3
+    assert (since[3]["checkpoint"], since[3]["step"]) == ("step-00000002", 2)
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
+    assert (checkpoints / "step-backup").is_dir()
+    assert (checkpoints / "latest").read_text() == "step-00000006\n"
