@@ -31,8 +31,8 @@ demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain on a real crawl
 continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
 	$(BIN)/python tools/continue_demo.py --output runs/continue
 
-test: $(STAMP)  ## the test suite, under 15 minutes on two cores
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+test: $(STAMP)  ## the test suite, under 10 minutes on two idle cores
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extra `ray`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -12,6 +14,11 @@ from tests.crawled_chain import Chain, make_chain
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of processes of `-n auto`: tests of processes and signals wait more than they compute."""
+    return min(8, 1 + (os.cpu_count() or 1))
 
 
 @pytest.fixture(scope="session")
