@@ -96,6 +96,8 @@ class HeadConfig:
     normalise: Literal["label", "row"] = "label"
     """lm, masked_lm, span_boundary: unit that weighs alike in the head's mean: each label, or each row that has labels,
     whatever their number (arXiv 2410.24159)."""
+    transform: bool = True
+    """masked_lm: a linear map, the activation and a norm before the projection; XLM and XLNet have none."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
     """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0

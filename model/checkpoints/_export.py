@@ -75,6 +75,11 @@ def _headed(checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tenso
             f"a model of type {key_map.model_type} has the head {key_map.heads[0]}, this one {', '.join(heads)}: "
             "export the body alone"
         )
+    if (given := checkpoint.config.heads[heads[0]].transform) != key_map.head_options.get("transform", True):
+        raise ConfigurationError(
+            f"model.heads.{heads[0]}.transform: expected {str(not given).lower()} in a model of type "
+            f"{key_map.model_type}, got {str(given).lower()}: export the body alone"
+        )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     theirs |= {name: theirs[source].clone() for name, source in key_map.unused(checkpoint.config).items()}
     return theirs | key_map.constants(checkpoint.vocab_size)

@@ -55,6 +55,8 @@ class KeyMap:
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    head_options: ClassVar[Mapping[str, Any]] = {}
+    """Keys of the heads, besides their weights, that every model of the type has."""
     fixed: ClassVar[Mapping[str, Any]]
     """Our keys, dotted, that every model of the type has."""
     fields: ClassVar[Mapping[str, str]]
@@ -96,7 +98,7 @@ class KeyMap:
         flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
         flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
         flat |= self.more_of_ours(plain, tensors)
-        flat |= {f"heads.{head}": 1.0 for head in self.heads}
+        flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads}
         return validated(self.model_type, flat)
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:

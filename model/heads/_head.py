@@ -30,6 +30,11 @@ class Head(nn.Module, ABC):
     normalise: Literal["label", "row"] = "label"
     """Unit that weighs alike in the mean; the model sets it from the configuration."""
 
+    @classmethod
+    def key(cls) -> str:
+        """Return its key in `model.heads`, the name of its file."""
+        return cls.__module__.rpartition(".")[2]
+
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed loss, an fp32 scalar.
@@ -61,4 +66,4 @@ class Head(nn.Module, ABC):
     def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         if self.normalise == "label":
             return tensors
-        return weigh_rows_alike(tensors, type(self).__module__.rpartition(".")[2])
+        return weigh_rows_alike(tensors, self.key())

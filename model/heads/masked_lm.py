@@ -18,21 +18,25 @@ __all__ = ["MaskedLM"]
 
 
 class MaskedLM(Head):
-    """Linear, activation, norm, then the vocabulary with a bias; only labelled places reach the projection."""
+    """The vocabulary with a bias, after a linear map, an activation and a norm unless `transform` is off.
+
+    Only labelled places reach the projection.
+    """
 
     target: ClassVar = "masked_lm"
-    settings: ClassVar = frozenset({"normalise"})
+    settings: ClassVar = frozenset({"normalise", "transform"})
     needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
-        width = config.embedding_width
-        self.transform = nn.Linear(config.dim, width)
-        self.norm = build_norm(config, width)
+        transformed = config.heads[self.key()].transform
+        width = config.embedding_width if transformed else config.dim
+        self.transform = nn.Linear(config.dim, width) if transformed else nn.Identity()
+        self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
+        self.norm = build_norm(config, width) if transformed else nn.Identity()
         self.projection = VocabularyProjection(
             width, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
         )
-        self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed cross entropy at the labelled places."""

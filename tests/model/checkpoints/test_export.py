@@ -32,6 +32,12 @@ def test_a_head_of_another_type_is_refused():
     assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == ["BertModel"]
 
 
+def test_a_head_without_a_transform_is_refused_where_the_type_has_one():
+    model = built("encoder", eps=1e-12, heads={"masked_lm": {"transform": False}})
+    with pytest.raises(ConfigurationError, match=r"transform: expected true in a model of type bert, got false"):
+        export_checkpoint(checkpoint_of(model))
+
+
 def test_a_body_cannot_be_exported_with_a_head(tmp_path):
     saved(tmp_path, "bert")
     whole = read_checkpoint(tmp_path)

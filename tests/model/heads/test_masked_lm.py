@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from model.errors import ConfigurationError
 from tests.model.small_models import VOCABULARY, batch_for, built
 
 
@@ -21,6 +22,19 @@ def test_scores_by_hand(width):
     wanted = normed @ network.family.tokens.weight.T + head.projection.bias
     assert torch.allclose(head.logits(hidden), wanted, atol=1e-5)
     assert head.logits(hidden).shape == (2, 3, VOCABULARY)
+
+
+def test_scores_without_a_transform():
+    network = built("encoder", heads={"masked_lm": {"transform": False}})
+    head, hidden = network.heads["masked_lm"], torch.randn(2, 3, 24)
+    torch.nn.init.normal_(head.projection.bias)
+    assert [name for name, _ in head.named_parameters()] == ["projection.weight", "projection.bias"]
+    assert torch.allclose(head.logits(hidden), hidden @ network.family.tokens.weight.T + head.projection.bias)
+
+
+def test_without_a_transform_states_are_as_wide_as_the_table():
+    with pytest.raises(ConfigurationError, match="reads states of width 24"):
+        built("encoder", emb_dim=10, heads={"masked_lm": {"transform": False}})
 
 
 def test_only_labelled_places_reach_the_projection():
