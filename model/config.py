@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    TypeAdapter,
+    ValidatorFunctionWrapHandler,
+)
 from pydantic.dataclasses import dataclass
+from pydantic_core import CoreSchema, core_schema
 
 from model.registry import find, names
 
@@ -111,6 +122,18 @@ class HeadConfig:
     all views of other rows (COCO-LM)."""
 
 
+def _families() -> list[str]:
+    return names("model.families")
+
+
+def _of_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    if isinstance(value, Mapping) and value.get("family") in _families():
+        options = find("model.families", value["family"]).Options
+        if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
+            return TypeAdapter(options).validate_json(json.dumps(value, default=str), strict=True)
+    return validate(value)
+
+
 def _long_form(value: Any) -> Any:
     return {"weight": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
@@ -128,7 +151,11 @@ def _changed_keys(head: HeadConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class ModelConfig:
-    """One Transformer (arXiv 1706.03762), assembled from parts."""
+    """One Transformer (arXiv 1706.03762), assembled from parts.
+
+    A family with keys of its own declares a subclass as its `Options`. A mapping that names such a family becomes an
+    instance of that subclass.
+    """
 
     RENAMED: ClassVar = {"ffn": "ffn_dim", "act": "activation", "types": "type_vocab_size"}
 
@@ -191,13 +218,19 @@ class ModelConfig:
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate a mapping by the class of the family that it names."""
+        schema, shared = handler(source), cls.__base__ is object
+        return core_schema.no_info_wrap_validator_function(_of_family, schema) if shared else schema
+
     def __post_init__(self) -> None:
         for check in (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding):
             if problem := check():
                 raise ValueError(problem)
 
     def _unknown_parts(self) -> str:
-        families, heads = names("model.families"), names("model.heads")
+        families, heads = _families(), names("model.heads")
         if self.family not in families:
             return f"family: expected one of {', '.join(families)}, got '{self.family}'"
         if unknown := [name for name in self.heads if name not in heads]:

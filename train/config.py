@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SerializeAsAny
 from pydantic.dataclasses import dataclass
 
 from model.config import ModelConfig
@@ -98,7 +98,7 @@ class LogConfig:
 class TrainConfig:
     """A training run."""
 
-    model: Annotated[ModelConfig, BeforeValidator(with_source)]
+    model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
     data: DataConfig
     """sets, order and batches"""

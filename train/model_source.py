@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from model.config import ModelConfig
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
 
@@ -37,7 +36,7 @@ def _plain_model(source: Path) -> dict[str, Any]:
         from model.checkpoints import read_checkpoint  # torch, which most readers of a configuration do without
 
         config = read_checkpoint(source).config
-        plain: dict[str, Any] = TypeAdapter(ModelConfig).dump_python(config, mode="json", exclude_none=True)
+        plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
         return plain
     configuration = parse_yaml(run.read_text(encoding="utf-8"))
     if not isinstance(configuration, Mapping) or not isinstance(configuration.get("model"), dict):

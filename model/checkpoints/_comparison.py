@@ -27,7 +27,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
 
     Left out: dropout, initial weights, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
-    flat = flatten(TypeAdapter(ModelConfig).dump_python(config, mode="json"))
+    flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
     read = {f"position.{key}" for key in _OF_KIND[config.position.kind]}
     kept = {
         key: value

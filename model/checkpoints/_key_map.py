@@ -202,5 +202,5 @@ def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, s
 
 
 def _dumped(config: ModelConfig) -> dict[str, Any]:
-    plain: dict[str, Any] = TypeAdapter(ModelConfig).dump_python(config, mode="json")
+    plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json")
     return plain

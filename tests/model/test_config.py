@@ -9,7 +9,23 @@ from pydantic import TypeAdapter, ValidationError
 from model.build import build_model
 from model.config import InitConfig, ModelConfig, PositionConfig
 from model.errors import ConfigurationError
+from model.registry import find, names
 from tests.model.small_models import small_config
+from tests.temporary_module import temporary_module
+
+OPTIONS = [find("model.families", name).Options for name in names("model.families")]
+FAMILY = """
+    from pydantic.dataclasses import dataclass
+
+    from model.config import STRICT, ModelConfig
+    from model.families.encoder import Encoder
+
+
+    class WithOptions(Encoder):
+        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        class Options(ModelConfig):
+            sizes: tuple[int, ...] = ()
+"""
 
 
 @pytest.mark.parametrize(
@@ -45,7 +61,24 @@ def test_unknown_keys_are_errors():
         TypeAdapter(ModelConfig).validate_python({"family": "encoder", "width": 3})
 
 
-@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig])
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_family_has_keys_of_its_own(tmp_path, strict):
+    """Read from JSON or YAML, checked as strictly as the shared ones, and written again."""
+    plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
+    with temporary_module("model.families", "with_options", FAMILY, tmp_path):
+        given = json.dumps(plain | {"family": "with_options", "sizes": [3, 4]})
+        config = TypeAdapter(ModelConfig).validate_json(given, strict=strict)
+        assert config.sizes == (3, 4)
+        assert TypeAdapter(ModelConfig).validate_python(json.loads(given)) == config
+        assert json.dumps(TypeAdapter(type(config)).dump_python(config, mode="json")) == given
+        for wrong in ({"sizes": ["3"]}, {"size": [3]}, {"attention_heads": 5}):
+            with pytest.raises(ValidationError, match=next(iter(wrong))):
+                TypeAdapter(ModelConfig).validate_python(json.loads(given) | wrong)
+    with pytest.raises(ValidationError, match="sizes"):
+        TypeAdapter(ModelConfig).validate_python(plain | {"sizes": [3]})
+
+
+@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig, *OPTIONS])
 def test_every_field_is_described(schema):
     for name, field in schema.__pydantic_fields__.items():
         assert field.description, name

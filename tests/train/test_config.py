@@ -6,6 +6,8 @@ import pytest
 
 from pipeline.config import load_config, to_plain, validate
 from pipeline.errors import ConfigurationError
+from tests.model.test_config import FAMILY
+from tests.temporary_module import temporary_module
 from tests.train.masked_set import write_config
 from tests.train.synthetic import plain_config, tiny
 from train.config import TrainConfig, check_world, frozen
@@ -55,6 +57,17 @@ def test_world_that_divides_nothing() -> None:
         check_world(config, 5)
     with pytest.raises(ConfigurationError, match=r"3 a rank, which micro-batches of 2 do not divide; allowed: 1, 3"):
         check_world(config, 4)
+
+
+def test_a_family_s_own_keys_are_set_frozen_and_written(tmp_path: Path) -> None:
+    with temporary_module("model.families", "with_options", FAMILY, tmp_path):
+        path = write_config(tmp_path / "c.yaml", tmp_path, tmp_path, model__family="with_options", model__sizes=[3])
+        config = load_config(TrainConfig, path, ["model.sizes=[4, 5]"])
+        assert to_plain(config)["model"]["sizes"] == [4, 5]
+        assert frozen(config)["model.sizes"] == [4, 5]
+        with pytest.raises(ConfigurationError, match=r"c.yaml: model.sizes.0: expected a valid integer, got 'x'"):
+            load_config(TrainConfig, write_config(path, tmp_path, tmp_path, model__family="with_options",
+                                                  model__sizes=["x"]), [])  # fmt: skip
 
 
 def test_what_a_continuation_may_change() -> None:

@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from model.checkpoints import FACTS, MODEL, WEIGHTS, Checkpoint
-from model.config import ModelConfig
 from pipeline.configuration.strict_yaml import dump_yaml
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import file_hash, publish, publish_json
@@ -56,7 +55,9 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         checkpoint: the model.
         source: the folder it was read from.
     """
-    config: dict[str, Any] = TypeAdapter(ModelConfig).dump_python(checkpoint.config, mode="json", exclude_none=True)
+    config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
+        checkpoint.config, mode="json", exclude_none=True
+    )
     with publish(folder / MODEL) as temporary:
         temporary.write_text(f"# Imported from {source.name}, type {checkpoint.model_type}\n{dump_yaml(config)}")
     write_tensors(folder / WEIGHTS, checkpoint.tensors)
