@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -28,29 +29,33 @@ class Cache:
         self.capacity = capacity
         self._columns = 0
         self._places = torch.empty(0, 0, dtype=torch.int64)
-        self._kept: dict[nn.Module, Pair] = {}
+        self._kept: dict[tuple[nn.Module, int], Pair] = {}
+        self._uses: Counter[nn.Module] = Counter()
         self._sources: dict[nn.Module, Any] = {}
 
     def extend(self, places: Tensor) -> Tensor:
         """Begin a step with new tokens at `places` [B, n]; return all places that they may read, [1, columns]."""
         self._places = places
         self._columns += places.shape[1]
+        self._uses.clear()
         return torch.arange(self._columns, device=places.device)[None]
 
     def append(self, owner: nn.Module, key: Tensor, value: Tensor) -> Pair:
         """Keep keys and values of the new tokens, [B, heads, n, head_dim]; return those of all columns so far.
 
         Args:
-            owner: the attention that they belong to.
+            owner: the attention that they belong to; each of its calls in a step is another layer.
             key: rotated, if the model rotates keys.
             value: values.
         """
-        if owner not in self._kept:
+        layer = owner, self._uses[owner]
+        self._uses[owner] += 1
+        if layer not in self._kept:
             rows, heads, _, width = key.shape
             room = (rows, heads, self.capacity, width)
-            self._kept[owner] = key.new_zeros(room), value.new_zeros(room)
+            self._kept[layer] = key.new_zeros(room), value.new_zeros(room)
         index = self._places[:, None, :, None].expand_as(key)
-        kept = [whole.scatter_(2, index, new) for whole, new in zip(self._kept[owner], (key, value), strict=True)]
+        kept = [whole.scatter_(2, index, new) for whole, new in zip(self._kept[layer], (key, value), strict=True)]
         return kept[0][:, :, : self._columns], kept[1][:, :, : self._columns]
 
     def once(self, owner: nn.Module, compute: Callable[[], T]) -> T:

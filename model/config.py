@@ -22,7 +22,16 @@ from pydantic_core import CoreSchema, core_schema
 
 from model.registry import find, names
 
-__all__ = ["STRICT", "BiasConfig", "DropoutConfig", "HeadConfig", "InitConfig", "ModelConfig", "PositionConfig"]
+__all__ = [
+    "STRICT",
+    "BiasConfig",
+    "DropoutConfig",
+    "HeadConfig",
+    "InitConfig",
+    "ModelConfig",
+    "PositionConfig",
+    "ShareConfig",
+]
 
 STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 """Unknown keys are errors; the docstring below a field is its description."""
@@ -96,6 +105,19 @@ class InitConfig:
     """Standard deviation of the normal scheme."""
     scale_residual: bool = False
     """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ShareConfig:
+    """Layers that use the same weights."""
+
+    groups: Depth | None = None
+    """Sets of weights that the layers of a stack use, the first ones the first set (arXiv 1909.11942); 1 = all layers
+    are alike, null = every layer has its own."""
+    group_layers: Depth = 1
+    """Layers of a group, applied in order; a divisor of the layers of each stack."""
+    stacks: bool = False
+    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay apart (arXiv 1910.10683)."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -177,6 +199,9 @@ class ModelConfig:
     """Inner width of the feed-forward block."""
     emb_dim: Width | None = None
     """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
+    out_dim: Width | None = None
+    """Width of the masked_lm heads' states before the projection; another width than emb_dim needs tied: false; null =
+    the width of the embeddings."""
     tied: bool = True
     """The output projection of the heads is the token embedding."""
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -201,6 +226,8 @@ class ModelConfig:
     """The projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
     """Factor of the attention scores; null = head_dim ** -0.5; T5 has 1.0."""
+    share: ShareConfig = ShareConfig()
+    """Layers that use the same weights."""
     position: PositionConfig = PositionConfig()
     """The way in which a token's place enters the model."""
     emb_scale: bool = False
@@ -225,7 +252,8 @@ class ModelConfig:
         return core_schema.no_info_wrap_validator_function(_of_family, schema) if shared else schema
 
     def __post_init__(self) -> None:
-        for check in (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding):
+        checks = (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding)
+        for check in (*checks, self._wrong_share):
             if problem := check():
                 raise ValueError(problem)
 
@@ -265,6 +293,25 @@ class ModelConfig:
     def _wrong_embedding(self) -> str:
         if self.position.kind == "sinusoidal" and self.embedding_width % 2:
             return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
+        if self.tied and self.output_width != self.embedding_width:
+            return (
+                f"out_dim: a projection tied to embeddings of width {self.embedding_width} cannot read {self.out_dim}; "
+                "set tied to false, or remove out_dim"
+            )
+        return ""
+
+    def _wrong_share(self) -> str:
+        share, depths = self.share, {self.layers, self.decoder_depth}
+        if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
+            return (
+                "share.stacks: expected an encoder_decoder with as many layers in both stacks, got a model of family "
+                f"{self.family} with layers {self.layers} and decoder_layers {self.decoder_layers}"
+            )
+        for depth in depths:
+            if depth % share.group_layers:
+                return f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
+            if (share.groups or 1) > depth // share.group_layers:
+                return f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
         return ""
 
     @property
@@ -302,3 +349,13 @@ class ModelConfig:
     def embedding_width(self) -> int:
         """Width of the embedding tables."""
         return self.emb_dim or self.dim
+
+    @property
+    def output_width(self) -> int:
+        """Width of the states that masked_lm heads project onto the vocabulary."""
+        return self.out_dim or self.embedding_width
+
+    @property
+    def layer_groups(self) -> int:
+        """Sets of weights in the first stack."""
+        return self.share.groups or self.layers // self.share.group_layers

@@ -22,7 +22,7 @@ __all__ = ["Filled", "fill"]
 
 _BODY = "family."
 _TABLE = "family.tokens.weight"
-_FREE = frozenset({"tied", "out_scale"})
+_FREE = frozenset({"tied", "out_dim", "out_scale"})
 """Keys of the computation that belong to heads."""
 
 

@@ -39,6 +39,8 @@ def computation(config: ModelConfig) -> dict[str, Any]:
         "kv_heads": config.key_value_heads,
         "decoder_layers": config.decoder_depth,
         "emb_dim": config.embedding_width,
+        "out_dim": config.output_width,
+        "share.groups": config.layer_groups,
         "qk_scale": config.qk_scale or config.head_width**-0.5,
     }
 

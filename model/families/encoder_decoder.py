@@ -19,7 +19,7 @@ __all__ = ["EncoderDecoder"]
 
 
 class EncoderDecoder(Family):
-    """Two stacks that share the token table; each has its own positions, norms and biases."""
+    """Two stacks that share the token table; with `share.stacks` they share their layers, too."""
 
     architecture: ClassVar = "encoder_decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids"})
@@ -30,6 +30,8 @@ class EncoderDecoder(Family):
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.encoder = Stack(config, config.layers)
         self.decoder = Stack(config, config.decoder_depth, causal=True, cross=True)
+        if config.share.stacks:
+            self.decoder.share(self.encoder)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states of the decoder [B, Td, dim]."""

@@ -30,7 +30,7 @@ class MaskedLM(Head):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
         transformed = config.heads[self.key()].transform
-        width = config.embedding_width if transformed else config.dim
+        width = config.output_width if transformed else config.dim
         self.transform = nn.Linear(config.dim, width) if transformed else nn.Identity()
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
         self.norm = build_norm(config, width) if transformed else nn.Identity()

@@ -31,7 +31,7 @@ class SpanBoundary(Head):
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
-        width = config.embedding_width
+        width = config.output_width
         self.offsets = nn.Embedding(config.heads["span_boundary"].max_span_tokens, config.dim)
         self.inner = nn.Linear(3 * config.dim, config.dim)
         self.inner_norm = build_norm(config, config.dim)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.cache import Cache
-from model.config import PositionConfig
+from model.config import PositionConfig, ShareConfig
 from model.masks import plan_continuation
 from tests.model.small_models import VOCABULARY, built
 
@@ -91,6 +91,18 @@ def test_a_continued_encoder_decoder_gives_the_logits_of_whole_rows(kind, sizes)
     found = continued(network, ids, "decoder_", given, sizes)
     for row in range(len(ids)):
         assert (found[row] - whole(network, ids, "decoder_", given, row)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("share", [{"groups": 1}, {"groups": 1, "group_layers": 2, "stacks": True}], ids=str)
+def test_layers_that_share_weights_keep_keys_of_their_own(share):
+    family, side = ("encoder_decoder", "decoder_") if "stacks" in share else ("decoder", "")
+    depth = {"layers": 4, "decoder_layers": 4} if side else {"layers": 4}
+    network, ids = perturbed(family, **depth, share=ShareConfig(**share)), rows_of()
+    source = {"input_ids": ids, "position_ids": torch.arange(14).expand(3, 14), "lengths": torch.tensor([14, 3, 9])}
+    given = source if side else {}
+    found = continued(network, ids, side, given, (1, 2, 2))
+    for row in range(len(ids)):
+        assert (found[row] - whole(network, ids, side, given, row)).abs().max() < 1e-5
 
 
 def test_a_source_is_read_once_and_each_token_once():

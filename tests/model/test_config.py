@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from model.build import build_model
-from model.config import InitConfig, ModelConfig, PositionConfig
+from model.config import InitConfig, ModelConfig, PositionConfig, ShareConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
 from tests.model.small_models import small_config
@@ -48,12 +48,22 @@ FAMILY = """
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"dim": 2**40}, "less than or equal to 1048576"),
         ({"norm": "batch"}, "'layer' or 'rms'"),
+        ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
+        ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
+        ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
+        ({"share": ShareConfig(group_layers=3)}, "a divisor of the 2 layers, got 3"),
+        ({"share": ShareConfig(stacks=True)}, "expected an encoder_decoder with as many layers in both stacks"),
     ],
 )
 def test_contradictions_are_named(changes, message):
     with pytest.raises(ValidationError) as caught:
         small_config("encoder", **changes)
     assert message in str(caught.value)
+
+
+def test_stacks_of_different_depths_cannot_be_one():
+    with pytest.raises(ValidationError, match="layers 2 and decoder_layers 3"):
+        small_config("encoder_decoder", share=ShareConfig(stacks=True))
 
 
 def test_unknown_keys_are_errors():
@@ -78,7 +88,7 @@ def test_a_family_has_keys_of_its_own(tmp_path, strict):
         TypeAdapter(ModelConfig).validate_python(plain | {"sizes": [3]})
 
 
-@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig, *OPTIONS])
+@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig, ShareConfig, *OPTIONS])
 def test_every_field_is_described(schema):
     for name, field in schema.__pydantic_fields__.items():
         assert field.description, name

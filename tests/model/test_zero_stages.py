@@ -1,4 +1,4 @@
-"""A sharded engine computes what an unsharded one does, for every family, tied weights included."""
+"""A sharded engine computes what an unsharded one does, for every family, tied and shared weights included."""
 
 import json
 import os
@@ -19,9 +19,9 @@ def losses():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder"])
-def test_stage_three_trains_like_stage_zero(losses, family):
-    straight, sharded = losses[f"{family} 0"], losses[f"{family} 3"]
+@pytest.mark.parametrize("case", ["encoder", "decoder", "encoder_decoder", "shared layers"])
+def test_stage_three_trains_like_stage_zero(losses, case):
+    straight, sharded = losses[f"{case} 0"], losses[f"{case} 3"]
     assert straight == pytest.approx(sharded, rel=1e-5)
     assert straight[2] == 0, "the micro-batch without labels"
     assert all(loss > 0 for step, loss in enumerate(straight) if step != 2)

@@ -1,4 +1,4 @@
-"""Trains three small models at ZeRO stages 0 and 3 and prints the losses as JSON; run by test_zero_stages.py.
+"""Trains small models at ZeRO stages 0 and 3 and prints the losses as JSON; run by test_zero_stages.py.
 
 A process of its own: a stage 3 engine changes torch.nn.functional and starts a process group.
 """
@@ -20,14 +20,22 @@ import deepspeed
 import torch
 
 from model.build import build_model
+from model.config import ShareConfig
 from tests.model.small_models import batch_for, small_config
 
 STEPS = 4
+SHARED = {"layers": 3, "share": ShareConfig(groups=1, stacks=True)}
+CASES = {
+    "encoder": ("encoder", {}),
+    "decoder": ("decoder", {}),
+    "encoder_decoder": ("encoder_decoder", {}),
+    "shared layers": ("encoder_decoder", SHARED),
+}
 
 
-def losses(family, stage):
+def losses(family, stage, **changes):
     torch.manual_seed(1)
-    config = small_config(family)
+    config = small_config(family, **changes)
     model = build_model(config, 37, {"pad": 0})
     zero = {"stage": stage, "reduce_bucket_size": 1000000, "stage3_param_persistence_threshold": 0}
     engine, *_ = deepspeed.initialize(
@@ -62,9 +70,9 @@ if __name__ == "__main__":
     deepspeed.init_distributed("gloo", verbose=False)
     original = torch.nn.functional.linear
     found = {}
-    for family in ("encoder", "decoder", "encoder_decoder"):
+    for name, (family, changes) in CASES.items():
         for stage in (0, 3):
-            found[f"{family} {stage}"], _ = losses(family, stage)
+            found[f"{name} {stage}"], _ = losses(family, stage, **changes)
             torch.nn.functional.linear = original
     print(json.dumps(found))
     torch.distributed.destroy_process_group()

@@ -8,18 +8,20 @@ from model.errors import ConfigurationError
 from tests.model.small_models import VOCABULARY, batch_for, built
 
 
-@pytest.mark.parametrize("width", [24, 10])
-def test_scores_by_hand(width):
-    network = built("encoder", emb_dim=width)
+@pytest.mark.parametrize("changes", [{}, {"emb_dim": 10}, {"emb_dim": 10, "out_dim": 7, "tied": False}], ids=str)
+def test_scores_by_hand(changes):
+    network = built("encoder", **changes)
     head = network.heads["masked_lm"]
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     hidden = torch.randn(2, 3, 24)
+    table = network.family.tokens.weight if network.config.tied else head.projection.weight
+    assert table.shape == (VOCABULARY, changes.get("out_dim") or changes.get("emb_dim", 24))
     inner = F.gelu(hidden @ head.transform.weight.T + head.transform.bias)
     centred = inner - inner.mean(-1, keepdim=True)
     normed = centred / (inner.var(-1, unbiased=False, keepdim=True) + head.norm.eps).sqrt()
     normed = normed * head.norm.weight + head.norm.bias
-    wanted = normed @ network.family.tokens.weight.T + head.projection.bias
+    wanted = normed @ table.T + head.projection.bias
     assert torch.allclose(head.logits(hidden), wanted, atol=1e-5)
     assert head.logits(hidden).shape == (2, 3, VOCABULARY)
 
