@@ -213,10 +213,10 @@ def stage(documents: int) -> float:
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
     """Return the first unit of a pass, with the record that a manifest pass needs."""
-    from pipeline.execution.unit_record import Record
+    from pipeline.execution.unit_record import UnitRecord
 
     counts: Mapping[str, Any] = work.run(0, output)
-    Record(work.name, 0, "", "ok", dict(counts), output.files).save(output.folder)
+    UnitRecord(work.name, 0, "", "ok", dict(counts), output.files).save(output.folder)
     return counts
 
 

@@ -1,10 +1,10 @@
 """CPU time of each stage of the pipeline, and what it makes of a cluster.
 
-    python benchmarks/stages.py [--input FILES] [--megabytes 8] [--terabytes 10] [--nodes 32] [--cores 64] [--json FILE]
+    python benchmarks/stages.py [--input FILES] [--terabytes 10] [--nodes 32] [--cores 64] [--json FILE]
 
 The stages run one after another in this process, with one unit at a time, so that a stage's CPU time is that of one
-core. Texts are the modules of Python's standard library, or the given files. The last column is arithmetic: CPU hours
-of so many terabytes of text, divided among the cores.
+core. Texts are the given files, filtered, or the help topics, docstrings and modules that come with Python, which the
+filters would reject. The last column is arithmetic: hours for so many terabytes of text, divided among the cores.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.encode import documents
+from benchmarks.loader import natural_texts
 from pipeline.__main__ import stage_main
 from pipeline.documents.files import read_documents
-from pipeline.execution.order import all_stages
+from pipeline.execution.order import stages_of
+from pipeline.recipe import load_recipe
 
 _RECIPE = """
 corpus: stages
 heldout: {fraction: 0}
-clean: {language: {name: py3langid}, filters: [gopher_quality, gopher_repetition]}
+clean: {language: {name: py3langid}, filters: FILTERS}
 dedup: {}
 train_tokenizer: {name: byte_bpe, size: 16000, sample_bytes: 4000000}
 encode: {}
 group: {}
 corrupt: [{name: masked_lm, max_length: 512}]
 """
+_FILTERS = "[gopher_quality, gopher_repetition]"
 
 
-def measured(source: str, folder: Path) -> tuple[dict[str, float], dict[str, float]]:
+def measured(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return the CPU seconds of each stage, and the megabytes of text that it read, as UTF-8."""
     recipe = folder / "recipe.yaml"
-    recipe.write_text(_RECIPE)
+    recipe.write_text(_RECIPE.replace("FILTERS", filters))
     seconds = {}
-    for stage in all_stages():
+    for stage in stages_of(load_recipe(recipe)):
         start = os.times()
         arguments = ["--config", str(recipe), f"input={source}", f"output={folder / 'out'}", "executor.workers=1"]
         if code := stage_main(stage, arguments):
@@ -63,7 +65,6 @@ def main() -> None:
     """Print one row a stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", help="files of text, as `input=` of a recipe")
-    parser.add_argument("--megabytes", type=float, default=8, help="of the standard library (%(default)s)")
     parser.add_argument("--terabytes", type=float, default=10, help="of text, for the last column (%(default)s)")
     parser.add_argument("--nodes", type=int, default=32)
     parser.add_argument("--cores", type=int, default=64, help="of a node (%(default)s)")
@@ -73,9 +74,9 @@ def main() -> None:
         folder, began = Path(temporary), time.monotonic()
         source = given.input or str(folder / "texts.jsonl")
         if not given.input:
-            lines = (json.dumps({"text": document.text}) for document in documents(given.megabytes))
+            lines = (json.dumps({"text": text}) for text in natural_texts())
             Path(source).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        seconds, megabytes = measured(source, folder)
+        seconds, megabytes = measured(source, folder, _FILTERS if given.input else "[]")
         wall = time.monotonic() - began
     table = Table(title=f"{wall:.0f} s, load {os.getloadavg()[0]:.0f}")
     head = (

@@ -20,6 +20,8 @@ __all__ = ["Bundles", "Exchange"]
 
 _GROUP: Final = 256
 """Files that one bundle holds, which is also the most that a process has open."""
+_FEWEST: Final = 8_192
+"""Pairs of files and destinations from which files are bundled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class Exchange:
 
     @property
     def bundles(self) -> int:
-        """Number of bundles, 0 where the destinations open the sources' files themselves, fewer than 65,536 times."""
-        return -(-self.sources // _GROUP) if self.sources * self.destinations >= _GROUP * _GROUP else 0
+        """Number of bundles, 0 where the destinations open the sources' files themselves, fewer than 8,192 times."""
+        return -(-self.sources // _GROUP) if self.sources * self.destinations >= _FEWEST else 0
 
     @property
     def opens(self) -> int:

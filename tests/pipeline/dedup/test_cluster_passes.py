@@ -45,6 +45,7 @@ def test_clusters_equal_those_of_one_process_over_many_ranges(tmp_path, shape, v
 
 def test_bundles_between_the_passes_change_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "_GROUP", 2)
+    monkeypatch.setattr(exchange, "_FEWEST", 4)
     run = compare(tmp_path, graphs(random.Random(5), 80)["tree"], 80, parts=6, ranges=5, verify=0.5)
     bundled = {path.name for path in (run.parts.folder / "tmp").glob("*-bundles")}
     assert bundled >= {f"near-{kind}-bundles" for kind in ("links-1", "links-2", "answers-2", "members", "clusters")}

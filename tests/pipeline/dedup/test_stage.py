@@ -76,6 +76,7 @@ def test_bundles_of_many_parts_and_ranges_change_no_byte(run_dedup, monkeypatch)
     parts = [rows[start::7] for start in range(7)]
     plain = run_dedup(parts, {}, shards=5)
     monkeypatch.setattr(exchange, "_GROUP", 2)
+    monkeypatch.setattr(exchange, "_FEWEST", 4)
     bundled = run_dedup(parts, {}, shards=5, reverse=True)
     assert len(list((bundled.folder / "tmp" / "near-keys-bundles").iterdir())) == 4
     assert len(list((bundled.folder / "tmp" / "exact-drops-bundles").iterdir())) == 3

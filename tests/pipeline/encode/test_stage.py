@@ -72,6 +72,7 @@ def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
 
 def test_bundles_of_runs_change_no_byte(source, tokenizer, encoded, tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "_GROUP", 2)
+    monkeypatch.setattr(exchange, "_FEWEST", 4)
     passes.encode(source, tmp_path, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
     assert len(list((tmp_path / "tmp" / "runs-bundles").iterdir())) == -(-passes.PARTS // 2)
     published = {name: digest for name, digest in passes.tree(encoded).items() if not name.startswith("records/")}

@@ -43,6 +43,7 @@ def run_passes(folder: Path, exchange: Exchange) -> int:
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
     monkeypatch.setattr(exchanges, "_GROUP", 4)
+    monkeypatch.setattr(exchanges, "_FEWEST", 16)
     exchange = Exchange("x", sources, 5)
     wanted = fill(tmp_path, exchange, rounds)
     assert run_passes(tmp_path, exchange) == bundles
@@ -52,6 +53,7 @@ def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, source
 
 def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(exchanges, "_GROUP", 2)
+    monkeypatch.setattr(exchanges, "_FEWEST", 4)
     exchange = Exchange("x", 3, 2)
     fill(tmp_path, exchange)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
@@ -78,6 +80,7 @@ def opens(folder: Path, monkeypatch: pytest.MonkeyPatch, units: int) -> int:
 
 def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):
     monkeypatch.setattr(exchanges, "_GROUP", 8)
+    monkeypatch.setattr(exchanges, "_FEWEST", 64)
     few, many = (opens(tmp_path / str(units), monkeypatch, units) for units in (7, 56))
     assert few == 7 * 7
     assert (few + 7, many + 56 + 7) == tuple(Exchange("x", units, units).opens for units in (7, 56))
