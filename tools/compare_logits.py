@@ -22,20 +22,22 @@ from tools.lib.exportable import open_exportable
 
 __all__ = ["largest_difference", "main"]
 
-Logits = Callable[[Tensor], Tensor]
+Logits = Callable[[Tensor], list[Tensor]]
+"""Scores of each head, in the order of the heads' names, as classes of transformers have them."""
 
 
 def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
     """Return the largest absolute difference of two models' logits on rows of ids [B, T].
 
     Raises:
-        ConfigurationError: they have vocabularies of different size.
+        ConfigurationError: they have other heads, or vocabularies of different size.
     """
     with torch.no_grad():
-        one, other = first(ids), second(ids)
-    if one.shape != other.shape:
-        raise ConfigurationError(f"the models have {one.shape[-1]} and {other.shape[-1]} ids: nothing to compare")
-    return float((one - other).abs().max())
+        sides = first(ids), second(ids)
+    widths = [[scores.shape[-1] for scores in side] for side in sides]
+    if widths[0] != widths[1]:
+        raise ConfigurationError(f"the models' heads have {widths[0]} and {widths[1]} scores: nothing to compare")
+    return max(float((one - other).abs().max()) for one, other in zip(*sides, strict=True))
 
 
 def _ours(folder: Path) -> tuple[Logits, int]:
@@ -43,13 +45,12 @@ def _ours(folder: Path) -> tuple[Logits, int]:
     found = open_exportable(folder).checkpoint
     model = build_checkpoint(found)
 
-    def logits(ids: Tensor) -> Tensor:
+    def logits(ids: Tensor) -> list[Tensor]:
         places = torch.arange(ids.shape[1]).expand(ids.shape)
         tensors = {"input_ids": ids, "position_ids": places, "lengths": torch.full((len(ids),), ids.shape[1])}
         if found.config.architecture == "encoder_decoder":
             tensors |= {"decoder_input_ids": ids, "decoder_position_ids": places}
-        (scores,) = model.logits(tensors).values()
-        return scores
+        return [scores for _, scores in sorted(model.logits(tensors).items())]
 
     return logits, found.vocab_size
 
@@ -66,10 +67,9 @@ def _theirs(folder: Path) -> tuple[Logits, int]:
         raise ConfigurationError(f"{folder}: config.json names no class of transformers under architectures")
     model: Any = architecture.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
 
-    def logits(ids: Tensor) -> Tensor:
+    def logits(ids: Tensor) -> list[Tensor]:
         more = {"decoder_input_ids": ids} if config.is_encoder_decoder else {}
-        scores: Tensor = model(input_ids=ids, **more).logits
-        return scores
+        return [value for name, value in model(input_ids=ids, **more).items() if name.endswith("logits")]
 
     return logits, int(config.vocab_size)
 

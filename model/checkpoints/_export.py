@@ -42,7 +42,7 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     Args:
         checkpoint: the model. Rows that pad its vocabulary are cut off.
         model_type: of transformers; None: the one that the model came from, or the first that computes the same.
-        body_alone: without the head; of an encoder-decoder the encoder alone.
+        body_alone: without the heads; of an encoder-decoder the encoder alone.
 
     Raises:
         ConfigurationError: no model type, or not the one asked for, computes what the model does.
@@ -54,32 +54,30 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     if body_alone:
         body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
         theirs = {name.removeprefix(key_map.base): tensor for name, tensor in to_theirs(key_map, config, body).items()}
+        kind = loader = str(key_map.bare)
     else:
         theirs = _headed(checkpoint, key_map, tensors)
+        _, kind, loader = key_map.class_with(config.heads)
     plain = {
-        "architectures": [key_map.bare if body_alone else key_map.headed],
+        "architectures": [kind],
         **key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids),
         "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
     }
     generates = config.architecture != "encoder" and not body_alone
     ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
-    return Export(plain, theirs, ids if generates else {}, str(key_map.bare) if body_alone else key_map.auto)
+    return Export(plain, theirs, ids if generates else {}, loader)
 
 
 def _headed(checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    heads = tuple(checkpoint.config.heads)
     if checkpoint.absent:
         raise WeightsError(f"the head is not there ({listed(checkpoint.absent)}): export the body alone")
-    if heads != key_map.heads:
-        raise ConfigurationError(
-            f"a model of type {key_map.model_type} has the head {key_map.heads[0]}, this one {', '.join(heads)}: "
-            "export the body alone"
-        )
-    if (given := checkpoint.config.heads[heads[0]].transform) != key_map.head_options.get("transform", True):
-        raise ConfigurationError(
-            f"model.heads.{heads[0]}.transform: expected {str(not given).lower()} in a model of type "
-            f"{key_map.model_type}, got {str(given).lower()}: export the body alone"
-        )
+    key_map.class_with(checkpoint.config.heads)
+    for name, head in checkpoint.config.heads.items():
+        if head.transform != key_map.head_options.get("transform", True):
+            raise ConfigurationError(
+                f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
+                f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
+            )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     theirs |= {name: theirs[source].clone() for name, source in key_map.unused(checkpoint.config).items()}
     return theirs | key_map.constants(checkpoint.vocab_size)
@@ -88,7 +86,7 @@ def _headed(checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tenso
 def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool) -> dict[str, Tensor]:
     if key_map.bare is None:
         raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
-    parts = ("family.tokens.", "family.encoder.") if encoder_alone else ("family.",)
+    parts = ("family.tokens.", "family.encoder.") if encoder_alone else key_map.body
     return {name: tensor for name, tensor in tensors.items() if name.startswith(parts)}
 
 

@@ -18,7 +18,7 @@ from model.checkpoints._renaming import Renaming
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["KeyMap", "Slice", "Target", "layer_names"]
+__all__ = ["HeadedClass", "KeyMap", "Slice", "Target", "layer_names"]
 
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
@@ -42,12 +42,21 @@ class Target(NamedTuple):
     """stored [in, out]"""
 
 
+class HeadedClass(NamedTuple):
+    """A class of transformers with pretraining heads."""
+
+    heads: tuple[str, ...]
+    name: str
+    auto: str
+    """class by which a reader loads it"""
+
+
 class KeyMap:
     """A model type of config.json. Subclasses fill the tables; `{i}` in a name is the number of a layer."""
 
     model_type: ClassVar[str]
     headed: ClassVar[str]
-    """Class of transformers with the pretraining head."""
+    """Class of transformers with `heads`."""
     bare: ClassVar[str | None]
     """Class without it; None where there is none for the encoder alone."""
     auto: ClassVar[str]
@@ -55,8 +64,14 @@ class KeyMap:
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    others: ClassVar[tuple[HeadedClass, ...]] = ()
+    """Classes with other heads than `headed`."""
+    marks: ClassVar[Mapping[str, str]] = {}
+    """Heads that a file may hold, each with the end of the name of a tensor that tells; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
     """Keys of the heads, besides their weights, that every model of the type has."""
+    body: ClassVar[tuple[str, ...]] = ("family.",)
+    """Prefixes of our parameters that the class without a head has."""
     fixed: ClassVar[Mapping[str, Any]]
     """Our keys, dotted, that every model of the type has."""
     fields: ClassVar[Mapping[str, str]]
@@ -98,7 +113,7 @@ class KeyMap:
         flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
         flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
         flat |= self.more_of_ours(plain, tensors)
-        flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads}
+        flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
         return validated(self.model_type, flat)
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +125,8 @@ class KeyMap:
             token_ids: `pad_token_id` and the like.
         """
         flat = flatten({**_dumped(config), "head_dim": config.head_width, "kv_heads": config.key_value_heads})
-        flat |= {"decoder_layers": config.decoder_depth}
+        flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
+        flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
         plain: dict[str, Any] = {key: values[0] for key, values in self.only.items()}
         for ours, theirs in reversed(list(self.fields.items())):
             plain[theirs] = flat[ours]
@@ -128,6 +144,28 @@ class KeyMap:
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return their keys that no table gives."""
         return {}
+
+    def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """Return the heads of which a file holds tensors; those of the usual class where it holds none."""
+        names = list(tensors)
+        found = [head for head, mark in self.marks.items() if any(name.endswith(mark) for name in names)]
+        return tuple(found) or self.heads
+
+    def class_with(self, heads: Iterable[str]) -> HeadedClass:
+        """Return the class of transformers that has some heads.
+
+        Raises:
+            ConfigurationError: none has; the message lists the heads of each class.
+        """
+        classes = (HeadedClass(self.heads, self.headed, self.auto), *self.others)
+        wanted = set(heads)
+        if found := next((one for one in classes if set(one.heads) == wanted), None):
+            return found
+        known = " or ".join(" and ".join(one.heads) for one in classes)
+        raise ConfigurationError(
+            f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export the body "
+            "alone"
+        )
 
     def vocab_size(self, plain: Mapping[str, Any]) -> int:
         """Return the rows of the token table.

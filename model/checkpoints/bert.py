@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
@@ -108,7 +108,7 @@ class MaskedLMHead(KeyMap):
 
 
 class Bert(MaskedLMHead):
-    """Post-norm encoder with segment types; the pooler and the next-sentence head are left out."""
+    """Post-norm encoder with segment types; the pooler is a part of the head for next sentences."""
 
     model_type = "bert"
     headed = "BertForMaskedLM"
@@ -116,6 +116,12 @@ class Bert(MaskedLMHead):
     auto = "AutoModelForMaskedLM"
     base = "bert."
     heads = ("masked_lm",)
+    others = (
+        HeadedClass(("masked_lm", "sentence"), "BertForPreTraining", "AutoModelForPreTraining"),
+        HeadedClass(("sentence",), "BertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
+    )
+    marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
+    body = ("family.", "heads.sentence.pooler.")
     fixed: ClassVar = FIXED
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
     defaults: ClassVar = DEFAULTS
@@ -127,8 +133,10 @@ class Bert(MaskedLMHead):
         **body_names("bert."),
         "heads.masked_lm.transform": "cls.predictions.transform.dense",
         "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
+        "heads.sentence.pooler.dense": "bert.pooler.dense",
+        "heads.sentence.classifier": "cls.seq_relationship",
     }
-    left_out = (r"^(bert\.)?pooler\.", r"^cls\.seq_relationship\.")
+    left_out = (r"^(bert\.)?pooler\.",)
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tools.compare_logits import largest_difference, main
 from tools.import_model import main as import_main
 
 
-@pytest.mark.parametrize("model_type", ["roberta", "llama", "t5"])
+@pytest.mark.parametrize("model_type", ["roberta", "llama", "t5", "bert pretraining"])
 def test_ours_and_theirs(tmp_path: Path, model_type: str, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path / "in", model_type)
     import_main([str(tmp_path / "in"), str(tmp_path / "ours")])
@@ -24,7 +24,7 @@ def test_models_of_other_vocabularies(tmp_path: Path, capsys: pytest.CaptureFixt
     for size in (37, 41):
         saved(tmp_path / str(size), "gpt2", vocab_size=size)
     assert main([str(tmp_path / "37"), str(tmp_path / "41")]) == 64
-    assert "37 and 41 ids" in capsys.readouterr().err
+    assert "the models' heads have [37] and [41] scores" in capsys.readouterr().err
 
 
 def test_the_largest_difference() -> None:
@@ -32,6 +32,8 @@ def test_the_largest_difference() -> None:
     values = torch.zeros(2, 3, 4)
     other = values.clone()
     other[1, 2, 3] = -0.5
-    assert largest_difference(lambda _: values, lambda _: other, ids) == 0.5
-    with pytest.raises(ConfigurationError):
-        largest_difference(lambda _: values, lambda _: other[..., :3], ids)
+    assert largest_difference(lambda _: [values], lambda _: [other], ids) == 0.5
+    assert largest_difference(lambda _: [values, values], lambda _: [values, other], ids) == 0.5
+    for wrong in ([other[..., :3]], [other, other]):
+        with pytest.raises(ConfigurationError):
+            largest_difference(lambda _: [values], lambda _, wrong=wrong: wrong, ids)

@@ -14,8 +14,16 @@ BODY = {
     "bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "distilbert": "distilbert", "gpt2": "gpt",
     "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
 }  # fmt: skip
+SCORES = {
+    "masked_lm": ("prediction_logits", "logits"),
+    "sentence": ("seq_relationship_logits", "sop_logits", "logits"),
+    "lm": ("logits",),
+}
+"""Names that classes give to the scores of each head; the first that an output has."""
 CLASSES = {
     "bert": ("BertConfig", "BertForMaskedLM"),
+    "bert pretraining": ("BertConfig", "BertForPreTraining"),
+    "bert sentences": ("BertConfig", "BertForNextSentencePrediction"),
     "roberta": ("RobertaConfig", "RobertaForMaskedLM"),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaForMaskedLM"),
     "distilbert": ("DistilBertConfig", "DistilBertForMaskedLM"),
@@ -29,8 +37,14 @@ CLASSES = {
 }
 
 
-def options(model_type, seed):
+def type_of(case):
+    """The model type of a case of `CLASSES`: its first word."""
+    return case.partition(" ")[0]
+
+
+def options(case, seed):
     """Odd sizes and switches, drawn by the seed."""
+    model_type = type_of(case)
     draw = random.Random(f"{model_type} {seed}")
     heads = draw.choice([1, 3, 5])
     dim, layers, ffn, places = heads * draw.choice([4, 6, 10]), draw.choice([1, 2, 3]), draw.choice([7, 20, 33]), 20
@@ -74,10 +88,10 @@ def options(model_type, seed):
                           "scale_embedding": draw.choice([True, False])}  # fmt: skip
 
 
-def peer(model_type, seed=0, **changes):
+def peer(case, seed=0, **changes):
     """A model of transformers in evaluation mode; every parameter is drawn, since zeros and ones hide mistakes."""
-    config, model = CLASSES[model_type]
-    settings = getattr(transformers, config)(**(options(model_type, seed) | changes), attn_implementation="eager")
+    config, model = CLASSES[case]
+    settings = getattr(transformers, config)(**(options(case, seed) | changes), attn_implementation="eager")
     theirs = getattr(transformers, model)(settings)
     draw = torch.Generator().manual_seed(3)
     for parameter in theirs.parameters():
@@ -86,9 +100,9 @@ def peer(model_type, seed=0, **changes):
     return theirs.eval()
 
 
-def saved(folder, model_type, seed=0, **changes):
+def saved(folder, case, seed=0, **changes):
     """A directory that transformers wrote, and the model in it."""
-    theirs = peer(model_type, seed, **changes)
+    theirs = peer(case, seed, **changes)
     theirs.save_pretrained(folder)
     return theirs
 
@@ -117,9 +131,20 @@ def rows(theirs, seed=5):
     return ours, their, valid
 
 
-def difference(model, theirs):
-    """The largest difference of logits at places that hold tokens."""
-    ours, their, valid = rows(theirs)
+def scores(theirs, heads):
+    """Their scores of each head on `rows`: at places that hold tokens, or of whole rows."""
+    _, their, valid = rows(theirs)
     with torch.no_grad():
-        (logits,) = model.logits(ours).values()
-        return (logits - theirs(**their).logits)[valid].abs().max().item()
+        output = theirs(**their)
+    found = {head: next(output[name] for name in SCORES[head] if name in output) for head in heads}
+    return {head: value[valid] if value.ndim > 2 else value for head, value in found.items()}
+
+
+def difference(model, theirs):
+    """The largest difference of logits of all heads."""
+    ours, _, valid = rows(theirs)
+    with torch.no_grad():
+        logits = model.logits(ours)
+    expected = scores(theirs, logits)
+    found = {head: value[valid] if value.ndim > 2 else value for head, value in logits.items()}
+    return max((found[head] - expected[head]).abs().max().item() for head in found)

@@ -1,7 +1,9 @@
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from model.errors import WeightsError
 from tests.model.checkpoints.published import difference, edit_config, saved
 
 
@@ -30,3 +32,11 @@ def test_segment_types_are_read(tmp_path):
     with torch.no_grad():
         expected = theirs(input_ids=ids, token_type_ids=types).logits
         assert (model.logits(ours)["masked_lm"] - expected).abs().max() < 1e-5
+
+
+def test_a_class_for_sentences_without_its_pooler_is_refused(tmp_path):
+    saved(tmp_path, "bert pretraining")
+    path = tmp_path / "model.safetensors"
+    save_file({name: tensor for name, tensor in load_file(path).items() if "pooler" not in name}, path)
+    with pytest.raises(WeightsError, match=r"2 tensors are missing: bert.pooler.dense.bias, bert.pooler.dense.weight"):
+        read_checkpoint(tmp_path)

@@ -27,7 +27,8 @@ def test_rows_that_pad_the_vocabulary_are_cut_off():
 
 def test_a_head_of_another_type_is_refused():
     model = built("encoder", heads={"lm": 1.0})
-    with pytest.raises(ConfigurationError, match="has the head masked_lm, this one lm: export the body alone"):
+    known = "has the heads masked_lm or masked_lm and sentence or sentence, this one lm: export the body alone"
+    with pytest.raises(ConfigurationError, match=known):
         export_checkpoint(checkpoint_of(model))
     assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == ["BertModel"]
 
@@ -43,6 +44,15 @@ def test_a_body_cannot_be_exported_with_a_head(tmp_path):
     whole = read_checkpoint(tmp_path)
     with pytest.raises(WeightsError, match="export the body alone"):
         export_checkpoint(replace(whole, absent=("heads.masked_lm.norm.weight",)))
+
+
+def test_the_class_follows_from_the_heads_in_any_order():
+    weights = {"sentence": 0.5, "masked_lm": 1.0}
+    export = export_checkpoint(checkpoint_of(built("encoder", heads=weights)))
+    assert (export.config["architectures"], export.loader) == (["BertForPreTraining"], "AutoModelForPreTraining")
+    body = export_checkpoint(checkpoint_of(built("encoder", heads=weights)), body_alone=True)
+    assert body.tensors.keys() >= {"pooler.dense.weight", "embeddings.LayerNorm.bias"}
+    assert not any("predictions" in name or "relationship" in name for name in body.tensors)
 
 
 def test_ids_are_written_even_where_there_are_none(tmp_path):
