@@ -48,12 +48,13 @@ class Model(nn.Module):
         """Return the summed loss and the count of each head.
 
         Raises:
-            BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, or a
-                head cannot weigh the labels.
+            BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, rows are
+                padded on a side that a head does not read, or a head cannot weigh the labels.
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         tensors = settle(tensors, self.config.position.limit)
+        self._check_padding(tensors)
         hidden = self.family(tensors)
         if "input_ids_b" in self.needs:
             tensors = {**tensors, "hidden_b": self.family(_second_view(tensors))}
@@ -61,8 +62,18 @@ class Model(nn.Module):
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
-        hidden = self.family(settle(tensors, self.config.position.limit))
+        tensors = settle(tensors, self.config.position.limit)
+        self._check_padding(tensors)
+        hidden = self.family(tensors)
         return {name: head.logits(hidden) for name, head in self.heads.items()}
+
+    def _check_padding(self, tensors: Mapping[str, Tensor]) -> None:
+        if "left_padding" not in tensors:
+            return
+        if names := [name for name, head in self.heads.items() if head.unit != "label"]:
+            raise BatchError(
+                f"left_padding: the head {names[0]} finds the tokens of a row from its first place: pad on the right"
+            )
 
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     PlainSerializer,
@@ -20,6 +19,8 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
+from model.key_types import STRICT, Depth, Probability, Width, changed_keys
+from model.position_config import LocalConfig, PositionConfig, ScalingConfig
 from model.registry import find, names
 
 __all__ = [
@@ -28,43 +29,14 @@ __all__ = [
     "DropoutConfig",
     "HeadConfig",
     "InitConfig",
+    "LocalConfig",
     "ModelConfig",
     "PositionConfig",
+    "ScalingConfig",
     "ShareConfig",
 ]
 
-STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-"""Unknown keys are errors; the docstring below a field is its description."""
-
-# Upper bounds refuse a typing error before memory is allocated; the largest published models fit.
-Width = Annotated[int, Field(ge=1, le=2**20)]
-Depth = Annotated[int, Field(ge=1, le=1024)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class PositionConfig:
-    """Position information of a model."""
-
-    kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
-    """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864),
-    t5 adds a learnt bias to the attention scores by bucketed distance (arXiv 1910.10683)."""
-    maximum: Width = 512
-    """learned: places the table has room for; a position id beyond it is an error."""
-    offset: Annotated[int, Field(ge=0, le=64)] = 0
-    """learned: rows of the table before place 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
-    theta: Annotated[float, Field(gt=0)] = 10000.0
-    """rope: base of the wave lengths."""
-    buckets: Annotated[int, Field(ge=4, le=4096)] = 32
-    """t5: rows of the bias table; halved between both directions where attention is bidirectional."""
-    max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
-    """t5: distance in tokens from which all share the last bucket."""
-
-    @property
-    def limit(self) -> int | None:
-        """Places that a row can have; None: any number."""
-        return self.maximum if self.kind == "learned" else None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -77,6 +49,10 @@ class BiasConfig:
     """The attention's output projection."""
     ffn: bool = True
     """Both ends of the feed-forward block."""
+    norm: bool = True
+    """Every LayerNorm; RMSNorm never has one."""
+    head: bool = True
+    """The transform of the masked LM head."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -103,8 +79,11 @@ class InitConfig:
     """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
     std: Annotated[float, Field(gt=0, le=10)] = 0.02
     """Standard deviation of the normal scheme."""
+    cutoff: Annotated[float, Field(gt=0)] | None = None
+    """normal: standard deviations beyond which nothing is drawn (truncated normal); null = no bound."""
     scale_residual: bool = False
-    """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers)."""
+    """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers); so does the transform of the
+    masked LM head (ModernBERT)."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -161,14 +140,8 @@ def _long_form(value: Any) -> Any:
 
 
 def _short_form(head: HeadConfig) -> Any:
-    changed = _changed_keys(head)
-    return {"weight": head.weight} | changed if changed else head.weight
-
-
-def _changed_keys(head: HeadConfig) -> dict[str, Any]:
-    """Return the values that are not the defaults, besides `weight`."""
-    default = HeadConfig()
-    return {key: value for key, value in asdict(head).items() if key != "weight" and value != getattr(default, key)}
+    changed = changed_keys(head)
+    return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -189,6 +162,10 @@ class ModelConfig:
     """Layers of the (encoder) stack."""
     decoder_layers: Depth | None = None
     """encoder_decoder: layers of the decoder; null = layers."""
+    decoder_attention_heads: Width | None = None
+    """encoder_decoder: query heads of the decoder; null = attention_heads."""
+    decoder_ffn_dim: Width | None = None
+    """encoder_decoder: inner width of the decoder's feed-forward block; null = ffn_dim."""
     attention_heads: Width
     """Query heads of each attention."""
     kv_heads: Width | None = None
@@ -214,6 +191,8 @@ class ModelConfig:
     """Added to the variance in every norm."""
     norm_place: Literal["pre", "post"] = "pre"
     """pre: x + f(norm(x)); post: norm(x + f(x))."""
+    first_norm: bool = True
+    """pre: a norm before the attention of layer 0; ModernBERT has none, the embeddings were normed."""
     final_norm: bool = True
     """A norm after the last layer of each stack."""
     emb_norm: bool = False
@@ -228,6 +207,10 @@ class ModelConfig:
     """Factor of the attention scores; null = head_dim ** -0.5; T5 has 1.0."""
     share: ShareConfig = ShareConfig()
     """Layers that use the same weights."""
+    scale_by_depth: bool = False
+    """Scores of layer i, from 0, are also divided by i + 1 (GPT-2's scale_attn_by_inverse_layer_idx)."""
+    local: LocalConfig | None = None
+    """Layers with a window; null = every layer sees the whole row."""
     position: PositionConfig = PositionConfig()
     """The way in which a token's place enters the model."""
     emb_scale: bool = False
@@ -253,7 +236,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         checks = (self._unknown_parts, self._unread_keys, self._wrong_attention, self._wrong_embedding)
-        for check in (*checks, self._wrong_share):
+        for check in (*checks, self._wrong_position, self._wrong_share):
             if problem := check():
                 raise ValueError(problem)
 
@@ -265,29 +248,40 @@ class ModelConfig:
             return f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
         if not self.heads:
             return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
-        if self.decoder_layers is not None and self.architecture != "encoder_decoder":
-            return f"decoder_layers: only an encoder_decoder has them; remove the key or change family '{self.family}'"
+        for key in ("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"):
+            if getattr(self, key) is not None and self.architecture != "encoder_decoder":
+                return f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
         return ""
 
     def _unread_keys(self) -> str:
         for name, head in self.heads.items():
             read = find("model.heads", name).settings
-            if unread := sorted(_changed_keys(head).keys() - read):
+            if unread := sorted(changed_keys(head).keys() - read - {"weight"}):
                 return f"heads.{name}.{unread[0]}: the head {name} does not read this key; it reads " + ", ".join(
                     sorted({"weight", *read})
                 )
         return ""
 
     def _wrong_attention(self) -> str:
-        if self.head_dim is None and self.dim % self.attention_heads:
-            return (
-                f"attention_heads: {self.attention_heads} heads do not divide dim {self.dim}; "
-                "change either, or give head_dim"
-            )
-        if self.attention_heads % self.key_value_heads:
-            return f"kv_heads: expected a divisor of attention_heads {self.attention_heads}, got {self.kv_heads}"
-        if self.position.kind == "rope" and self.head_width % 2:
-            return f"position.kind: rope rotates pairs, so head_dim must be even, got {self.head_width}"
+        for key in ("attention_heads", "decoder_attention_heads"):
+            heads = getattr(self, key) or self.attention_heads
+            if self.head_dim is None and self.dim % heads:
+                return f"{key}: {heads} heads do not divide dim {self.dim}; change either, or give head_dim"
+            if heads % (self.kv_heads or heads):
+                return f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
+            width = self.head_dim or self.dim // heads
+            if self.position.kind == "rope" and width % 2:
+                return f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
+        return ""
+
+    def _wrong_position(self) -> str:
+        scaling, kind = self.position.scaling, self.position.kind
+        if scaling is not None and scaling.kind == "dynamic" and self.head_width <= 2:
+            return f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
+        if self.local is not None and self.local.theta is not None and kind != "rope":
+            return f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
+        if not self.first_norm and self.norm_place == "post":
+            return "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
         return ""
 
     def _wrong_embedding(self) -> str:
@@ -312,6 +306,10 @@ class ModelConfig:
                 return f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
             if (share.groups or 1) > depth // share.group_layers:
                 return f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
+        if share.stacks and (self.decoder_attention_heads or self.decoder_ffn_dim):
+            return "share.stacks: both stacks have one size; remove decoder_attention_heads and decoder_ffn_dim"
+        if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
+            return "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
         return ""
 
     @property
@@ -344,6 +342,21 @@ class ModelConfig:
     def decoder_depth(self) -> int:
         """Layers of an encoder_decoder's decoder."""
         return self.decoder_layers or self.layers
+
+    @property
+    def decoder(self) -> ModelConfig:
+        """The configuration of an encoder_decoder's decoder stack."""
+        heads, inner = self.decoder_attention_heads, self.decoder_ffn_dim
+        return replace(
+            self,
+            layers=self.decoder_depth,
+            attention_heads=heads or self.attention_heads,
+            ffn_dim=inner or self.ffn_dim,
+        )
+
+    def is_local(self, layer: int) -> bool:
+        """Return whether a layer, from 0, sees its window alone."""
+        return self.local is not None and layer % self.local.global_every != 0
 
     @property
     def embedding_width(self) -> int:

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from model.config import ModelConfig
 
-__all__ = ["layer_flops"]
+__all__ = ["layer_flops", "stack_flops"]
+
+
+def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0) -> float:
+    """Return the floating-point operations of one row's forward through all layers of a stack.
+
+    Args:
+        config: the stack's.
+        tokens: tokens of the row.
+        causal: a token sees half of the row on average.
+        source: tokens of the encoder's row, read by cross-attention; 0 = the layers have none.
+    """
+    near = tokens if config.local is None else 2 * config.local.window + 1
+    visible = [min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)]
+    return sum(layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible)
 
 
 def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 0) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.heads.masked_lm import MaskedLM
 from model.layers.attention import Attention
 from model.layers.feed_forward import FeedForward
 from model.layers.position import T5Bias
@@ -25,35 +26,44 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
             continue
         if id(module.weight) not in drawn:
             drawn.add(id(module.weight))
-            nn.init.normal_(module.weight, std=exceptional.get(id(module.weight), config.init.std))
+            _draw(module.weight, exceptional.get(id(module.weight), config.init.std), config.init.cutoff)
         if (bias := getattr(module, "bias", None)) is not None:
             nn.init.zeros_(bias)
 
 
+def _draw(weight: Tensor, deviation: float, cutoff: float | None) -> None:
+    if cutoff is None:
+        nn.init.normal_(weight, std=deviation)
+    else:
+        nn.init.trunc_normal_(weight, std=deviation, a=-cutoff * deviation, b=cutoff * deviation)
+
+
 def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return GPT-2's deviations: projections into the residual stream shrink with their number, two a layer."""
+    """Return GPT-2's deviations: projections into the residual stream shrink with their number, two a layer.
+
+    The transform of the masked LM head, which reads the stream, is one of them (ModernBERT).
+    """
     if not config.init.scale_residual:
         return {}
     deviation = config.init.std / (2 * config.layers) ** 0.5
-    return {
-        id(block.weight): deviation
-        for module in model.modules()
-        for block in ([module.out] if isinstance(module, Attention) else [])
-        + ([module.down] if isinstance(module, FeedForward) else [])
-    }
+    parts = {Attention: "out", FeedForward: "down", MaskedLM: "transform"}
+    found = [
+        getattr(module, name) for module in model.modules() for kind, name in parts.items() if isinstance(module, kind)
+    ]
+    return {id(block.weight): deviation for block in found if isinstance(block, nn.Linear)}
 
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return T5's deviations: fan-in of each projection; queries also have the factor that the scores lack."""
-    dim, wide = config.dim, config.attention_heads * config.head_width
+    dim = config.dim
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():
         if isinstance(module, Attention):
             weights += [
-                (module.query.weight, (dim * config.head_width) ** -0.5),
+                (module.query.weight, (dim * module.head_dim) ** -0.5),
                 (module.key.weight, dim**-0.5),
                 (module.value.weight, dim**-0.5),
-                (module.out.weight, wide**-0.5),
+                (module.out.weight, module.out.in_features**-0.5),
             ]
         elif isinstance(module, T5Bias):
             weights.append((module.table.weight, dim**-0.5))

@@ -17,6 +17,7 @@ __all__ = [
     "plan_attention",
     "plan_continuation",
     "prefix_mask",
+    "window_mask",
 ]
 
 # The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into NaN.
@@ -36,18 +37,23 @@ class AttentionPlan(NamedTuple):
     """Keeper of keys and values; None: none are kept."""
 
 
-def padding_mask(lengths: Tensor, columns: int, device: torch.device) -> Tensor | None:
+def padding_mask(
+    lengths: Tensor, columns: int, device: torch.device, left_padding: Tensor | None = None
+) -> Tensor | None:
     """Return [B, 1, 1, columns] bool, True at tokens; None where no row is padded, which is the faster kernel.
 
     Args:
         lengths: [B], or [] where `settle` has seen that no row is padded.
         columns: T.
         device: of the mask.
+        left_padding: [B], places before the tokens of each row; None = 0.
     """
     if lengths.ndim == 0:
         return None
-    places = torch.arange(columns, device=device)
-    return (places < lengths.to(device)[:, None])[:, None, None, :]
+    places = torch.arange(columns, device=device).expand(len(lengths), -1)
+    if left_padding is not None:
+        places = places - left_padding.to(device)[:, None]
+    return ((places >= 0) & (places < lengths.to(device)[:, None]))[:, None, None, :]
 
 
 def document_mask(document_ids: Tensor) -> Tensor:
@@ -77,6 +83,11 @@ def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
     return (places < prefix_length[:, None])[:, None, None, :]
 
 
+def window_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
+    """Return [B or 1, 1, Tq, Tk] bool, True where two places, [B or 1, T] each, are at most `window` apart."""
+    return ((queries[:, :, None] - keys[:, None, :]).abs() <= window)[:, None]
+
+
 def plan_attention(
     bias: Tensor | None,
     padding: Tensor | None,
@@ -90,17 +101,18 @@ def plan_attention(
     Args:
         bias: additive scores [B or 1, heads, T, T], or None.
         padding: from `padding_mask`, or None.
-        causal: no place sees a later one. Rows are padded on the right, so that causality alone hides the padding
-            from every token.
+        causal: no place sees a later one. Causality alone hides padding on the right from every token, so that a
+            causal stack is given padding only where it is on the left.
         rotation: passed on.
-        pairs: [B, 1, T, T] bool from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
+        pairs: [B or 1, 1, T, T] bool from `document_mask`, `mode_mask`, `window_mask` or several, where rows or layers
+            restrict which places see which.
         prefix: from `prefix_mask`, where a causal stack reads the beginning of a row in both directions.
     """
-    if pairs is not None or prefix is not None:
+    if pairs is not None or prefix is not None or (causal and padding is not None):
         visible = _visible(pairs, prefix, padding, causal)
         return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation)
     if bias is None:
-        return AttentionPlan(None if causal else padding, causal, rotation)
+        return AttentionPlan(padding, causal, rotation)
     if causal:
         visible = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).tril()
         return AttentionPlan(bias.masked_fill(~visible, BLOCKED), False, rotation)
@@ -114,6 +126,7 @@ def plan_continuation(
     columns: Tensor,
     prefix: Tensor | None,
     cache: Cache,
+    pairs: Tensor | None = None,
 ) -> AttentionPlan:
     """Return the plan of tokens that continue what a cache holds: each reads the places up to its own.
 
@@ -124,10 +137,13 @@ def plan_continuation(
         columns: [1, columns], places that the cache holds, the new ones among them.
         prefix: from `prefix_mask`, where rows begin with a part that is read in both directions.
         cache: passed on.
+        pairs: from `window_mask`, where a layer restricts which places see which.
     """
     visible = (columns[:, None, :] <= places[:, :, None])[:, None]
     if prefix is not None:
         visible = visible | prefix
+    if pairs is not None:
+        visible = visible & pairs
     return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation, cache)
 
 
@@ -136,7 +152,7 @@ def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None
 
     A place always sees itself: a place without any visible place, such as padding read backwards, would become NaN.
     """
-    given = next(mask for mask in (pairs, prefix) if mask is not None)
+    given = next(mask for mask in (pairs, prefix, padding) if mask is not None)
     columns = given.shape[-1]
     visible = torch.ones(columns, columns, dtype=torch.bool, device=given.device)
     if causal:
@@ -147,4 +163,4 @@ def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None
         visible = visible if mask is None else visible & mask
     if padding is not None:
         visible = visible | torch.eye(columns, dtype=torch.bool, device=given.device)
-    return visible.expand(len(given), -1, -1, -1)
+    return visible

@@ -16,14 +16,14 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor
     """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.
 
     `position_ids` [B, T] of rows that are all alike become [1, T], and `lengths` [B] of rows without padding the one
-    length []. Tensors that are not on the host are returned as they are.
+    length []; `left_padding` [B] of 0 is left out. Tensors that are not on the host are returned as they are.
 
     Args:
         tensors: model inputs by name.
         limit: places of the position table; None: any number.
 
     Raises:
-        BatchError: a position id beyond the table.
+        BatchError: a position id beyond the table, or padding on the left that does not fit the rows.
 
     Example:
         >>> batch = {"input_ids": torch.zeros(2, 3), "position_ids": torch.arange(3).repeat(2, 1)}
@@ -39,7 +39,24 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor
     lengths = tensors.get("lengths")
     if lengths is not None and lengths.device.type == "cpu" and bool((lengths >= tensors["input_ids"].shape[1]).all()):
         settled["lengths"] = torch.tensor(tensors["input_ids"].shape[1])
+    left = tensors.get("left_padding")
+    if left is not None and left.device.type == "cpu":
+        if bool((left == 0).all()):
+            del settled["left_padding"]
+        else:
+            _check_left_padding(left, tensors)
     return settled
+
+
+def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:
+    if counted := sorted({"attention", "prefix_length"} & tensors.keys()):
+        raise BatchError(f"left_padding: {counted[0]} counts the places of a row from 0: pad these rows on the right")
+    ends, columns = left + tensors["lengths"].to(left.device), tensors["input_ids"].shape[1]
+    if bool((left < 0).any()) or bool((ends > columns).any()):
+        raise BatchError(
+            f"left_padding: expected 0 or more, and with lengths up to {columns} places, got padding {left.tolist()} "
+            f"and lengths {tensors['lengths'].tolist()}"
+        )
 
 
 def _rows_alike(positions: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ _NO_MATTER: Final = frozenset(
         *("num_hidden_layers", "is_gated_act", "dense_act_fn", "initializer_factor", "initializer_range"),
         *("classifier_dropout", "qa_dropout", "seq_classif_dropout", "encoder_layerdrop", "decoder_layerdrop"),
         *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+        *("classifier_pooling", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+        *("sparse_prediction", "sparse_pred_ignore_index"),
         *("early_stopping", "max_length", "min_length", "num_beams", "no_repeat_ngram_size", "length_penalty"),
     }
 )

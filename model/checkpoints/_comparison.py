@@ -15,7 +15,7 @@ _ONLY_TRAINING: Final = ("dropout.", "init.", "heads.", "vocab_multiple", "init_
 _OF_KIND: Final = {
     "learned": ("kind", "maximum", "offset"),
     "sinusoidal": ("kind",),
-    "rope": ("kind", "theta"),
+    "rope": ("kind", "theta", "scaling"),
     "t5": ("kind", "buckets", "max_distance"),
     "none": ("kind",),
 }
@@ -28,20 +28,24 @@ def computation(config: ModelConfig) -> dict[str, Any]:
     Left out: dropout, initial weights, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
     flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
-    read = {f"position.{key}" for key in _OF_KIND[config.position.kind]}
+    read = tuple(f"position.{key}" for key in _OF_KIND[config.position.kind])
     kept = {
         key: value
         for key, value in flat.items()
-        if not key.startswith(_ONLY_TRAINING) and (key in read or not key.startswith("position."))
+        if not key.startswith(_ONLY_TRAINING) and (key.startswith(read) or not key.startswith("position."))
     }
     return kept | {
         "head_dim": config.head_width,
         "kv_heads": config.key_value_heads,
         "decoder_layers": config.decoder_depth,
+        "decoder_attention_heads": config.decoder_attention_heads or config.attention_heads,
+        "decoder_ffn_dim": config.decoder_ffn_dim or config.ffn_dim,
+        "bias.norm": config.bias.norm or config.norm == "rms",
         "emb_dim": config.embedding_width,
         "out_dim": config.output_width,
         "share.groups": config.layer_groups,
         "qk_scale": config.qk_scale or config.head_width**-0.5,
+        **({} if config.local is None else {"local.theta": config.local.theta or config.position.theta}),
     }
 
 

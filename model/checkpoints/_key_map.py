@@ -20,6 +20,7 @@ from model.errors import ConfigurationError, WeightsError
 
 __all__ = ["HeadedClass", "KeyMap", "Slice", "Target", "layer_names"]
 
+_OF_DECODER: Final = ("decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
 
@@ -127,6 +128,7 @@ class KeyMap:
         flat = flatten({**_dumped(config), "head_dim": config.head_width, "kv_heads": config.key_value_heads})
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
+        flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
         plain: dict[str, Any] = {key: values[0] for key, values in self.only.items()}
         for ours, theirs in reversed(list(self.fields.items())):
             plain[theirs] = flat[ours]

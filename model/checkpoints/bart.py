@@ -11,7 +11,6 @@ from torch import Tensor
 from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints.bert import ACTIVATIONS
 from model.config import ModelConfig
-from model.errors import ConfigurationError
 
 __all__ = ["Bart"]
 
@@ -55,6 +54,8 @@ class Bart(KeyMap):
         "decoder_layers": "decoder_layers",
         "attention_heads": "encoder_attention_heads",
         "ffn_dim": "encoder_ffn_dim",
+        "decoder_attention_heads": "decoder_attention_heads",
+        "decoder_ffn_dim": "decoder_ffn_dim",
         "emb_scale": "scale_embedding",
         "tied": "tie_word_embeddings",
         "position.maximum": "max_position_embeddings",
@@ -81,7 +82,6 @@ class Bart(KeyMap):
     }
     activation = "activation_function"
     activations: ClassVar = ACTIVATIONS
-    also_read = ("decoder_attention_heads", "decoder_ffn_dim")
     modules: ClassVar = {
         "family.tokens": "model.shared",
         **_stack("encoder"),
@@ -98,21 +98,6 @@ class Bart(KeyMap):
         """Return the bias of the logits, 0 in every published checkpoint."""
         return {"final_logits_bias": torch.zeros(1, vocab_size)}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Refuse stacks of different shape."""
-        for size in ("attention_heads", "ffn_dim"):
-            encoder, decoder = plain[f"encoder_{size}"], plain.get(f"decoder_{size}")
-            if encoder != decoder:
-                raise ConfigurationError(
-                    f"config.json of type {self.model_type}: encoder_{size} {encoder} and decoder_{size} {decoder} "
-                    "differ; both stacks of our families have one size"
-                )
-        return {}
-
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the sizes of the decoder."""
-        return {
-            "decoder_attention_heads": config.attention_heads,
-            "decoder_ffn_dim": config.ffn_dim,
-            "is_encoder_decoder": True,
-        }
+        """Return the key that tells both stacks from a decoder alone."""
+        return {"is_encoder_decoder": True}

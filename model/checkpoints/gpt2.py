@@ -60,9 +60,13 @@ class Gpt2(KeyMap):
     auto = "AutoModelForCausalLM"
     base = "transformer."
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
-    fields: ClassVar = FIELDS
-    defaults: ClassVar = {**DEFAULTS, "activation_function": "gelu_new"}
-    only: ClassVar = {"scale_attn_by_inverse_layer_idx": (False,), "add_cross_attention": (False,)}
+    fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
+    defaults: ClassVar = {
+        **DEFAULTS,
+        "activation_function": "gelu_new",
+        "scale_attn_by_inverse_layer_idx": False,
+    }
+    only: ClassVar = {"add_cross_attention": (False,)}
     activation = "activation_function"
     activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
     also_read = ("n_inner", "scale_attn_weights")

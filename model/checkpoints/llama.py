@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._rotation import read_rotation, write_rotation
 from model.config import ModelConfig
-from model.errors import ConfigurationError
 
 __all__ = ["Llama"]
 
 
 class Llama(KeyMap):
-    """Pre-norm decoder with RMSNorm, rotary positions and a gated feed-forward block; no scaling of the positions."""
+    """Pre-norm decoder with RMSNorm, rotary positions, scaled or not, and a gated feed-forward block."""
 
     model_type = "llama"
     headed = "LlamaForCausalLM"
@@ -88,36 +88,9 @@ class Llama(KeyMap):
         return {"lm_head.weight": "model.embed_tokens.weight"} if config.tied else {}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the base of the rotation."""
-        return {"position.theta": _theta(plain)}
+        """Return the rotation."""
+        return read_rotation(self.model_type, {**self.defaults, **plain})
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the base of the rotation, in the present form and in the former one."""
-        theta = config.position.theta
-        return {"rope_theta": theta, "rope_parameters": {"rope_type": "default", "rope_theta": theta}}
-
-
-def _theta(plain: Mapping[str, Any]) -> float:
-    """Return the base that the present and the former keys agree on.
-
-    Raises:
-        ConfigurationError: they contradict each other, or ask for scaled positions.
-    """
-    forms = {key: plain.get(key) or {} for key in ("rope_parameters", "rope_scaling")}
-    bases = {"rope_theta": plain["rope_theta"]} if plain.get("rope_theta") is not None else {}
-    for key, form in forms.items():
-        if not isinstance(form, Mapping):
-            raise ConfigurationError(f"config.json of type llama: {key}: expected keys and values, got {form!r}")
-        kind = form.get("rope_type", form.get("type", "default"))
-        if kind != "default":
-            raise ConfigurationError(
-                f"config.json of type llama: {key}: rotary positions scaled by '{kind}' are not built, only 'default'"
-            )
-        if form.get("rope_theta") is not None:
-            bases[f"{key}.rope_theta"] = form["rope_theta"]
-    if len({float(base) for base in bases.values()}) > 1:
-        listed = ", ".join(f"{key} {base}" for key, base in bases.items())
-        raise ConfigurationError(
-            f"config.json of type llama: rope keys contradict each other: {listed}; leave the right one"
-        )
-    return float(next(iter(bases.values()), 10000.0))
+        """Return the rotation."""
+        return write_rotation(config.position)

@@ -10,18 +10,19 @@ from torch import Tensor, nn
 from model.cache import Cache
 from model.config import ModelConfig
 from model.families import Family
-from model.flops import layer_flops
+from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import document_mask
+from model.masks import document_mask, padding_mask
 
 __all__ = ["Decoder"]
 
 
 class Decoder(Family):
-    """A causal stack: every token sees itself and the tokens before it. Padding is on the right, where no token looks.
+    """A causal stack: every token sees itself and the tokens before it.
 
-    With `document_ids`, packed documents of a row do not see each other; the first `prefix_length` places of a row
-    see each other in both directions (prefix LM, arXiv 1910.10683).
+    Padding is on the right, where no token looks; with `left_padding` [B] and `lengths`, as many places are on the
+    left. With `document_ids`, packed documents of a row do not see each other; the first `prefix_length` places of a
+    row see each other in both directions (prefix LM, arXiv 1910.10683).
     """
 
     architecture: ClassVar = "decoder"
@@ -38,7 +39,7 @@ class Decoder(Family):
         return self.decode(tensors, None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the tokens given."""
+        """Return hidden states [B, n, dim] of the tokens given; rows that a cache continues are padded on the right."""
         vectors = self.tokens(tensors["input_ids"])
         documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         prefix = tensors.get("prefix_length")
@@ -48,7 +49,7 @@ class Decoder(Family):
             vectors,
             tensors["position_ids"],
             tensors.get("type_ids"),
-            None,
+            _left_padding_mask(tensors),
             pairs=documents,
             prefix_length=prefix,
             cache=cache,
@@ -57,4 +58,12 @@ class Decoder(Family):
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
-        return self.config.layers * layer_flops(self.config, tokens, tokens / 2)
+        return stack_flops(self.config, tokens, causal=True)
+
+
+def _left_padding_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the padding mask of rows that are padded on the left; causality hides padding on the right."""
+    if "left_padding" not in tensors:
+        return None
+    ids = tensors["input_ids"]
+    return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors["left_padding"])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.errors import BatchError
 from model.families import Family
-from model.flops import layer_flops
+from model.flops import stack_flops
 from model.layers.stack import Stack
 from model.masks import document_mask, mode_mask, padding_mask
 
@@ -23,7 +23,8 @@ _MODE_TYPES = 6
 class Encoder(Family):
     """A bidirectional stack: every token sees its whole row, or with `document_ids` its document.
 
-    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197).
+    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197). With `left_padding` [B], a row's
+    tokens begin after as many places of padding.
     """
 
     architecture: ClassVar = "encoder"
@@ -38,7 +39,7 @@ class Encoder(Family):
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim]."""
         ids = tensors["input_ids"]
-        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
+        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
         vectors, types = self.tokens(ids), tensors.get("type_ids")
         hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, padding, pairs=self._pairs(tensors))
         return hidden
@@ -61,4 +62,4 @@ class Encoder(Family):
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
-        return self.config.layers * layer_flops(self.config, tokens, tokens)
+        return stack_flops(self.config, tokens)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.cache import Cache
 from model.config import ModelConfig
 from model.families import Family
-from model.flops import layer_flops
+from model.flops import stack_flops
 from model.layers.stack import Stack
 from model.masks import padding_mask
 
@@ -19,7 +19,10 @@ __all__ = ["EncoderDecoder"]
 
 
 class EncoderDecoder(Family):
-    """Two stacks that share the token table; with `share.stacks` they share their layers, too."""
+    """Two stacks that share the token table; with `share.stacks` they share their layers, too.
+
+    With `left_padding` [B], the tokens of an encoder's row begin after as many places of padding.
+    """
 
     architecture: ClassVar = "encoder_decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids"})
@@ -29,7 +32,7 @@ class EncoderDecoder(Family):
         self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.encoder = Stack(config, config.layers)
-        self.decoder = Stack(config, config.decoder_depth, causal=True, cross=True)
+        self.decoder = Stack(config.decoder, config.decoder_depth, causal=True, cross=True)
         if config.share.stacks:
             self.decoder.share(self.encoder)
 
@@ -49,11 +52,10 @@ class EncoderDecoder(Family):
 
     def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         ids = tensors["input_ids"]
-        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
+        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
         return self.encoder(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding), padding
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""
-        config = self.config
-        source = config.layers * layer_flops(config, tokens, tokens)
-        return source + config.decoder_depth * layer_flops(config, target_tokens, target_tokens / 2, tokens)
+        source = stack_flops(self.config, tokens)
+        return source + stack_flops(self.config.decoder, target_tokens, causal=True, source=tokens)

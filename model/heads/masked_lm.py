@@ -31,7 +31,7 @@ class MaskedLM(Head):
         super().__init__()
         transformed = config.heads[self.key()].transform
         width = config.output_width if transformed else config.dim
-        self.transform = nn.Linear(config.dim, width) if transformed else nn.Identity()
+        self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
         self.norm = build_norm(config, width) if transformed else nn.Identity()
         self.projection = VocabularyProjection(

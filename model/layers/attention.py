@@ -15,9 +15,12 @@ __all__ = ["Attention"]
 
 
 class Attention(nn.Module):
-    """Attention with queries from `x`, keys and values from `source`; self-attention passes the same tensor twice."""
+    """Attention with queries from `x`, keys and values from `source`; self-attention passes the same tensor twice.
 
-    def __init__(self, config: ModelConfig) -> None:
+    `depth` is the number of its layer, from 0.
+    """
+
+    def __init__(self, config: ModelConfig, depth: int = 0) -> None:
         super().__init__()
         wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
         self.query = nn.Linear(config.dim, wide, bias=config.bias.qkv)
@@ -26,7 +29,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(wide, config.dim, bias=config.bias.out)
         self.head_dim = config.head_width
         self.grouped = config.key_value_heads != config.attention_heads
-        self.scale = config.qk_scale or config.head_width**-0.5
+        self.scale = (config.qk_scale or config.head_width**-0.5) / (depth + 1 if config.scale_by_depth else 1)
         self.dropout = config.dropout.attention
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:

@@ -27,12 +27,13 @@ class SelfAttention(Attention):
 
 
 class Layer(nn.Module):
-    """Two or three residual blocks."""
+    """Two or three residual blocks. `depth` is the number of the layer in its stack, from 0."""
 
-    def __init__(self, config: ModelConfig, cross: bool) -> None:
+    def __init__(self, config: ModelConfig, cross: bool, depth: int = 0) -> None:
         super().__init__()
-        self.attention = Residual(config, SelfAttention(config))
-        self.cross = Residual(config, Attention(config)) if cross else None
+        normed = depth > 0 or config.first_norm
+        self.attention = Residual(config, SelfAttention(config, depth), normed=normed)
+        self.cross = Residual(config, Attention(config, depth)) if cross else None
         self.feed_forward = Residual(config, FeedForward(config))
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:

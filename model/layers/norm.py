@@ -27,4 +27,6 @@ class RMSNorm(nn.Module):
 
 def build_norm(config: ModelConfig, width: int) -> nn.Module:
     """Build the norm that the configuration names, over `width` features."""
-    return RMSNorm(width, config.eps) if config.norm == "rms" else nn.LayerNorm(width, eps=config.eps)
+    if config.norm == "rms":
+        return RMSNorm(width, config.eps)
+    return nn.LayerNorm(width, eps=config.eps, bias=config.bias.norm)

@@ -12,9 +12,20 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
+from model.config import ModelConfig, ScalingConfig
+from model.layers.frequencies import frequencies, rotation_length, scaled_frequencies
 
-__all__ = ["Learned", "Position", "Rope", "Sinusoidal", "T5Bias", "build_position", "rotate", "t5_bucket"]
+__all__ = [
+    "Learned",
+    "Position",
+    "Rope",
+    "Sinusoidal",
+    "T5Bias",
+    "build_local_position",
+    "build_position",
+    "rotate",
+    "t5_bucket",
+]
 
 
 class Position(nn.Module):
@@ -56,22 +67,28 @@ class Sinusoidal(Position):
 
     def embed(self, positions: Tensor) -> Tensor:
         """Return sin(p / 10000^(2i/width)) in column 2i, the cosine in 2i + 1."""
-        angles = positions[..., None].float() * _frequencies(self.width, 10000.0, positions.device)
+        angles = positions[..., None].float() * frequencies(self.width, 10000.0, positions.device)
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
 class Rope(Position):
     """Rotary positions (arXiv 2104.09864), in the half-split layout: component i turns with i + head_dim / 2."""
 
-    def __init__(self, head_dim: int, theta: float) -> None:
+    def __init__(self, head_dim: int, theta: float, scaling: ScalingConfig | None = None) -> None:
         super().__init__()
-        self.head_dim, self.theta = head_dim, theta
+        self.head_dim, self.theta, self.scaling = head_dim, theta, scaling
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines; angles are fp32, for bf16 is off by whole turns at place 4000."""
-        angles = positions[..., None].float() * _frequencies(self.head_dim, self.theta, positions.device)
+        angles = positions[..., None].float() * self._frequencies(positions)
         both = torch.cat((angles, angles), dim=-1)[:, None]
-        return both.cos(), both.sin()
+        length = 1.0 if self.scaling is None else rotation_length(self.scaling)
+        return length * both.cos(), length * both.sin()
+
+    def _frequencies(self, positions: Tensor) -> Tensor:
+        if self.scaling is None:
+            return frequencies(self.head_dim, self.theta, positions.device)
+        return scaled_frequencies(self.scaling, self.head_dim, self.theta, positions)
 
 
 class T5Bias(Position):
@@ -135,13 +152,14 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
         case "sinusoidal":
             return Sinusoidal(config.embedding_width)
         case "rope":
-            return Rope(config.head_width, position.theta)
+            return Rope(config.head_width, position.theta, position.scaling)
         case "t5":
             return T5Bias(config.attention_heads, position.buckets, position.max_distance, causal)
         case "none":
             return Position()
 
 
-def _frequencies(width: int, theta: float, device: torch.device) -> Tensor:
-    exponents = torch.arange(0, width, 2, dtype=torch.int64, device=device).float() / width
-    return 1.0 / theta**exponents
+def build_local_position(config: ModelConfig, other: Position) -> Position:
+    """Return the positions of local layers: those of the `other` layers, or rotary ones with a theta of their own."""
+    theta = None if config.local is None else config.local.theta
+    return other if theta is None else Rope(config.head_width, theta)

@@ -13,12 +13,12 @@ __all__ = ["Residual"]
 
 
 class Residual(nn.Module):
-    """pre: x + dropout(body(norm(x))); post: norm(x + dropout(body(x)))."""
+    """pre: x + dropout(body(norm(x))); post: norm(x + dropout(body(x))). Not `normed`: the norm is the identity."""
 
-    def __init__(self, config: ModelConfig, body: nn.Module) -> None:
+    def __init__(self, config: ModelConfig, body: nn.Module, *, normed: bool = True) -> None:
         super().__init__()
         self.body = body
-        self.norm = build_norm(config, config.dim)
+        self.norm = build_norm(config, config.dim) if normed else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.before = config.norm_place == "pre"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+import torch
 from torch import Tensor, nn
 
 from model.cache import Cache
@@ -11,21 +12,27 @@ from model.config import ModelConfig
 from model.layers.embeddings import Embeddings
 from model.layers.layer import Layer
 from model.layers.norm import build_norm
-from model.layers.position import build_position
-from model.masks import AttentionPlan, plan_attention, plan_continuation, prefix_mask
+from model.layers.position import Position, build_local_position, build_position
+from model.masks import AttentionPlan, plan_attention, plan_continuation, prefix_mask, window_mask
 
 __all__ = ["Stack", "shared_layers"]
 
 
 class Stack(nn.Module):
-    """Encoder (neither flag), decoder (causal), or decoder beside an encoder (causal and cross)."""
+    """Encoder (neither flag), decoder (causal), or decoder beside an encoder (causal and cross).
+
+    Some layers may be local: they have an attention plan of their own, with a window and perhaps another rotation.
+    """
 
     def __init__(self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()
         self.position = build_position(config, causal)
         self.embeddings = Embeddings(config)
+        self.local_position = build_local_position(config, self.position)
+        self.window = None if config.local is None else config.local.window
+        self.local_layers = frozenset(number for number in range(layers) if config.is_local(number))
         self.order = shared_layers(layers, config.share.groups, config.share.group_layers)
-        self.layers = nn.ModuleList(Layer(config, cross) for _ in range(max(self.order) + 1))
+        self.layers = nn.ModuleList(Layer(config, cross, number) for number in range(max(self.order) + 1))
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
@@ -57,17 +64,29 @@ class Stack(nn.Module):
         """
         x = self.embeddings(vectors, self.position, positions, types)
         columns = positions if cache is None else cache.extend(positions)
-        bias, rotation = self.position.bias(positions, columns), self.position.rotation(positions)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
-        if cache is None:
-            plan = plan_attention(bias, padding, self.causal, rotation, pairs, prefix)
-        else:
-            plan = plan_continuation(bias, rotation, positions, columns, prefix, cache)
+
+        def plan(position: Position, pairs: Tensor | None) -> AttentionPlan:
+            bias, rotation = position.bias(positions, columns), position.rotation(positions)
+            if cache is None:
+                return plan_attention(bias, padding, self.causal, rotation, pairs, prefix)
+            return plan_continuation(bias, rotation, positions, columns, prefix, cache, pairs)
+
+        whole = local = plan(self.position, pairs)
+        if self.local_layers:
+            local = plan(self.local_position, self._window(pairs, positions, columns, cache))
         source_plan = AttentionPlan(source_padding, cache=cache)
-        for number in self.order:
-            x = self.layers[number](x, plan, source, source_plan)
+        for number, weights in enumerate(self.order):
+            x = self.layers[weights](x, local if number in self.local_layers else whole, source, source_plan)
         out: Tensor = self.dropout(self.norm(x))
         return out
+
+    def _window(self, pairs: Tensor | None, positions: Tensor, columns: Tensor, cache: Cache | None) -> Tensor:
+        """Return the pairs of places that local layers see, counted along the row, whatever the ids of its places."""
+        if cache is None:
+            positions = columns = torch.arange(columns.shape[1], device=columns.device)[None]
+        near = window_mask(positions, columns, self.window or 0)
+        return near if pairs is None else near & pairs
 
     def share(self, other: Self) -> None:
         """Use the weights of another stack, except for positions and cross-attention, which are of one stack only."""

@@ -46,6 +46,16 @@ FAMILY = """
         ({"heads": {"similarity": {"negatives": "all"}}}, "'other' or 'both'"),
         ({"heads": {"span_boundary": {"max_span_tokens": 0}}}, "greater than or equal to 1"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
+        ({"decoder_ffn_dim": 2}, "decoder_ffn_dim: only an encoder_decoder"),
+        ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
+        ({"first_norm": False}, "first_norm: only norm_place 'pre'"),
+        (
+            {
+                "position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 8}},
+                "head_dim": 2,
+            },
+            "dynamic needs head_dim 4 or more, got 2",
+        ),
         ({"dim": 2**40}, "less than or equal to 1048576"),
         ({"norm": "batch"}, "'layer' or 'rms'"),
         ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
@@ -111,6 +121,24 @@ def test_heads_have_a_short_form_and_a_long_one():
 def test_special_ids_must_lie_in_the_vocabulary():
     with pytest.raises(ConfigurationError, match="'mask': 37"):
         build_model(small_config("encoder"), 37, {"pad": 0, "mask": 37})
+
+
+def test_a_decoder_may_have_sizes_of_its_own():
+    config = small_config("encoder_decoder", decoder_attention_heads=2, decoder_ffn_dim=7, head_dim=None)
+    assert (config.decoder.layers, config.decoder.attention_heads, config.decoder.ffn_dim) == (3, 2, 7)
+    assert config.decoder.head_width == 12
+    alike = small_config("encoder_decoder").decoder
+    assert (alike.attention_heads, alike.ffn_dim) == (4, 40)
+    with pytest.raises(ValidationError, match="decoder_attention_heads: 5 heads do not divide dim 24"):
+        small_config("encoder_decoder", decoder_attention_heads=5, head_dim=None)
+    with pytest.raises(ValidationError, match="kv_heads: expected a divisor of decoder_attention_heads 3, got 2"):
+        small_config("encoder_decoder", decoder_attention_heads=3, kv_heads=2)
+
+
+def test_global_layers_lie_a_period_apart():
+    config = small_config("encoder", layers=7, local={"window": 2, "global_every": 3})
+    assert [config.is_local(layer) for layer in range(7)] == [False, True, True, False, True, True, False]
+    assert not small_config("encoder").is_local(1)
 
 
 def test_configurations_are_frozen():

@@ -47,6 +47,16 @@ def test_a_familys_count_is_what_its_forward_computes(family, kv_heads, monkeypa
     assert network.family.flops(11, 9) == wanted
 
 
+def test_local_layers_and_unlike_decoders_count_what_they_see():
+    encoder = built("encoder", layers=3, local={"window": 2, "global_every": 2})
+    whole, near = built("encoder", layers=3).family.flops(11, 0), encoder.family.flops(11, 0)
+    assert whole - near == 11 * 4 * 24 * (11 - 5)
+    assert encoder.family.flops(4, 0) == built("encoder", layers=3).family.flops(4, 0)
+    both = {"head_dim": None, "layers": 1, "decoder_layers": 1}
+    wide = built("encoder_decoder", **both, decoder_ffn_dim=50).family.flops(5, 3)
+    assert wide - built("encoder_decoder", **both).family.flops(5, 3) == 3 * 2 * 2 * 24 * 10
+
+
 def test_labels_cost_the_heads_matrices_and_training_three_forwards():
     network = built("encoder")
     head = 2 * (24 * 24 + 37 * 24)

@@ -52,3 +52,19 @@ def test_t5_initialisation():
     assert found["family.encoder.position.table.weight"] == pytest.approx(256**-0.5, rel=0.05)
     assert found["family.tokens.weight"] == pytest.approx(1.0, rel=0.05)
     assert found["heads.lm.projection.weight"] == pytest.approx(256**-0.5, rel=0.05)
+
+
+def test_nothing_is_drawn_beyond_the_cutoff():
+    init = InitConfig(std=0.02, cutoff=2.0, scale_residual=True)
+    found, network = deviations("encoder", init=init, position=PositionConfig(maximum=8))
+    truncated = 0.02 * 0.8796  # the deviation of a normal distribution that is cut off at two of its own
+    small = truncated / 4**0.5
+    layer = "family.stack.layers.1"
+    for name, deviation in {
+        "family.tokens.weight": truncated,
+        f"{layer}.attention.body.query.weight": truncated,
+        f"{layer}.attention.body.out.weight": small,
+        "heads.masked_lm.transform.weight": small,
+    }.items():
+        assert found[name] == pytest.approx(deviation, rel=0.03), name
+        assert network.get_parameter(name).abs().max() <= 2 * 0.02 * deviation / truncated + 1e-6

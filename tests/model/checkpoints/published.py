@@ -5,6 +5,7 @@ import random
 
 import torch
 import transformers
+from safetensors.torch import save_file
 
 from model.registry import find, names
 
@@ -13,6 +14,7 @@ TYPES = sorted(find("model.checkpoints", name).model_type for name in names("mod
 BODY = {
     "bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "distilbert": "distilbert", "gpt2": "gpt",
     "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
+    "modernbert": "modernbert",
 }  # fmt: skip
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
@@ -34,7 +36,9 @@ CLASSES = {
     "mt5": ("MT5Config", "MT5ForConditionalGeneration"),
     "bart": ("BartConfig", "BartForConditionalGeneration"),
     "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
+    "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM"),
 }
+MODERN_BIASES = ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias")
 
 
 def type_of(case):
@@ -65,7 +69,8 @@ def options(case, seed):
                     "sinusoidal_pos_embds": draw.choice([True, False]), "pad_token_id": 0}  # fmt: skip
         case "gpt":
             found = ids | {"n_embd": dim, "n_layer": layers, "n_head": heads, "n_positions": places}
-            more = {"n_inner": draw.choice([ffn, None]), "scale_attn_weights": draw.choice([True, False])}
+            more = {"n_inner": draw.choice([ffn, None]), "scale_attn_weights": draw.choice([True, False]),
+                    "scale_attn_by_inverse_layer_idx": draw.choice([True, False])}  # fmt: skip
             return found | more if model_type == "gpt2" else found
         case "llama":
             return ids | {"hidden_size": dim, "num_hidden_layers": layers, "num_attention_heads": 2 * heads,
@@ -81,10 +86,18 @@ def options(case, seed):
                           "num_decoder_layers": draw.choice([1, 2]), "num_heads": heads,
                           "relative_attention_num_buckets": 8, "relative_attention_max_distance": 9,
                           "feed_forward_proj": draw.choice(kinds), "decoder_start_token_id": 0}  # fmt: skip
+        case "modernbert":
+            act = draw.choice(["gelu", "relu"])
+            return ids | {"hidden_size": dim, "num_hidden_layers": layers + 2, "num_attention_heads": heads,
+                          "intermediate_size": ffn, "max_position_embeddings": places, "cls_token_id": 1,
+                          "sep_token_id": 2, "local_attention": draw.choice([2, 3, 5, 8]), "hidden_activation": act,
+                          "classifier_activation": act, "global_attn_every_n_layers": draw.choice([2, 3]),
+                          **{key: draw.choice([True, False]) for key in MODERN_BIASES}}  # fmt: skip
         case _:
             return ids | {"d_model": dim, "encoder_layers": layers, "decoder_layers": draw.choice([1, 2]),
-                          "encoder_attention_heads": heads, "decoder_attention_heads": heads, "encoder_ffn_dim": ffn,
-                          "decoder_ffn_dim": ffn, "max_position_embeddings": places, "decoder_start_token_id": 2,
+                          "encoder_attention_heads": heads, "decoder_attention_heads": draw.choice([1, 2, heads]),
+                          "encoder_ffn_dim": ffn, "decoder_ffn_dim": draw.choice([ffn, 11]),
+                          "max_position_embeddings": places, "decoder_start_token_id": 2,
                           "scale_embedding": draw.choice([True, False])}  # fmt: skip
 
 
@@ -105,6 +118,22 @@ def saved(folder, case, seed=0, **changes):
     theirs = peer(case, seed, **changes)
     theirs.save_pretrained(folder)
     return theirs
+
+
+def export_to(folder, export):
+    """Write an export as a directory."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(export.config))
+    save_file(export.tensors, folder / "model.safetensors")
+    return folder
+
+
+def loaded(folder, name):
+    """The model that a class of transformers reads, and what it remarks about the tensors."""
+    model, report = getattr(transformers, name).from_pretrained(
+        folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager"
+    )
+    return model.eval(), {key: value for key, value in report.items() if value}
 
 
 def edit_config(folder, **changes):

@@ -2,7 +2,7 @@ import pytest
 
 from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from model.errors import ConfigurationError
-from tests.model.checkpoints.published import difference, edit_config, saved
+from tests.model.checkpoints.published import difference, saved
 
 
 @pytest.mark.parametrize("model_type", ["bart", "mbart"])
@@ -12,12 +12,15 @@ def test_scaled_embeddings(tmp_path, model_type, scaled):
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
-@pytest.mark.parametrize("size", ["attention_heads", "ffn_dim"])
-def test_stacks_of_other_sizes_are_refused(tmp_path, size):
-    saved(tmp_path, "bart")
-    edit_config(tmp_path, **{f"decoder_{size}": 8})
-    with pytest.raises(ConfigurationError, match=f"encoder_{size} .* and decoder_{size} 8 differ"):
-        read_checkpoint(tmp_path)
+@pytest.mark.parametrize("model_type", ["bart", "mbart"])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_stacks_of_other_sizes(tmp_path, model_type, scaled):
+    sizes = {"d_model": 12, "encoder_layers": 3, "decoder_layers": 1, "encoder_attention_heads": 2}
+    sizes |= {"decoder_attention_heads": 3, "encoder_ffn_dim": 7, "decoder_ffn_dim": 20}
+    theirs = saved(tmp_path, model_type, scale_embedding=scaled, **sizes)
+    checkpoint = read_checkpoint(tmp_path)
+    assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+    assert sizes.items() <= export_checkpoint(checkpoint).config.items()
 
 
 def test_the_encoder_alone_has_no_class(tmp_path):

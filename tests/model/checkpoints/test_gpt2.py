@@ -2,22 +2,19 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import build_checkpoint, read_checkpoint
-from model.errors import ConfigurationError
+from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from tests.model.checkpoints.published import difference, saved
 
 
+@pytest.mark.parametrize("by_depth", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("inner", [None, 21])
-def test_scores_and_inner_width(tmp_path, scaled, inner):
-    theirs = saved(tmp_path, "gpt2", scale_attn_weights=scaled, n_inner=inner)
-    assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
-
-
-def test_scores_that_shrink_with_depth_are_refused(tmp_path):
-    saved(tmp_path, "gpt2", scale_attn_by_inverse_layer_idx=True)
-    with pytest.raises(ConfigurationError, match="scale_attn_by_inverse_layer_idx: expected False, got True"):
-        read_checkpoint(tmp_path)
+def test_scores_and_inner_width(tmp_path, by_depth, scaled, inner):
+    scores = {"scale_attn_weights": scaled, "scale_attn_by_inverse_layer_idx": by_depth}
+    theirs = saved(tmp_path, "gpt2", n_layer=3, n_inner=inner, **scores)
+    checkpoint = read_checkpoint(tmp_path)
+    assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+    assert scores.items() <= export_checkpoint(checkpoint).config.items()
 
 
 def test_masks_in_old_files_are_no_biases(tmp_path):

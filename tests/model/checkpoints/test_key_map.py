@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
 from model.checkpoints._conversion import parameter_shapes, their_shapes
@@ -14,6 +14,8 @@ from tests.model.checkpoints.published import (
     TYPES,
     VOCABULARY,
     difference,
+    export_to,
+    loaded,
     options,
     rows,
     saved,
@@ -22,20 +24,6 @@ from tests.model.checkpoints.published import (
 )
 
 CLOSE = 1e-5
-
-
-def export_to(folder, export):
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(export.config))
-    save_file(export.tensors, folder / "model.safetensors")
-    return folder
-
-
-def loaded(folder, name):
-    model, report = getattr(transformers, name).from_pretrained(
-        folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager"
-    )
-    return model.eval(), {key: value for key, value in report.items() if value}
 
 
 def stored(folder):

@@ -1,0 +1,182 @@
+"""ModernBERT (arXiv 2412.13663)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap, Slice, layer_names
+from model.checkpoints._rotation import agreed
+from model.checkpoints.bert import ACTIVATIONS
+from model.config import LocalConfig, ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["ModernBert"]
+
+_GLOBAL, _LOCAL = "full_attention", "sliding_attention"
+_THETA = {_GLOBAL: 160000.0, _LOCAL: 10000.0}
+_FORMER = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
+
+
+class ModernBert(KeyMap):
+    """Pre-norm encoder with local layers; queries, keys and values are stored in one, the gate before `up`.
+
+    Its class also drops the attention's output by `attention_dropout`; ours has `dropout.hidden` for that.
+    """
+
+    model_type = "modernbert"
+    headed = "ModernBertForMaskedLM"
+    bare = "ModernBertModel"
+    auto = "AutoModelForMaskedLM"
+    base = "model."
+    heads = ("masked_lm",)
+    fixed: ClassVar = {
+        "family": "encoder",
+        "norm": "layer",
+        "norm_place": "pre",
+        "first_norm": False,
+        "final_norm": True,
+        "emb_norm": True,
+        "gated": True,
+        "position.kind": "rope",
+        "init.scale_residual": True,
+    }
+    fields: ClassVar = {
+        "dim": "hidden_size",
+        "layers": "num_hidden_layers",
+        "attention_heads": "num_attention_heads",
+        "ffn_dim": "intermediate_size",
+        "eps": "norm_eps",
+        "tied": "tie_word_embeddings",
+        "bias.norm": "norm_bias",
+        "bias.qkv": "attention_bias",
+        "bias.out": "attention_bias",
+        "bias.ffn": "mlp_bias",
+        "bias.head": "classifier_bias",
+        "position.maximum": "max_position_embeddings",
+        "dropout.embedding": "embedding_dropout",
+        "dropout.attention": "attention_dropout",
+        "dropout.activation": "mlp_dropout",
+        "init.std": "initializer_range",
+        "init.cutoff": "initializer_cutoff_factor",
+    }
+    defaults: ClassVar = {
+        "norm_eps": 1e-5,
+        "tie_word_embeddings": True,
+        "norm_bias": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "classifier_bias": False,
+        "max_position_embeddings": 8192,
+        "embedding_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "mlp_dropout": 0.0,
+        "initializer_range": 0.02,
+        "initializer_cutoff_factor": 2.0,
+        "hidden_activation": "gelu",
+    }
+    only: ClassVar = {"decoder_bias": (True,)}
+    activation = "hidden_activation"
+    activations: ClassVar = ACTIVATIONS
+    also_read = (
+        *("layer_types", "global_attn_every_n_layers", "local_attention", "classifier_activation"),
+        *("rope_parameters", "rope_scaling", *_FORMER.values()),
+    )
+    modules: ClassVar = {
+        "family.tokens": "model.embeddings.tok_embeddings",
+        "family.stack.embeddings.norm": "model.embeddings.norm",
+        **layer_names(
+            "family.stack",
+            "model.layers",
+            {
+                "attention.body.out": "attn.Wo",
+                "attention.norm": "attn_norm",
+                "feed_forward.body.down": "mlp.Wo",
+                "feed_forward.norm": "mlp_norm",
+            },
+        ),
+        **{
+            f"family.stack.layers.{{i}}.attention.body.{name}": Slice("model.layers.{i}.attn.Wqkv", part, 3)
+            for part, name in enumerate(("query", "key", "value"))
+        },
+        **{
+            f"family.stack.layers.{{i}}.feed_forward.body.{name}": Slice("model.layers.{i}.mlp.Wi", part, 2)
+            for part, name in enumerate(("gate", "up"))
+        },
+        "family.stack.norm": "model.final_norm",
+        "heads.masked_lm.transform": "head.dense",
+        "heads.masked_lm.norm": "head.norm",
+        "heads.masked_lm.projection": "decoder",
+    }
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"decoder.weight": "model.embeddings.tok_embeddings.weight"} if config.tied else {}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return which layers are local, with their window, and both bases of the rotation."""
+        act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
+        if act != of_head:
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: classifier_activation: expected that of the layers, {act!r}, "
+                f"got {of_head!r}"
+            )
+        return {
+            "position.theta": _theta(self.model_type, plain, _GLOBAL),
+            "local.theta": _theta(self.model_type, plain, _LOCAL),
+            "local.window": plain.get("local_attention", 128) // 2,
+            "local.global_every": _period(self.model_type, plain),
+        }
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the layers and bases in the present form and in the former one."""
+        local = config.local or LocalConfig(window=0, global_every=1)
+        bases = {_GLOBAL: config.position.theta, _LOCAL: local.theta or config.position.theta}
+        names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
+        return {
+            "layer_types": [_LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.layers)],
+            "global_attn_every_n_layers": local.global_every,
+            "local_attention": 2 * local.window,
+            "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
+            **{_FORMER[kind]: base for kind, base in bases.items()},
+            "classifier_activation": names[0] if names else config.activation,
+        }
+
+
+def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
+    """Return the base of one kind of layers.
+
+    Raises:
+        ConfigurationError: the present and the former key differ, or positions are scaled.
+    """
+    if plain.get("rope_scaling"):
+        raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
+    form = (plain.get("rope_parameters") or {}).get(kind) or {}
+    if form.get("rope_type", "default") != "default":
+        raise ConfigurationError(
+            f"config.json of type {model_type}: rope_parameters.{kind}: expected rope_type default, got "
+            f"{form['rope_type']!r}"
+        )
+    found = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), _FORMER[kind]: plain.get(_FORMER[kind])}
+    return float(agreed(model_type, {key: base for key, base in found.items() if base is not None}, _THETA[kind]))
+
+
+def _period(model_type: str, plain: Mapping[str, Any]) -> int:
+    """Return the distance of global layers; where both keys are there, the list wins.
+
+    Raises:
+        ConfigurationError: the global layers of the list are not every n-th one from layer 0 on.
+    """
+    every, kinds = plain.get("global_attn_every_n_layers", 3), plain.get("layer_types")
+    if kinds is None:
+        return int(every)
+    found = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
+    period = next((layer for layer in found if layer), max(every, len(kinds)))
+    if kinds != [_LOCAL if layer % period else _GLOBAL for layer in range(len(kinds))]:
+        raise ConfigurationError(
+            f"config.json of type {model_type}: layer_types: expected {_GLOBAL} in every n-th layer from the first on "
+            f"and {_LOCAL} in all others, got {kinds}"
+        )
+    return period

@@ -1,0 +1,24 @@
+"""Types of configuration keys."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field
+
+__all__ = ["STRICT", "Depth", "Probability", "Width", "changed_keys"]
+
+STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+"""Unknown keys are errors; the docstring below a field is its description."""
+
+# Upper bounds refuse a typing error before memory is allocated; the largest published models fit.
+Width = Annotated[int, Field(ge=1, le=2**20)]
+Depth = Annotated[int, Field(ge=1, le=1024)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+def changed_keys(part: Any) -> dict[str, Any]:
+    """Return the values of a configuration that are not the defaults of its class."""
+    defaults = {field.name: field.default for field in fields(part)}
+    return {key: value for key, value in asdict(part).items() if value != defaults[key]}

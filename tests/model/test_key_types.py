@@ -1,0 +1,9 @@
+from dataclasses import replace
+
+from model.config import HeadConfig
+from model.key_types import changed_keys
+
+
+def test_only_values_that_are_no_defaults_are_changed():
+    assert changed_keys(HeadConfig()) == {}
+    assert changed_keys(replace(HeadConfig(), group_size=4, weight=2.0)) == {"group_size": 4, "weight": 2.0}

@@ -1,0 +1,42 @@
+import pytest
+from pydantic import ValidationError
+
+from model.position_config import LocalConfig, PositionConfig, ScalingConfig
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"kind": "linear", "factor": 0.5}, "greater than or equal to 1"),
+        ({"kind": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast: the kind linear does not read this key"),
+        ({"kind": "dynamic", "factor": 2.0}, "original_maximum: expected the places of the first training for dynamic"),
+        ({"kind": "yarn", "factor": 2.0}, "original_maximum: expected the places of the first training for yarn"),
+        (
+            {"kind": "llama3", "factor": 2.0, "original_maximum": 8, "low_freq_factor": 4.0},
+            "expected more than low_freq_factor 4.0, got 4.0",
+        ),
+        ({"kind": "ntk", "factor": 2.0}, "'linear', 'dynamic', 'llama3' or 'yarn'"),
+    ],
+    ids=["factor", "unread", "dynamic", "yarn", "llama3", "unknown"],
+)
+def test_scalings_that_cannot_be_are_refused(keys, message):
+    with pytest.raises(ValidationError) as caught:
+        ScalingConfig(**keys)
+    assert message in str(caught.value)
+
+
+def test_only_rotary_positions_are_scaled():
+    scaling = ScalingConfig(kind="linear", factor=2.0)
+    assert PositionConfig(kind="rope", scaling=scaling).limit is None
+    with pytest.raises(ValidationError, match="scaling: only rope is scaled"):
+        PositionConfig(kind="learned", scaling=scaling)
+
+
+def test_a_table_is_a_limit():
+    assert PositionConfig(maximum=7).limit == 7
+
+
+@pytest.mark.parametrize("schema", [LocalConfig, PositionConfig, ScalingConfig])
+def test_every_field_is_described(schema):
+    for name, field in schema.__pydantic_fields__.items():
+        assert field.description, name
