@@ -62,6 +62,7 @@ FAMILY = """
         ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
         ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
         ({"share": ShareConfig(group_layers=3)}, "a divisor of the 2 layers, got 3"),
+        ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),
         ({"share": ShareConfig(stacks=True)}, "expected an encoder_decoder with as many layers in both stacks"),
     ],
 )
