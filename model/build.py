@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from torch import Tensor, nn
 
@@ -36,7 +36,7 @@ class Model(nn.Module):
             head.normalise = config.heads[name].normalise
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
         # Counted now: a sharded engine leaves parameters empty on each rank.
-        self._parameter_count = sum(parameter.numel() for parameter in self.parameters())
+        self.parameters_by_part: Final = _count_by_part(self)
         self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     @property
@@ -77,7 +77,7 @@ class Model(nn.Module):
 
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""
-        return self._parameter_count
+        return sum(self.parameters_by_part.values())
 
     def flops(self, tokens_per_row: int, target_tokens_per_row: int = 0, labels_per_row: float | None = None) -> float:
         """Return the floating-point operations of one row's forward and backward, matrix products only.
@@ -92,6 +92,15 @@ class Model(nn.Module):
         forward = self.family.flops(tokens_per_row, target_tokens_per_row)
         forward += sum(units[unit] * flops for unit, flops in self._head_flops)
         return 3.0 * forward  # the backward pass costs two products for each of the forward's
+
+
+def _count_by_part(model: Model) -> dict[str, int]:
+    """Return the parameters of the token table, each stack and each head; a tied one counts where it comes first."""
+    counts: dict[str, int] = {}
+    for name, parameter in model.named_parameters():
+        part = name.split(".")[1]
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    return counts
 
 
 def _second_view(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

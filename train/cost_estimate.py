@@ -60,7 +60,8 @@ class PhaseCost:
 class CostEstimate:
     """Figures of a run."""
 
-    parameters: int
+    parameters: dict[str, int]
+    """parameters of each part of the model"""
     horizon: int
     rows: int
     """stored rows of all sets"""
@@ -77,7 +78,10 @@ class CostEstimate:
     """operations of an evaluation"""
     trained_on: tuple[str, ...]
     """names of held-out sets that are also trained on"""
-    memory: MemoryEstimate
+    stage: int
+    """ZeRO stage of the run"""
+    memory: dict[int, MemoryEstimate]
+    """by ZeRO stage"""
 
     def lines(self, operations: float) -> list[str]:
         """Return the figures as lines to print.
@@ -90,17 +94,22 @@ class CostEstimate:
         flops = sum(phase.rows * phase.flops_per_row for phase in self.phases)
         flops += self.evaluations * self.heldout_flops
         seconds = flops / (operations * self.world_size)
-        memory = self.memory
+        memory = self.memory[self.stage]
         return [
-            f"model      {self.parameters:,} parameters",
+            f"model      {sum(self.parameters.values()):,} parameters: "
+            + ", ".join(f"{part} {count:,}" for part, count in self.parameters.items()),
             f"data       {self.rows:,} rows{self._filler()}; the run reads {tokens / read:.1f} tokens a row on average",
             *(self._batch(phase) for phase in self.phases),
             f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
             f"{read / self.places:.2f} epochs",
             *self._heldout(),
-            f"arithmetic {flops:.3g} operations, at least {seconds:,.0f} s on {self.world_size} ranks of this machine",
+            f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, at least {seconds:,.0f} s on "
+            f"{self.world_size} ranks of this machine",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
             f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}; activations come on top",
+            "           "
+            + ", ".join(f"stage {stage}: {_mebibytes(one.total)}" for stage, one in self.memory.items())
+            + f", on {self.world_size} ranks",
         ]
 
     def _filler(self) -> str:
@@ -132,7 +141,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         DamagedBlock: a first block is not what its index says.
         ConfigurationError: every block of a set is in quarantine, or its rows are too long for the model.
     """
-    parameters, trained = model.num_parameters(), {shards.digest for shards in distinct_sets(datasets.phases)}
+    parameters, trained = model.parameters_by_part, {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
     rows = [
         batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()
@@ -152,7 +161,8 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         heldout_rows=sum(rows),
         heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
         trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
-        memory=estimate_memory(config, parameters, world_size),
+        stage=config.zero.stage,
+        memory={stage: estimate_memory(config, model.num_parameters(), world_size, stage) for stage in range(4)},
     )
 
 
@@ -217,13 +227,14 @@ def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
     raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
 
 
-def estimate_memory(config: TrainConfig, parameters: int, world_size: int) -> MemoryEstimate:
-    """Return the bytes of state on each rank.
+def estimate_memory(config: TrainConfig, parameters: int, world_size: int, stage: int | None = None) -> MemoryEstimate:
+    """Return the bytes of state on each rank, at the ZeRO stage of the configuration or another one.
 
     fp32 at stage 0 has no separate masters. From stage 1 on the optimizer has fp32 masters beside the weights of the
     model. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients in fp32.
     """
-    stage, half = config.zero.stage, config.precision == "bf16"
+    stage = config.zero.stage if stage is None else stage
+    half = config.precision == "bf16"
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else width

@@ -16,6 +16,16 @@ def test_narrow_embeddings_are_widened():
     assert total(network, batch_for("encoder")).isfinite()
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_parameters_are_counted_by_part_and_tied_ones_once(tied):
+    network = built("encoder_decoder", tied=tied)
+    parts = network.parameters_by_part
+    assert list(parts) == ["tokens", "encoder", "decoder", *([] if tied else network.heads)]
+    assert parts["tokens"] == network.family.tokens.weight.numel()
+    assert sum(parts.values()) == len(torch.nn.utils.parameters_to_vector(network.parameters()))
+    assert network.num_parameters() == sum(parts.values())
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_dropout_follows_the_seed_and_stops_in_evaluation(family):
     network, tensors = built(family, dropout=DROPOUT), batch_for(family)

@@ -54,6 +54,9 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder: Path, capsys: 
     assert "run        done, step 4, step-00000004" in said
     assert "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as the run began" in said
     assert "length     10 steps (schedule ends at 4)" in said
+    assert "parameters: tokens " in said
+    assert "stage 0: " in said
+    assert "stage 3: " in said
     assert "the schedule ends at step 4: up to step 10 the rate keeps its last value" in said
     assert dry(folder, "steps=3") == 0
     assert "from step-00000004: nothing is left to do" in capsys.readouterr().out
