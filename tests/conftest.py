@@ -9,8 +9,8 @@ from hypothesis import settings
 
 from tests.crawled_chain import Chain, make_chain
 
-# No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each time, `make test-all`
-# new ones.
+# No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each time, and
+# `make test-all` new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
