@@ -81,6 +81,8 @@ class InitConfig:
     """Standard deviation of the normal scheme."""
     cutoff: Annotated[float, Field(gt=0)] | None = None
     """normal: standard deviations beyond which nothing is drawn (truncated normal); null = no bound."""
+    embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
+    """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""
     scale_residual: bool = False
     """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers); so does the transform of the
     masked LM head (ModernBERT)."""
@@ -184,7 +186,9 @@ class ModelConfig:
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
     """Embedding rows are padded to a multiple of this; a padding row is never predicted and has no loss."""
     type_vocab_size: Annotated[int, Field(ge=0, le=4096)] = 0
-    """Segment-type (or language) embeddings; 0 = none."""
+    """Segment-type embeddings; 0 = none."""
+    languages: Annotated[int, Field(ge=0, le=256)] = 0
+    """encoder: language embeddings, added to those of the tokens (arXiv 1901.07291); 0 = none."""
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm (arXiv 1607.06450) or RMSNorm (arXiv 1910.07467)."""
     eps: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
@@ -251,6 +255,8 @@ class ModelConfig:
         for key in ("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
                 return f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
+        if self.languages and self.architecture != "encoder":
+            return f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
         return ""
 
     def _unread_keys(self) -> str:

@@ -19,7 +19,7 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
 
     A tied weight is drawn once, where it first occurs. Same seed and same configuration, same bits.
     """
-    exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _residual_deviations(model, config)
+    exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
     drawn: set[int] = set()
     for module in model.modules():
         if not isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection)):
@@ -36,6 +36,15 @@ def _draw(weight: Tensor, deviation: float, cutoff: float | None) -> None:
         nn.init.normal_(weight, std=deviation)
     else:
         nn.init.trunc_normal_(weight, std=deviation, a=-cutoff * deviation, b=cutoff * deviation)
+
+
+def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
+    """Return the deviations that are not `init.std`: of embedding tables, and of projections into the residual."""
+    deviations = _residual_deviations(model, config)
+    if config.init.embedding_std is not None:
+        tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+        deviations |= {id(weight): config.init.embedding_std for weight in tables}
+    return deviations
 
 
 def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import ConfigurationError
-from pipeline.shards import ShardSet, open_shards
+from pipeline.shards import Manifest, ShardSet, open_shards
 from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.config import TrainConfig
@@ -21,7 +21,7 @@ from train.stream.phases import Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
 from train.unread_columns import refuse_unread
 
-__all__ = ["Datasets", "check_length", "open_datasets", "open_stream"]
+__all__ = ["Datasets", "check_languages", "check_length", "open_datasets", "open_stream"]
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
     refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
     check_length(manifest.max_length, config, shards.path)
+    check_languages(manifest, model.languages, shards.path)
     return set(objective.heads)
 
 
@@ -184,4 +185,28 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
         raise ConfigurationError(
             f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {position.maximum} "
             f"places; set it to {longest} or group into shorter rows"
+        )
+
+
+def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
+    """Check that a model with language embeddings has one for the language of every token of a set.
+
+    Args:
+        manifest: of an example set.
+        embeddings: of the model, 0 for none.
+        path: of the set.
+
+    Raises:
+        ConfigurationError: the rows do not say their languages, or the model has too few embeddings.
+    """
+    if not embeddings:
+        return
+    if all(spec.name != "languages" for spec in manifest.specs):
+        raise ConfigurationError(
+            f"model.languages: rows of {path} do not say their languages: corrupt with languages: true, or set it to 0"
+        )
+    if (languages := len(manifest.languages)) > embeddings:
+        raise ConfigurationError(
+            f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), the model "
+            f"{embeddings} embeddings; set it to {languages}"
         )

@@ -54,8 +54,12 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     read = set(Collate.from_manifest(manifest).columns)
     wanted = HEAD_OF_COLUMN if model.architecture == "encoder" else {}
     for name in columns:
-        if name == "segment_starts" and not model.type_vocab_size:
-            yield name, "segment embeddings (model.type_vocab_size)"
+        if name == "segment_starts":
+            if not (model.type_vocab_size or model.languages):
+                yield name, "segment embeddings (model.type_vocab_size)"
+        elif name == "languages":
+            if not model.languages:
+                yield name, "language embeddings (model.languages)"
         elif name in wanted:
             if wanted[name] in heads:
                 yield name, f"the head {wanted[name]}"

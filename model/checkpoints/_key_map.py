@@ -190,6 +190,11 @@ class KeyMap:
         pairs = differences(config, back).items()
         return [f"{key}: expected {expected}, got {given}" for key, (given, expected) in pairs]
 
+    def has_transforms_of(self, config: ModelConfig) -> bool:
+        """Return whether the type's heads transform the states where the model's do."""
+        transform = self.head_options.get("transform", True)
+        return all(head.transform == transform for head in config.heads.values())
+
     # -- names of tensors -------------------------------------------------------------------------------------------
 
     def ties(self, config: ModelConfig) -> dict[str, str]:

@@ -24,7 +24,8 @@ class Encoder(Family):
     """A bidirectional stack: every token sees its whole row, or with `document_ids` its document.
 
     With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197). With `left_padding` [B], a row's
-    tokens begin after as many places of padding.
+    tokens begin after as many places of padding. With `languages`, each token has its language's vector added (XLM,
+    arXiv 1901.07291).
     """
 
     architecture: ClassVar = "encoder"
@@ -34,6 +35,7 @@ class Encoder(Family):
         super().__init__()
         self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
+        self.languages = nn.Embedding(config.languages, config.embedding_width) if config.languages else None
         self.stack = Stack(config, config.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -41,6 +43,8 @@ class Encoder(Family):
         ids = tensors["input_ids"]
         padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
         vectors, types = self.tokens(ids), tensors.get("type_ids")
+        if self.languages is not None and "languages" in tensors:
+            vectors = vectors + self.languages(tensors["languages"])
         hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, padding, pairs=self._pairs(tensors))
         return hidden
 

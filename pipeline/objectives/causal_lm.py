@@ -29,6 +29,7 @@ _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
         Feature("target_ids", "ids", 1, "the row"),
     ),
 }
+_LANGUAGE: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
 
 
 class CausalLM(Objective):
@@ -38,8 +39,8 @@ class CausalLM(Objective):
     Labels are the next tokens and are not stored. As an encoder-decoder, the input is `</s>` alone and the row is the
     target. An encoder reads the row framed as masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1),
     so that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids`
-    [L] (and `target_ids`, `attention`, `document_starts`). No place is stored but `document_starts`, so rows may have
-    any length.
+    [L] (and `target_ids`, `attention`, `languages`, `document_starts`). No place is stored but `document_starts`, so
+    rows may have any length.
 
     Example (document):
         input   The kitten is chasing </s>
@@ -70,6 +71,8 @@ class CausalLM(Objective):
         """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """Special token that opens the decoder's input of an encoder-decoder."""
+        languages: bool = False
+        """Store the language of each row, for encoders with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
             """Check what concerns several options."""
@@ -79,6 +82,8 @@ class CausalLM(Objective):
                 raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
             if not self.cross_documents and (self.grouping != "packed" or self.architecture == "encoder_decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of a decoder or an encoder")
+            if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
+                raise ValueError("languages: true is for an encoder, and needs grouping: document")
 
     options: Options
 
@@ -95,7 +100,7 @@ class CausalLM(Objective):
             self.frame = Frame(predict_from="previous")
         # The class names the heads of all architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
-        features = _FEATURES[options.architecture]
+        features = (*_FEATURES[options.architecture], *(_LANGUAGE if options.languages else ()))
         starts = starts_feature(
             "document_starts", self.content_length, "places in input_ids where documents start, first 0"
         )
@@ -119,6 +124,8 @@ class CausalLM(Objective):
         columns = {"input_ids": rows}
         if self.options.architecture == "encoder":
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
+        if self.options.languages:
+            columns["languages"] = scalars(samples.fixed["language"], np.uint8)
         if not self.options.cross_documents:
             columns["document_starts"] = after_head(samples.columns["document_starts"], int(self._head is not None))
         return columns

@@ -29,6 +29,7 @@ _ATTENTION_FEATURES: Final = (
     Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i, 2 places j >= i, 3 j <= i or j < prefix"),
     Feature("prefix_length", "uint16", 0, "tokens of input_ids that every place may read, 0 unless attention is 3"),
 )
+_LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -77,10 +78,14 @@ class MaskedLM(MaskedRow):
         """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
         """Places that a place may read (UniLM); all but `bidirectional` are stored with the row."""
+        languages: bool = False
+        """Store the language of each row, for models with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
             """Check what concerns several options."""
             super().__post_init__()
+            if self.languages and self.grouping != "document":
+                raise ValueError("languages: true needs grouping: document; other rows hold several languages")
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
                 raise ValueError("max_labels is not for a range of rates, whose upper end bounds the labels")
 
@@ -90,7 +95,8 @@ class MaskedLM(MaskedRow):
         super().__init__(options, vocabulary, label)
         weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
         attention = () if options.attention == "bidirectional" else _ATTENTION_FEATURES
-        self.own_features = (*MASKED_FEATURES, *weights, *attention)
+        languages = _LANGUAGE_FEATURES if options.languages else ()
+        self.own_features = (*MASKED_FEATURES, *weights, *attention, *languages)
         self.frame = Frame(predict_from=options.predict_from)
         if options.attention == "prefix":
             self.minimum = MinimumRow(tokens=2)
@@ -104,8 +110,9 @@ class MaskedLM(MaskedRow):
         return count_between(maskable, lowest, highest, draws.stratified(self.label, RATES))
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
-        """Return the rows' weights and attention, where they are declared."""
-        return {**self._weights(samples, columns["label_ids"].lengths), **self._attention(samples, keys)}
+        """Return the rows' weights, attention and languages, where they are declared."""
+        languages = {"languages": scalars(samples.fixed["language"], np.uint8)} if self.options.languages else {}
+        return {**self._weights(samples, columns["label_ids"].lengths), **self._attention(samples, keys), **languages}
 
     def _weights(self, samples: SampleBatch, labels: Int64) -> Mapping[str, Ragged]:
         """Return the weight of each label's loss, and what the row adds to the divisor of the sum."""

@@ -128,7 +128,22 @@ def bart(size, **changes):
     return pair(ours, theirs, "bart")
 
 
-PEERS = {"bert": bert, "gpt2": gpt2, "llama": llama, "t5": t5, "t5_v1_1": t5_v1_1, "bart": bart}
+def xlm(size, **changes):
+    theirs = transformers.XLMWithLMHeadModel(
+        transformers.XLMConfig(
+            vocab_size=VOCABULARY, emb_dim=size.dim, n_layers=size.layers, n_heads=size.heads, n_langs=3,
+            max_position_embeddings=PLACES, pad_token_id=0, attn_implementation="eager",
+        )
+    )  # fmt: skip
+    ours = ModelConfig(**{
+        "family": "encoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads,
+        "ffn_dim": 4 * size.dim, "languages": 3, "eps": 1e-12, "norm_place": "post", "final_norm": False,
+        "emb_norm": True, "position": PositionConfig(maximum=PLACES), "heads": {"masked_lm": {"transform": False}},
+    } | changes)  # fmt: skip
+    return pair(ours, theirs, "xlm")
+
+
+PEERS = {"bert": bert, "gpt2": gpt2, "llama": llama, "t5": t5, "t5_v1_1": t5_v1_1, "bart": bart, "xlm": xlm}
 
 
 def pair(config, theirs, model_type):

@@ -77,6 +77,11 @@ def test_stacks_of_different_depths_cannot_be_one():
         small_config("encoder_decoder", share=ShareConfig(stacks=True))
 
 
+def test_only_encoders_have_languages():
+    with pytest.raises(ValidationError, match="only an encoder reads them"):
+        small_config("decoder", languages=2)
+
+
 def test_unknown_keys_are_errors():
     with pytest.raises(ValidationError, match="width"):
         TypeAdapter(ModelConfig).validate_python({"family": "encoder", "width": 3})

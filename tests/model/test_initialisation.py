@@ -29,6 +29,14 @@ def test_normal_initialisation():
             assert found[name] == pytest.approx(0.02, rel=0.05), name
 
 
+def test_embedding_tables_may_have_a_deviation_of_their_own():
+    init = InitConfig(std=0.02, embedding_std=0.3)
+    found, _ = deviations("encoder", init=init, position=PositionConfig(maximum=99), languages=200)
+    tables = ("family.tokens", "family.languages", "family.stack.position.table")
+    assert [found[f"{name}.weight"] for name in tables] == [pytest.approx(0.3, rel=0.05)] * 3
+    assert found["heads.masked_lm.transform.weight"] == pytest.approx(0.02, rel=0.05)
+
+
 def test_projections_into_the_residual_are_scaled():
     found, _ = deviations("decoder", init=InitConfig(std=0.02, scale_residual=True))
     layer = "family.stack.layers.1"

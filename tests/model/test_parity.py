@@ -25,6 +25,8 @@ def batch(pair, lengths, columns=11):
     ids = torch.randint(3, VOCABULARY, valid.shape, generator=draw).masked_fill(~valid, 0)
     tensors = {"input_ids": ids, "position_ids": places.clone(), "lengths": rows, "row_weight": torch.ones(len(rows))}
     theirs = {"input_ids": ids, "attention_mask": valid.long()}
+    if pair.ours.config.languages:
+        tensors["languages"] = theirs["langs"] = torch.randint(0, 3, ids.shape, generator=draw)
     if pair.ours.config.family == "encoder_decoder":
         target = torch.randint(3, VOCABULARY, (len(lengths), 7), generator=draw)
         shown = places[:, :7]
@@ -80,6 +82,8 @@ WRONG = {
     "t5 distance": ("t5", {"position": PositionConfig(kind="t5", buckets=8, max_distance=12)}),
     "t5 v1.1 activation": ("t5_v1_1", {"activation": "gelu"}),
     "bart scale": ("bart", {"emb_scale": True}),
+    "xlm eps": ("xlm", {"eps": 1e-4}),
+    "xlm activation": ("xlm", {"activation": "relu"}),
     "bart activation": ("bart", {"activation": "gelu_tanh"}),
 }
 

@@ -18,7 +18,7 @@ from tests.shard_sets import objective, write_set
 from tests.train.masked_set import masked_rows, write_masked_sets
 from tests.train.synthetic import plain_config
 from train.config import TrainConfig
-from train.datasets import open_datasets
+from train.datasets import check_languages, open_datasets
 from train.distributed import World
 from train.errors import ClozelineError, ConfigurationError
 from train.logs.journal import read_lines
@@ -250,3 +250,22 @@ def _columns() -> Any:
 
 def _tokenizer() -> dict[str, Any]:
     return {"name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}
+
+
+@pytest.mark.parametrize(
+    ("columns", "embeddings", "message"),
+    [
+        (("input_ids",), 0, ""),
+        (("input_ids",), 2, "corrupt with languages: true"),
+        (("input_ids", "languages"), 3, ""),
+        (("input_ids", "languages"), 2, r"has 3 languages \(de, en, ur\), the model 2 embeddings; set it to 3"),
+    ],
+)
+def test_every_token_has_a_language_embedding(columns: tuple[str, ...], embeddings: int, message: str) -> None:
+    specs = [SimpleNamespace(name=name) for name in columns]
+    manifest: Any = SimpleNamespace(specs=specs, languages=("de", "en", "ur"))
+    if not message:
+        check_languages(manifest, embeddings, Path("set"))
+        return
+    with pytest.raises(ConfigurationError, match=message):
+        check_languages(manifest, embeddings, Path("set"))

@@ -21,8 +21,9 @@ def manifest(*columns: str, heads: tuple[str, ...] = ("masked_lm",), architectur
     return SimpleNamespace(objective=objective, specs=specs, tokenizer=tokenizer, name="set")
 
 
-def model(*targets: str, architecture: str = "encoder", types: int = 0) -> Any:
-    return SimpleNamespace(targets={name: name for name in targets}, architecture=architecture, type_vocab_size=types)
+def model(*targets: str, architecture: str = "encoder", types: int = 0, languages: int = 0) -> Any:
+    named = {name: name for name in targets}
+    return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ..
 
 def test_what_is_read_or_kept_for_inversion_passes() -> None:
     refuse_unread(manifest(*MASKED, "segment_starts"), model("masked_lm", types=2), [], "x")
+    refuse_unread(manifest(*MASKED, "segment_starts", "languages"), model("masked_lm", languages=2), [], "x")
     pairs = manifest(*MASKED, "sentence_label", heads=("masked_lm", "sentence"))
     refuse_unread(pairs, model("masked_lm", "sentence"), [], "x")
     noise = ("input_ids", "target_ids", "span_starts", "span_lengths", "step_rotation", "task")

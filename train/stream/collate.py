@@ -26,18 +26,19 @@ from train.stream.padding import (
     equal_lengths,
     one_a_row,
     pad_rows,
-    part_numbers,
     restarting_positions,
     start_marks,
 )
 from train.stream.row_buffer import Column
+from train.stream.segments import segment_tensors, types_of_modes
 
 __all__ = ["Architecture", "Batch", "Collate"]
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
-          "prefix_length", "attention", "target_start", "label_weight", "label_count", *HEAD_OF_COLUMN)  # fmt: skip
+          "prefix_length", "attention", "languages", "target_start", "label_weight", "label_count",
+          *HEAD_OF_COLUMN)  # fmt: skip
 _DECISIVE = {
     "attention": ("which places a place may read", "encoder"),
     "prediction_order": ("which places are predicted, and when", None),
@@ -46,8 +47,6 @@ _DECISIVE = {
 """Columns that decide the objective: their meaning, and the architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
           ("span_starts", "label_positions"))  # fmt: skip
-_TYPES_OF_MODE = np.array([0, 2, 3, 4])
-_PREFIX_MODE = 3
 
 
 class Batch(NamedTuple):
@@ -83,6 +82,7 @@ class Collate:
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label crosses a boundary.
         predict_from: place from which the label at place i is predicted: `same` for i, `previous` for i - 1.
+        restart_segments: whether positions begin at 0 again with every segment.
         token_dtype: type of `input_ids`; labels are int64 always.
 
     Raises:
@@ -99,12 +99,13 @@ class Collate:
         padding_side: str = "right",
         cross_documents: bool = True,
         predict_from: str = "same",
+        restart_segments: bool = False,
         token_dtype: str = "int64",
     ) -> None:
         have = set(columns)
         self.architecture = architecture
         self.token_dtype = token_dtype
-        unread = set() if architecture == "encoder" else HEAD_OF_COLUMN.keys()
+        unread = set() if architecture == "encoder" else {*HEAD_OF_COLUMN, "languages"}
         self.columns = tuple(name for name in _KNOWN if name in have - unread)
         self._decoder_start = -1 if decoder_start is None else decoder_start
         self._mask = special_ids.get("mask", -1)
@@ -112,6 +113,7 @@ class Collate:
         if not self._restart:
             self.columns = tuple(name for name in self.columns if name != "document_starts")
         self._previous = predict_from == "previous"
+        self._restart_segments = restart_segments
         self._next_tokens = "label_positions" not in have and (architecture == "decoder" or "attention" in have)
         """True if every token but the first is a label, predicted at the place before it."""
         self._parts: tuple[Collate, ...] = ()
@@ -184,7 +186,8 @@ class Collate:
     @property
     def _rule(self) -> tuple[object, ...]:
         """Return the settings that must agree for rows of two sets to be treated alike."""
-        return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens)
+        return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens,
+                self._restart_segments)  # fmt: skip
 
     @property
     def _stored_targets(self) -> bool:
@@ -211,6 +214,7 @@ class Collate:
             padding_side=objective.frame.padding_side,
             cross_documents=objective.options.get("cross_documents", True),
             predict_from=objective.frame.predict_from,
+            restart_segments=objective.options.get("reset_positions", False),
         )
 
     def __call__(
@@ -258,16 +262,20 @@ class Collate:
             bounds = document_bounds(starts, lengths)
             tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
             tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
-        if "segment_starts" in columns:
-            tensors["type_ids"] = torch.from_numpy(part_numbers(columns["segment_starts"], lengths, ids.shape[1]))
+        of = None if not self._parts or sources is None else np.maximum(sources, 0)
+        parts = self._parts or (self,)
+        restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
+        segments = segment_tensors(columns, lengths, ids.shape[1], restarts)
+        if "position_ids" in segments:  # those of documents restart as well
+            segments["position_ids"] = torch.minimum(segments["position_ids"], tensors["position_ids"])
+        tensors |= segments
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
         if "attention" in columns:
             mode = one_a_row(columns["attention"])
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
-            types = _types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
+            types = types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
-        of = None if not self._parts or sources is None else np.maximum(sources, 0)
         tensors.update(self._labels(columns, ids, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(label_weights(columns, tensors))
@@ -359,15 +367,3 @@ class Collate:
 def _positions(rows: int, width: int) -> Tensor:
     """Return position ids 0 .. width-1 for every row, one row in memory."""
     return torch.arange(width).expand(rows, width)
-
-
-def _types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
-    """Return the segment types that mark UniLM's modes of attention (arXiv 1905.03197 §2.1).
-
-    The number of the segment in bidirectional rows, 2 left to right, 3 right to left, 4 in a prefix and 5 after it; 0
-    on padding.
-    """
-    place = np.arange(width)
-    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (place >= prefix[:, None]))
-    types[place >= lengths[:, None]] = 0
-    return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)

@@ -15,6 +15,7 @@ BODY = {
     "bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "distilbert": "distilbert", "gpt2": "gpt",
     "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
     "modernbert": "modernbert",
+    "xlm": "xlm",
 }  # fmt: skip
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
@@ -37,6 +38,7 @@ CLASSES = {
     "bart": ("BartConfig", "BartForConditionalGeneration"),
     "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
     "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM"),
+    "xlm": ("XLMConfig", "XLMWithLMHeadModel"),
 }
 MODERN_BIASES = ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias")
 
@@ -67,6 +69,11 @@ def options(case, seed):
             return {"vocab_size": VOCABULARY, "dim": dim, "n_layers": layers, "n_heads": heads, "hidden_dim": ffn,
                     "max_position_embeddings": places, "activation": draw.choice(["gelu", "relu"]),
                     "sinusoidal_pos_embds": draw.choice([True, False]), "pad_token_id": 0}  # fmt: skip
+        case "xlm":
+            return {"vocab_size": VOCABULARY, "emb_dim": dim, "n_layers": layers, "n_heads": heads,
+                    "max_position_embeddings": places, "gelu_activation": draw.choice([True, False]),
+                    "sinusoidal_embeddings": draw.choice([True, False]), "n_langs": draw.choice([1, 5]),
+                    "use_lang_emb": draw.choice([True, False]), "pad_token_id": 0}  # fmt: skip
         case "gpt":
             found = ids | {"n_embd": dim, "n_layer": layers, "n_head": heads, "n_positions": places}
             more = {"n_inner": draw.choice([ffn, None]), "scale_attn_weights": draw.choice([True, False]),
@@ -152,6 +159,8 @@ def rows(theirs, seed=5):
     valid = places < lengths[:, None]
     ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
     their = {"input_ids": ids, "attention_mask": valid.long()}
+    if getattr(theirs.config, "n_langs", 1) > 1:
+        their["langs"] = ours["languages"] = torch.randint(0, theirs.config.n_langs, (2, 11), generator=draw)
     if theirs.config.is_encoder_decoder:
         target = torch.randint(4, VOCABULARY, (2, 7), generator=draw)
         ours |= {"decoder_input_ids": target, "decoder_position_ids": places[:, :7]}

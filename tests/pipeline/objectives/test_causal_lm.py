@@ -49,3 +49,12 @@ def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping: str
     assert [example["attention"].tolist() for example in examples] == [[1], [1], [1]]
     assert (causal.heads, causal.frame.predict_from) == (("masked_lm",), "previous")
     assert [feature.name for feature in causal.features] == ["input_ids", "attention"]
+
+
+@pytest.mark.parametrize("name", ["causal_lm", "masked_lm"])
+def test_rows_of_one_document_say_their_language(name: str) -> None:
+    encoder = {"architecture": "encoder"} if name == "causal_lm" else {}
+    rows = samples([50, 9, 1])
+    rows.fixed["language"][:] = [2, 0, 7]
+    examples = corrupt(wide(name, grouping="document", languages=True, **encoder), rows)
+    assert [example["languages"].tolist() for example in examples] == [[2], [0], [7]]

@@ -1,0 +1,105 @@
+"""XLM (arXiv 1901.07291)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints._key_map import KeyMap
+from model.checkpoints.bert import FIXED
+from model.config import ModelConfig
+
+__all__ = ["Xlm"]
+
+
+class Xlm(KeyMap):
+    """Post-norm encoder with language embeddings; its head is the token table and a bias.
+
+    A table of sinusoids becomes an ordinary table. The class of transformers also sets the states of padding to zero,
+    which no token sees, and adds rows of the token table for token types, which neither the paper nor its code gives.
+    """
+
+    model_type = "xlm"
+    headed = "XLMWithLMHeadModel"
+    bare = "XLMModel"
+    auto = "AutoModelForMaskedLM"
+    base = "transformer."
+    heads = ("masked_lm",)
+    head_options: ClassVar = {"transform": False}
+    fixed: ClassVar = {**FIXED, "type_vocab_size": 0}
+    fields: ClassVar = {
+        "dim": "emb_dim",
+        "layers": "n_layers",
+        "attention_heads": "n_heads",
+        "eps": "layer_norm_eps",
+        "tied": "tie_word_embeddings",
+        "position.maximum": "max_position_embeddings",
+        "dropout.hidden": "dropout",
+        "dropout.embedding": "dropout",
+        "dropout.attention": "attention_dropout",
+        "init.std": "init_std",
+        "init.embedding_std": "embed_init_std",
+    }
+    defaults: ClassVar = {
+        "layer_norm_eps": 1e-12,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 512,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "init_std": 0.02,
+        "embed_init_std": 2048**-0.5,
+    }
+    only: ClassVar = {
+        "causal": (False,),
+        "asm": (False,),
+        "is_encoder": (True,),
+        "sinusoidal_embeddings": (False, True),
+    }
+    also_read = (
+        *("gelu_activation", "n_langs", "use_lang_emb", "n_words", "lang_id", "lang2id", "id2lang"),
+        *("unk_index", "mask_index", "pad_index", "bos_index", "eos_index", "start_n_top", "end_n_top"),
+    )
+    modules: ClassVar = {
+        "family.tokens": "transformer.embeddings",
+        "family.languages": "transformer.lang_embeddings",
+        "family.stack.position.table": "transformer.position_embeddings",
+        "family.stack.embeddings.norm": "transformer.layer_norm_emb",
+        "family.stack.layers.{i}.attention.body.query": "transformer.attentions.{i}.q_lin",
+        "family.stack.layers.{i}.attention.body.key": "transformer.attentions.{i}.k_lin",
+        "family.stack.layers.{i}.attention.body.value": "transformer.attentions.{i}.v_lin",
+        "family.stack.layers.{i}.attention.body.out": "transformer.attentions.{i}.out_lin",
+        "family.stack.layers.{i}.attention.norm": "transformer.layer_norm1.{i}",
+        "family.stack.layers.{i}.feed_forward.body.up": "transformer.ffns.{i}.lin1",
+        "family.stack.layers.{i}.feed_forward.body.down": "transformer.ffns.{i}.lin2",
+        "family.stack.layers.{i}.feed_forward.norm": "transformer.layer_norm2.{i}",
+        "heads.masked_lm.projection": "pred_layer.proj",
+    }
+    buffers = (r"(^|\.)position_ids$",)
+
+    def vocab_size(self, plain: Mapping[str, Any]) -> int:
+        """Return the rows of the token table, which older files call `n_words`."""
+        return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"pred_layer.proj.weight": "transformer.embeddings.weight"} if config.tied else {}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the inner width, four times the outer; the activation; and the languages that have embeddings."""
+        languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0
+        return {
+            "ffn_dim": 4 * plain["emb_dim"],
+            "activation": "gelu" if plain.get("gelu_activation", True) else "relu",
+            "languages": 0 if languages == 1 else languages,
+        }
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the keys of which these are read, and a number for the deviation of embedding tables."""
+        return {
+            "gelu_activation": config.activation == "gelu",
+            "n_langs": max(1, config.languages),
+            "use_lang_emb": True,
+            "embed_init_std": config.init.embedding_std or config.init.std,
+        }
