@@ -90,6 +90,7 @@ class Model(nn.Module):
         tokens = target_tokens_per_row or tokens_per_row
         units = {"label": tokens if labels_per_row is None else labels_per_row, "token": tokens, "row": 1}
         forward = self.family.flops(tokens_per_row, target_tokens_per_row)
+        forward += units["label"] * self.family.label_flops(tokens)
         forward += sum(units[unit] * flops for unit, flops in self._head_flops)
         return 3.0 * forward  # the backward pass costs two products for each of the forward's
 

@@ -17,11 +17,14 @@ __all__ = ["initialise"]
 def initialise(model: nn.Module, config: ModelConfig) -> None:
     """Draw every weight in the order of `model.modules()`; biases become 0, norm gains stay 1.
 
-    A tied weight is drawn once, where it first occurs. Same seed and same configuration, same bits.
+    A tied weight is drawn once, where it first occurs. A class lists in `drawn` its own parameters that begin like
+    weights. Same seed and same configuration, same bits.
     """
     exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
     drawn: set[int] = set()
     for module in model.modules():
+        for name in getattr(module, "drawn", ()):
+            _draw(getattr(module, name), config.init.std, config.init.cutoff)
         if not isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection)):
             continue
         if id(module.weight) not in drawn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -14,9 +15,11 @@ __all__ = [
     "document_mask",
     "mode_mask",
     "padding_mask",
+    "pair_mask",
     "plan_attention",
     "plan_continuation",
     "prefix_mask",
+    "rank_mask",
     "window_mask",
 ]
 
@@ -75,6 +78,36 @@ def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
     prefix = (mode == 3) & (places < prefix_length[:, None, None])
     forward, backward = ((mode == 1) | (mode == 3)) & earlier, (mode == 2) & earlier.T
     return ((mode == 0) | forward | backward | prefix)[:, None]
+
+
+def pair_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """Return which places may read which, [B, 1, T, T] bool, by the documents and modes of a batch; None: all."""
+    pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
+    if "attention" not in tensors:
+        return pairs
+    ids = tensors["input_ids"]
+    mode, prefix = (tensors[name].to(ids.device) for name in ("attention", "prefix_length"))
+    modes = mode_mask(mode, prefix, ids.shape[1])
+    return modes if pairs is None else modes & pairs
+
+
+def rank_mask(rank: Tensor, predicted: int) -> Tensor:
+    """Return which places the states of two streams read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
+
+    A place of the content stream reads places of its own rank and of lower ones. The query of rank r, in row
+    T + r - 1 of the mask, reads those below r.
+
+    Args:
+        rank: [B, T], 0 for context, r for the place that is predicted as the r-th.
+        predicted: queries of a row.
+
+    Example:
+        >>> rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist()
+        [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
+    """
+    below = torch.arange(predicted, device=rank.device).expand(len(rank), -1)
+    highest = torch.cat((rank, below), dim=1)
+    return (rank[:, None, :] <= highest[:, :, None])[:, None]
 
 
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:

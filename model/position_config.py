@@ -82,7 +82,8 @@ class PositionConfig:
 
     kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
     """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864),
-    t5 adds a learnt bias to the attention scores by bucketed distance (arXiv 1910.10683)."""
+    t5 adds a learnt bias to the attention scores by bucketed distance (arXiv 1910.10683). In the family xlnet,
+    sinusoidal vectors are those of distances, and queries are compared with them."""
     maximum: Width = 512
     """learned: places the table has room for; a position id beyond it is an error."""
     offset: Annotated[int, Field(ge=0, le=64)] = 0

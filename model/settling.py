@@ -9,14 +9,15 @@ from torch import Tensor
 
 from model.errors import BatchError
 
-__all__ = ["settle"]
+__all__ = ["predicted_places", "settle"]
 
 
 def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor]:
     """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.
 
     `position_ids` [B, T] of rows that are all alike become [1, T], and `lengths` [B] of rows without padding the one
-    length []; `left_padding` [B] of 0 is left out. Tensors that are not on the host are returned as they are.
+    length []; `left_padding` [B] of 0 is left out, and `predicted_places` are beside `rank`. Tensors that are not on
+    the host are returned as they are.
 
     Args:
         tensors: model inputs by name.
@@ -45,7 +46,24 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor
             del settled["left_padding"]
         else:
             _check_left_padding(left, tensors)
+    if "rank" in tensors and tensors["rank"].device.type == "cpu":
+        settled["predicted_places"] = predicted_places(tensors["rank"])
     return settled
+
+
+def predicted_places(rank: Tensor) -> Tensor:
+    """Return the places of each row in the order of prediction, [B, the most of a row]; shorter orders end in zeros.
+
+    Args:
+        rank: [B, T], 0 for context, r for the place that is predicted as the r-th.
+
+    Example:
+        >>> predicted_places(torch.tensor([[0, 2, 1], [0, 0, 1]])).tolist()
+        [[2, 1], [2, 0]]
+    """
+    most = max(1, int(rank.max()))
+    places = torch.arange(rank.shape[1], device=rank.device).expand_as(rank)
+    return rank.new_zeros(len(rank), most + 1).scatter_(1, rank, places)[:, 1:]
 
 
 def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint from our parameters, and the reverse: transposed, cut out of fused ones, or as they are."""
+"""Tensors of a checkpoint from our parameters, and the reverse: cut out of fused ones, transposed or reshaped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.
     found = {}
     for name, target in key_map.targets(config, ours).items():
         whole = [ours[name][0] * target.of, *ours[name][1:]]
-        found[target.name] = whole[::-1] if target.transposed else whole
+        turned = whole[::-1] if target.transposed else whole
+        found[target.name] = turned if target.shape is None else [turned[0] if n < 0 else n for n in target.shape]
     return found
 
 
@@ -35,7 +36,10 @@ def to_ours(
     """Return our parameters, cut out of a checkpoint's tensors."""
     found = {}
     for name, target in key_map.targets(config, names).items():
-        tensor = theirs[target.name].T if target.transposed else theirs[target.name]
+        tensor = theirs[target.name]
+        if target.shape is not None:
+            tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
+        tensor = tensor.T if target.transposed else tensor
         found[name] = tensor.chunk(target.of)[target.part].contiguous()
     return found
 
@@ -47,5 +51,7 @@ def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) 
     for name, target in targets.items():
         parts.setdefault(target.name, {})[target.part] = ours[name]
     turned = {target.name for target in targets.values() if target.transposed}
+    shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
     joined = {name: torch.cat([found[part] for part in sorted(found)]) for name, found in parts.items()}
-    return {name: (tensor.T if name in turned else tensor).contiguous() for name, tensor in joined.items()}
+    stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
+    return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}

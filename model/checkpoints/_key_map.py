@@ -18,7 +18,7 @@ from model.checkpoints._renaming import Renaming
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["HeadedClass", "KeyMap", "Slice", "Target", "layer_names"]
+__all__ = ["HeadedClass", "KeyMap", "Reshaped", "Slice", "Target", "layer_names"]
 
 _OF_DECODER: Final = ("decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
@@ -32,6 +32,14 @@ class Slice(NamedTuple):
     of: int
 
 
+class Reshaped(NamedTuple):
+    """A parameter that has more axes in a checkpoint."""
+
+    name: str
+    shape: tuple[int, ...]
+    """a first size of -1 is that of our first axis, transposed or not; the other sizes share our last axis"""
+
+
 class Target(NamedTuple):
     """The place of one of our parameters in a checkpoint."""
 
@@ -41,6 +49,8 @@ class Target(NamedTuple):
     """equal parts that the tensor has along its outputs, of which this is number `part`"""
     transposed: bool
     """stored [in, out]"""
+    shape: tuple[int, ...] | None
+    """shape of the checkpoint's tensor, see `Reshaped`; None: that of ours, transposed or not"""
 
 
 class HeadedClass(NamedTuple):
@@ -87,7 +97,7 @@ class KeyMap:
     """Their names of activations and ours; the first of several is written."""
     also_read: ClassVar[tuple[str, ...]] = ()
     """Their keys that no table names, because a method reads them."""
-    modules: ClassVar[Mapping[str, str | Slice]]
+    modules: ClassVar[Mapping[str, str | Slice | Reshaped]]
     """Our modules, or whole names of parameters, and theirs."""
     transposed: ClassVar[tuple[str, ...]] = ()
     """Last parts of their modules whose weight is stored [in, out]."""
@@ -209,7 +219,7 @@ class KeyMap:
         """Return tensors that the class saves and our model lacks, because they are always these."""
         return {}
 
-    def names(self, config: ModelConfig) -> Mapping[str, str | Slice]:
+    def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
         """Return our modules, or whole names of parameters, and theirs; `modules` unless a switch changes names."""
         return self.modules
 
@@ -222,7 +232,7 @@ class KeyMap:
         names = self.names(config)
         return {name: self._target(name, names) for name in ours}
 
-    def _target(self, name: str, names: Mapping[str, str | Slice]) -> Target:
+    def _target(self, name: str, names: Mapping[str, str | Slice | Reshaped]) -> Target:
         numbers = _LAYER.findall(name)
         template = _LAYER.sub("{i}", name)
         module, _, kind = template.rpartition(".")
@@ -231,9 +241,10 @@ class KeyMap:
         if theirs is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
         text, part, of = theirs if isinstance(theirs, Slice) else (theirs, 0, 1)
+        text, shape = text if isinstance(text, Reshaped) else (text, None)
         turned = kind == "weight" and text.rpartition(".")[2] in self.transposed
         text = text.replace("{i}", numbers[0]) if numbers else text
-        return Target(text if whole else f"{text}.{kind}", part, of, turned)
+        return Target(text if whole else f"{text}.{kind}", part, of, turned, shape)
 
     def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
         """Return the way from the names of a file, legacy ones too, to those of `expected`."""
@@ -241,7 +252,7 @@ class KeyMap:
         return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers)
 
 
-def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice]:
+def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
     """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
     return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
 

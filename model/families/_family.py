@@ -26,6 +26,8 @@ class Family(nn.Module, ABC):
     """Data that it can be trained on. Several families may share one; its name decides nothing."""
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch."""
+    optional: ClassVar[frozenset[str]] = frozenset()
+    """Tensors that it reads where a batch holds them, besides those that every family of its architecture reads."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 
@@ -47,3 +49,7 @@ class Family(nn.Module, ABC):
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward, heads excluded."""
+
+    def label_flops(self, tokens: int) -> float:
+        """Return the operations that each labelled place of a row of so many tokens adds to `flops`."""
+        return 0.0

@@ -12,7 +12,7 @@ from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import document_mask, mode_mask, padding_mask
+from model.masks import padding_mask, pair_mask
 
 __all__ = ["Encoder"]
 
@@ -50,19 +50,13 @@ class Encoder(Family):
 
     def _pairs(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
         """Return which places see which, [B, 1, T, T] bool, or None where only padding is hidden."""
-        pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
-        if "attention" not in tensors:
-            return pairs
-        if 0 < self.config.type_vocab_size < _MODE_TYPES:
+        if "attention" in tensors and 0 < self.config.type_vocab_size < _MODE_TYPES:
             raise BatchError(
                 f"batch: rows of several modes of attention have segment types up to {_MODE_TYPES - 1}, the model has "
                 f"a table of {self.config.type_vocab_size}; expected model.type_vocab_size {_MODE_TYPES} or more, or 0 "
                 "for none"
             )
-        ids = tensors["input_ids"]
-        mode, prefix = (tensors[name].to(ids.device) for name in ("attention", "prefix_length"))
-        modes = mode_mask(mode, prefix, ids.shape[1])
-        return modes if pairs is None else modes & pairs
+        return pair_mask(tensors)
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""

@@ -32,6 +32,9 @@ def small_config(family, /, **changes):
             "type_vocab_size": 2,
             "heads": {"masked_lm": 1.0},
         }
+    elif family == "xlnet":
+        keys |= {"norm_place": "post", "final_norm": False, "position": PositionConfig(kind="sinusoidal")}
+        keys |= {"bias": BiasConfig(qkv=False, out=False), "heads": {"masked_lm": {"transform": False}}}
     elif family == "decoder":
         keys |= {"norm": "rms", "activation": "silu", "gated": True, "kv_heads": 2, "heads": {"lm": 1.0}}
         keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "position": PositionConfig(kind="rope")}

@@ -44,7 +44,7 @@ def test_each_dropout_acts_alone(place):
     assert total(network, tensors).item() != total(network, tensors).item()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "xlnet"])
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16 weights", "autocast"])
 def test_bf16_is_near_fp32(family, autocast):
     network, tensors = built(family).eval(), batch_for(family)

@@ -1,8 +1,11 @@
 """A token's state does not change by a single bit when a token changes that it may not see."""
 
+import doctest
+
 import torch
 
-from model.masks import padding_mask, plan_attention, window_mask
+import model.masks
+from model.masks import padding_mask, pair_mask, plan_attention, rank_mask, window_mask
 
 
 def test_no_mask_where_nothing_is_padded():
@@ -10,6 +13,34 @@ def test_no_mask_where_nothing_is_padded():
     assert padding_mask(torch.tensor([4, 4]), 4, torch.device("cpu")).all()
     mask = padding_mask(torch.tensor([4, 1]), 4, torch.device("cpu"))
     assert mask.squeeze().tolist() == [[True] * 4, [True, False, False, False]]
+
+
+def test_rows_that_are_padded_on_the_left():
+    mask = padding_mask(torch.tensor([4, 1, 2]), 4, torch.device("cpu"), torch.tensor([0, 3, 1]))
+    wanted = [[True] * 4, [False, False, False, True], [False, True, True, False]]
+    assert mask.squeeze().tolist() == wanted
+
+
+def test_documents_and_modes_together():
+    batch = {"input_ids": torch.zeros(1, 3), "document_ids": torch.tensor([[0, 0, 1]])}
+    assert pair_mask({"input_ids": batch["input_ids"]}) is None
+    modes = {"attention": torch.tensor([1]), "prefix_length": torch.tensor([0])}
+    assert pair_mask(batch | modes).int().tolist() == [[[[1, 0, 0], [1, 1, 0], [0, 0, 1]]]]
+
+
+def test_reading_by_rank_pair_by_pair():
+    """Content reads what is predicted before it and itself; a query what is predicted before it."""
+    rank = torch.tensor([[0, 3, 0, 1, 2], [0, 0, 0, 0, 1]])
+    found = rank_mask(rank, 3)[:, 0].tolist()
+    for row in range(2):
+        ranks = rank[row].tolist()
+        for j, other in enumerate(ranks):
+            assert [found[row][i][j] for i in range(5)] == [other == 0 or other <= own for own in ranks]
+            assert [found[row][5 + r - 1][j] for r in (1, 2, 3)] == [other < r for r in (1, 2, 3)]
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.masks).failed == 0
 
 
 def test_the_plan_is_the_least_that_attention_needs():

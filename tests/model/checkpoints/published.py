@@ -16,6 +16,7 @@ BODY = {
     "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
     "modernbert": "modernbert",
     "xlm": "xlm",
+    "xlnet": "xlnet",
 }  # fmt: skip
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
@@ -39,6 +40,7 @@ CLASSES = {
     "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
     "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM"),
     "xlm": ("XLMConfig", "XLMWithLMHeadModel"),
+    "xlnet": ("XLNetConfig", "XLNetLMHeadModel"),
 }
 MODERN_BIASES = ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias")
 
@@ -87,6 +89,10 @@ def options(case, seed):
                           "rms_norm_eps": draw.choice([1e-5, 1e-6]), "tie_word_embeddings": draw.choice([True, False]),
                           "rope_parameters": {"rope_type": "default", "rope_theta": draw.choice([50.0, 1e4])}
                           } | ({"num_key_value_heads": heads} if heads > 1 else {})  # fmt: skip
+        case "xlnet":
+            return ids | {"d_model": dim, "n_layer": layers, "n_head": heads, "d_inner": ffn,
+                          "ff_activation": draw.choice(["gelu", "relu"]), "layer_norm_eps": draw.choice([1e-5, 1e-12]),
+                          "tie_word_embeddings": draw.choice([True, False])}  # fmt: skip
         case "t5":
             kinds = ["relu", "gated-gelu", "gated-silu", "gelu"]
             return ids | {"d_model": dim, "d_kv": draw.choice([3, 6]), "d_ff": ffn, "num_layers": layers,

@@ -124,7 +124,7 @@ def test_unread_keys_are_said(folder):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model_type": "xlnet"}, "model_type: expected one of"),
+        ({"model_type": "reformer"}, "model_type: expected one of"),
         ({"model_type": None}, "model_type: expected one of"),
         ({"hidden_size": None}, "expected the keys hidden_size"),
         ({"hidden_size": "many"}, "dim"),

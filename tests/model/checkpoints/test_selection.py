@@ -45,7 +45,7 @@ def test_no_type_fits():
 
 def test_an_unknown_type():
     with pytest.raises(ConfigurationError, match="expected one of bart, bert, distilbert"):
-        map_of_type("xlnet")
+        map_of_type("reformer")
     assert map_of_type("openai-gpt").headed == "OpenAIGPTLMHeadModel"
 
 

@@ -17,7 +17,7 @@ from tests.model.small_models import (
 )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "xlnet"])
 def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
     network = built(family)
     loss = only(network(batch_for(family, labels=False)))
@@ -28,7 +28,7 @@ def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
         assert not parameter.grad.any(), name
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "xlnet"])
 def test_every_parameter_takes_part(family):
     network = built(family)
     only(network(batch_for(family))).total.backward()

@@ -1,0 +1,103 @@
+"""XLNet (arXiv 1906.08237)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from model.checkpoints._key_map import KeyMap, Reshaped, layer_names
+from model.checkpoints.bert import ACTIVATIONS
+from model.config import ModelConfig
+
+__all__ = ["XLNet"]
+
+_BY_HEAD: Mapping[str, str] = {
+    "query.weight": "q",
+    "key.weight": "k",
+    "value.weight": "v",
+    "position.weight": "r",
+    "out.weight": "o",
+    "segments": "seg_embed",
+}
+_BIASES: Mapping[str, str] = {
+    "content_bias": "r_w_bias",
+    "position_bias": "r_r_bias",
+    "segment_bias": "r_s_bias",
+}
+
+
+class XLNet(KeyMap):
+    """Relative attention whose parameters have an axis for the heads. Memories of former rows are not built."""
+
+    model_type = "xlnet"
+    headed = "XLNetLMHeadModel"
+    bare = "XLNetModel"
+    auto = "AutoModelForPreTraining"
+    base = "transformer."
+    heads = ("masked_lm",)
+    head_options: ClassVar = {"transform": False}
+    fixed: ClassVar = {
+        "family": "xlnet",
+        "norm_place": "post",
+        "final_norm": False,
+        "position.kind": "sinusoidal",
+        "bias.qkv": False,
+        "bias.out": False,
+    }
+    fields: ClassVar = {
+        "dim": "d_model",
+        "layers": "n_layer",
+        "attention_heads": "n_head",
+        "ffn_dim": "d_inner",
+        "eps": "layer_norm_eps",
+        "tied": "tie_word_embeddings",
+        "dropout.hidden": "dropout",
+        "dropout.embedding": "dropout",
+        "dropout.attention": "dropout",
+        "dropout.activation": "dropout",
+        "dropout.output": "dropout",
+        "init.std": "initializer_range",
+    }
+    defaults: ClassVar = {
+        "layer_norm_eps": 1e-12,
+        "tie_word_embeddings": True,
+        "dropout": 0.1,
+        "initializer_range": 0.02,
+        "ff_activation": "gelu",
+    }
+    only: ClassVar = {"attn_type": ("bi",), "bi_data": (False,), "clamp_len": (-1, 0)}
+    also_read = ("d_head", "untie_r", "same_length", "mem_len", "reuse_len", "use_mems_eval", "use_mems_train",
+                 "start_n_top", "end_n_top", "summary_last_dropout")  # fmt: skip
+    activation = "ff_activation"
+    activations: ClassVar = ACTIVATIONS
+    modules: ClassVar = {
+        "family.tokens": "transformer.word_embedding",
+        **layer_names(
+            "family",
+            "transformer.layer",
+            {
+                "attention.norm": "rel_attn.layer_norm",
+                "feed_forward.body.up": "ff.layer_1",
+                "feed_forward.body.down": "ff.layer_2",
+                "feed_forward.norm": "ff.layer_norm",
+            },
+        ),
+        "heads.masked_lm.projection": "lm_loss",
+    }
+    transposed = ("q", "k", "v", "r")
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules, and of parameters with an axis for the heads."""
+        heads, width = config.attention_heads, config.head_width
+        ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
+        matrices = {name: Reshaped(f"{theirs}.{target}", (-1, heads, width)) for name, target in _BY_HEAD.items()}
+        biases = {name: Reshaped(f"{theirs}.{target}", (heads, width)) for name, target in _BIASES.items()}
+        return {
+            **self.modules,
+            **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},
+            "family.unknown": Reshaped("transformer.mask_emb", (1, 1, config.embedding_width)),
+        }
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"lm_loss.weight": "transformer.word_embedding.weight"} if config.tied else {}

@@ -1,0 +1,128 @@
+"""Two streams of states, of which one does not know the token it predicts: XLNet (arXiv 1906.08237)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+from model.families import Family
+from model.flops import layer_flops
+from model.layers.embeddings import Embeddings
+from model.layers.norm import build_norm
+from model.layers.position import Position
+from model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
+from model.masks import padding_mask, pair_mask, rank_mask
+from model.settling import predicted_places
+
+__all__ = ["XLNet"]
+
+
+class XLNet(Family):
+    """A bidirectional stack whose attention knows distances and segments instead of places.
+
+    `rank` [B, T] is the order of prediction, 0 for context. A place of the content stream reads places of its own rank
+    and of lower ones. The query stream has the predicted places alone: it begins as a learnt vector instead of the
+    token, and reads the content of lower ranks. Both have the same weights, so they are one matrix of states, of which
+    the first T are also keys and values. Without `rank`, every token sees its row. Memories of former rows are not
+    built.
+    """
+
+    architecture: ClassVar = "encoder"
+    needs: ClassVar = frozenset({"input_ids", "lengths"})
+    optional: ClassVar = frozenset({"rank", "type_ids"})
+    drawn: ClassVar = ("unknown",)
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        super().__init__()
+        _refuse_unread(config)
+        self.config = config
+        self.tokens = nn.Embedding(rows, config.embedding_width)
+        self.unknown = nn.Parameter(torch.zeros(config.embedding_width))
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(RelativeLayer(config) for _ in range(config.layers))
+        self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
+        self.wave_dropout = nn.Dropout(config.dropout.embedding)
+        self.dropout = nn.Dropout(config.dropout.output)
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return hidden states [B, T, dim]: of the query stream at predicted places, of the content elsewhere."""
+        ids = tensors["input_ids"]
+        rows, columns = ids.shape
+        rank, predicted = _order(tensors)
+        unknown = self.unknown.expand(*predicted.shape, -1)
+        places = torch.cat((torch.arange(columns, device=ids.device).expand(rows, -1), predicted), dim=1)
+        vectors = self.tokens(ids)
+        x = torch.cat((vectors, unknown.to(vectors.dtype)), dim=1)
+        x = self.embeddings(x, Position(), places, None)
+        plan = self._plan(tensors, rank, places)
+        for layer in self.layers:
+            x = layer(x, plan)
+        x = self.dropout(self.norm(x))
+        slots = (rank - 1).clamp(min=0)[..., None].expand(-1, -1, x.shape[-1])
+        return torch.where((rank > 0)[..., None], x[:, columns:].gather(1, slots), x[:, :columns])
+
+    def _plan(self, tensors: Mapping[str, Tensor], rank: Tensor, places: Tensor) -> RelativePlan:
+        """Return the plan of attention, given the place [B, Tq] of each query."""
+        columns, device = rank.shape[1], rank.device
+        types = tensors.get("type_ids", torch.zeros_like(rank))
+        visible = rank_mask(rank, places.shape[1] - columns)
+        padding = padding_mask(tensors["lengths"], columns, device, tensors.get("left_padding"))
+        if padding is not None:
+            visible = visible & padding
+        if (pairs := pair_mask(tensors)) is not None:
+            visible = visible & pairs.gather(2, places[:, None, :, None].expand(-1, -1, -1, columns))
+        return RelativePlan(
+            self.wave_dropout(distance_waves(columns, self.config.dim, device)),
+            wave_index(places, columns),
+            (types.gather(1, places)[:, :, None] != types[:, None, :])[:, None],
+            visible,
+        )
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Return the floating-point operations of one row's forward without predicted places."""
+        config, waves = self.config, 2 * tokens - 1
+        wide = config.attention_heads * config.head_width
+        positions = 2 * waves * wide * config.dim + tokens * 2 * wide * (waves + 2)
+        return config.layers * (layer_flops(config, tokens, tokens) + positions)
+
+    def label_flops(self, tokens: int) -> float:
+        """Return what the query of a predicted place adds: neither keys, values nor waves."""
+        config = self.config
+        wide = config.attention_heads * config.head_width
+        scores = 2 * wide * (2 * tokens - 1 + 2) - 4 * config.dim * wide
+        return config.layers * (layer_flops(config, 1, tokens) + scores)
+
+
+def _order(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return ranks [B, T] and predicted places [B, 1 or more]; without an order, one query that nothing reads."""
+    if "rank" not in tensors:
+        rank = torch.zeros_like(tensors["input_ids"], dtype=torch.int64)
+        return rank, rank[:, :1]
+    rank = tensors["rank"]
+    return rank, tensors["predicted_places"] if "predicted_places" in tensors else predicted_places(rank)
+
+
+def _refuse_unread(config: ModelConfig) -> None:
+    """Refuse keys that relative attention does not read.
+
+    Raises:
+        ConfigurationError: naming the first of them.
+    """
+    for key, given, expected in (
+        ("position.kind", config.position.kind, "sinusoidal"),
+        ("type_vocab_size", config.type_vocab_size, 0),
+        ("kv_heads", config.key_value_heads, config.attention_heads),
+        ("bias.qkv", config.bias.qkv, False),
+        ("bias.out", config.bias.out, False),
+        ("share.groups", config.layer_groups, config.layers),
+        ("first_norm", config.first_norm, True),
+        ("local", config.local, None),
+        ("languages", config.languages, 0),
+    ):
+        if given != expected:
+            raise ConfigurationError(f"model.{key}: expected {expected!r} in the family {config.family}, got {given!r}")

@@ -1,0 +1,123 @@
+"""Attention by content, distance and segment (arXiv 1901.02860, 1906.08237)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+from model.layers.feed_forward import FeedForward
+from model.layers.residual import Residual
+from model.masks import BLOCKED
+
+__all__ = ["RelativeAttention", "RelativeLayer", "RelativePlan", "distance_waves", "wave_index"]
+
+
+class RelativePlan(NamedTuple):
+    """Inputs of relative attention besides the states; the same for all layers of a stack."""
+
+    waves: Tensor
+    """[1, 2T - 1, dim], from `distance_waves`"""
+    wave_ids: Tensor
+    """[B or 1, 1, Tq, T], from `wave_index`"""
+    apart: Tensor
+    """[B, 1, Tq, T] bool, True where query and key are of two segments"""
+    visible: Tensor
+    """[B, 1, Tq, T] bool, True where a query reads a key"""
+
+
+class RelativeAttention(nn.Module):
+    """Scores ((q + u) k + (q + v) r + (q + w) s) * scale with learnt vectors u, v, w of each head.
+
+    r is a projection of the waves of the distance between query and key; s is one of two vectors: both are of one
+    segment, or not.
+    """
+
+    drawn: ClassVar = ("content_bias", "position_bias", "segment_bias", "segments")
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        heads, width = config.attention_heads, config.head_width
+        self.query = nn.Linear(config.dim, heads * width, bias=False)
+        self.key = nn.Linear(config.dim, heads * width, bias=False)
+        self.value = nn.Linear(config.dim, heads * width, bias=False)
+        self.position = nn.Linear(config.dim, heads * width, bias=False)
+        self.out = nn.Linear(heads * width, config.dim, bias=False)
+        # Flat, as biases of a linear map are: such vectors have no weight decay.
+        self.content_bias = nn.Parameter(torch.zeros(heads * width))
+        self.position_bias = nn.Parameter(torch.zeros(heads * width))
+        self.segment_bias = nn.Parameter(torch.zeros(heads * width))
+        self.segments = nn.Parameter(torch.zeros(2, heads * width))
+        self.head_dim = width
+        self.scale = config.qk_scale or width**-0.5
+        self.dropout = config.dropout.attention
+
+    def forward(self, x: Tensor, plan: RelativePlan) -> Tensor:
+        """Map [B, Tq, dim] to the same shape; the first T states are the keys and values, all are queries."""
+        source = x[:, : plan.wave_ids.shape[-1]]
+        query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
+        bias = self._bias(query, plan) * self.scale
+        mixed = F.scaled_dot_product_attention(
+            self._shifted(query, self.content_bias),
+            key,
+            value,
+            attn_mask=bias.masked_fill(~plan.visible, BLOCKED),
+            dropout_p=self.dropout if self.training else 0.0,
+            scale=self.scale,
+        )
+        mixed = mixed * plan.visible.any(dim=-1, keepdim=True)  # a query that reads nothing got the mean of all values
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _bias(self, query: Tensor, plan: RelativePlan) -> Tensor:
+        """Return what distance and segment add to the scores, [B, heads, Tq, T]."""
+        waves = self._split(self.position(plan.waves.to(query.dtype)))
+        by_wave = self._shifted(query, self.position_bias) @ waves.transpose(2, 3)
+        by_distance = by_wave.gather(3, plan.wave_ids.expand(*query.shape[:3], -1))
+        segments = self._split(self.segments.to(query.dtype)[None])
+        by_segment = self._shifted(query, self.segment_bias) @ segments.transpose(2, 3)
+        return by_distance + torch.where(plan.apart, by_segment[..., 1:], by_segment[..., :1])
+
+    def _shifted(self, query: Tensor, bias: Tensor) -> Tensor:
+        return query + bias.to(query.dtype).view(-1, 1, self.head_dim)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)
+
+
+class RelativeLayer(nn.Module):
+    """Relative attention and the feed-forward block, each in a residual connection."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention = Residual(config, RelativeAttention(config))
+        self.feed_forward = Residual(config, FeedForward(config))
+
+    def forward(self, x: Tensor, plan: RelativePlan) -> Tensor:
+        """Map [B, Tq, dim] to the same shape."""
+        out: Tensor = self.feed_forward(self.attention(x, plan))
+        return out
+
+
+def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:
+    """Return waves [1, 2 * columns - 1, width] of the distances columns - 1 .. 1 - columns, fp32.
+
+    The first half of the features are sines, the second half cosines.
+    """
+    frequencies = 10000.0 ** -(torch.arange(0, width, 2, device=device).float() / width)
+    angles = torch.arange(columns - 1, -columns, -1, device=device).float()[:, None] * frequencies
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)[None]
+
+
+def wave_index(places: Tensor, columns: int) -> Tensor:
+    """Return the row of `distance_waves` for each pair, [B, 1, Tq, columns], from the places of queries [B, Tq].
+
+    Example:
+        >>> wave_index(torch.tensor([[0, 2]]), 3).tolist()  # distances 0, -1, -2 and 2, 1, 0
+        [[[[2, 3, 4], [0, 1, 2]]]]
+    """
+    keys = torch.arange(columns, device=places.device)
+    return (columns - 1 - places[:, :, None] + keys)[:, None]

@@ -1,0 +1,217 @@
+"""Two streams against transformers, their dependencies by gradients, and the encoder that has one stream only."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
+from model.checkpoints._conversion import to_ours
+from model.errors import ConfigurationError
+from model.settling import settle
+from tests.model.checkpoints.published import saved
+from tests.model.small_models import VOCABULARY, batch_for, built
+
+CLOSE = 1e-5
+SIZES = {
+    "one layer": {"d_model": 12, "n_head": 3, "n_layer": 1, "d_inner": 7},
+    "three layers": {"d_model": 18, "n_head": 3, "n_layer": 3, "d_inner": 20},
+}
+FEATURES = torch.linspace(-1, 2, 24)
+"""weights of a state's features: their plain sum is a constant after a norm"""
+RANK = torch.tensor([[0, 3, 0, 1, 0, 0, 2, 0, 4, 0, 0], [0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 11])
+"""orders of four, two and no predictions; the second row has 7 tokens, the third 11"""
+LENGTHS = torch.tensor([11, 7, 11])
+
+
+def batch(side="right"):
+    """Rows for both sides, with two segments; ranks become the permutation mask and the targets of transformers."""
+    draw = torch.Generator().manual_seed(1)
+    ids = torch.randint(3, VOCABULARY, (3, 11), generator=draw)
+    types, rank, places = torch.tensor([0] * 4 + [1] * 5 + [2] * 2).expand(3, -1), RANK, torch.arange(11).expand(3, -1)
+    valid = places < LENGTHS[:, None]
+    starts = torch.zeros(3, dtype=torch.int64)
+    if side == "left":
+        rank = torch.stack([row.roll(11 - length) for row, length in zip(rank, LENGTHS.tolist(), strict=True)])
+        starts = 11 - LENGTHS
+        valid = places >= starts[:, None]
+    index = torch.cat([row * 11 + rank[row].argsort()[rank[row].sort().values > 0] for row in range(3)])
+    ours = {"input_ids": ids, "lengths": LENGTHS, "left_padding": starts, "type_ids": types, "rank": rank,
+            "label_index": index, "label_ids": ids.flatten()[index], "row_weight": torch.ones(3)}  # fmt: skip
+    blocked = (rank[:, None, :] >= rank[:, :, None]) & ((rank > 0)[:, None, :])
+    return ours, {"input_ids": ids, "attention_mask": valid.long(), "token_type_ids": types}, blocked.float(), valid
+
+
+def targets(rank):
+    """One row of the target mapping for each prediction, in order; of rows with fewer, the first place again."""
+    mapping = torch.zeros(3, 4, 11)
+    for row in range(3):
+        for slot in range(4):
+            found = (rank[row] == slot + 1).nonzero()
+            mapping[row, slot, found[0, 0] if len(found) else 0] = 1
+    return mapping
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_two_streams(tmp_path, size, side):
+    """Logits, loss and gradients of the predicted places."""
+    theirs = saved(tmp_path, "xlnet", tie_word_embeddings=True, **size)
+    model = build_checkpoint(read_checkpoint(tmp_path))
+    ours, their, blocked, _ = batch(side)
+    logits = theirs(**their, perm_mask=blocked, target_mapping=targets(ours["rank"])).logits
+    wanted = torch.cat((logits[0, :4], logits[1, :2]))
+    with torch.no_grad():
+        found = model.logits(ours)["masked_lm"].flatten(0, 1)[ours["label_index"]]
+    assert (found - wanted).abs().max() < CLOSE
+    expected = F.cross_entropy(wanted, ours["label_ids"])
+    expected.backward()
+    loss = model(ours)["masked_lm"]
+    (loss.total / loss.count).backward()
+    assert loss.count == 6
+    assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
+    key_map = map_of_type("xlnet")
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    converted = to_ours(key_map, model.config, gradients, [name for name, _ in model.named_parameters()])
+    for name, parameter in model.named_parameters():
+        assert torch.allclose(parameter.grad, converted[name], rtol=1e-4, atol=1e-5), name
+
+
+@pytest.mark.parametrize("permuted", [False, True], ids=["all read all", "permuted"])
+def test_the_content_stream(tmp_path, permuted):
+    """Hidden states without queries, in both sides' words; under permutation, those of context and predicted places."""
+    theirs = saved(tmp_path, "xlnet", **SIZES["three layers"])
+    family = build_checkpoint(read_checkpoint(tmp_path)).family
+    ours, their, blocked, valid = batch()
+    if not permuted:
+        del ours["rank"]
+        with torch.no_grad():
+            states = theirs.transformer(**their).last_hidden_state
+            assert (family(ours) - states)[valid].abs().max() < CLOSE
+        return
+    context = valid & (ours["rank"] == 0)
+    opened = blocked * (1 - torch.eye(11))
+    with torch.no_grad():
+        states = theirs.transformer(**their, perm_mask=opened).last_hidden_state
+        assert (family(ours) - states)[context].abs().max() < CLOSE
+
+
+def reads(family, tensors, row):
+    """Which tokens [T] each hidden state [T] of a row depends on, by gradients with respect to token vectors."""
+    seen = []
+    family.tokens.register_forward_hook(lambda _module, _inputs, out: seen.append(out) or out.requires_grad_())
+    hidden = family(tensors)
+    found = [torch.autograd.grad(state @ FEATURES, seen, retain_graph=True)[0][row] for state in hidden[row]]
+    return torch.stack(found).abs().amax(-1) > 0
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_a_query_reads_lower_ranks_and_never_its_own_token(row):
+    torch.manual_seed(0)
+    family = built("xlnet", dim=24, init={"std": 0.3}).eval().family
+    tensors, _, _, valid = batch()
+    rank = RANK[row]
+    found = reads(family, tensors, row)
+    below = (rank[None, :] < rank[:, None]) & valid[row]
+    predicted = rank > 0
+    assert torch.equal(found[predicted], below[predicted])
+    context = (rank == 0) & valid[row]
+    assert torch.equal(found[context], context.expand(int(context.sum()), -1))
+
+
+def test_content_of_a_predicted_place_reads_its_own_token_and_lower_ranks():
+    torch.manual_seed(0)
+    network = built("xlnet", layers=1, init={"std": 0.3}).eval()
+    layer, tensors = network.family.layers[0], batch()[0]
+    states = torch.randn(3, 11 + 4, 24, requires_grad=True)
+    places = torch.cat((torch.arange(11).expand(3, -1), torch.tensor([[3, 6, 1, 8], [4, 2, 0, 0], [0] * 4])), dim=1)
+    out = layer(states, network.family._plan(tensors, RANK, places))
+    for place in range(11):
+        (gradient,) = torch.autograd.grad(out[0, place] @ FEATURES, states, retain_graph=True)
+        assert torch.equal(gradient[0].abs().amax(-1)[:11] > 0, RANK[0] <= RANK[0, place])
+        assert not gradient[0, 11:].any()
+
+
+def test_a_query_without_context_reads_nothing():
+    """Every place is predicted: the first of them knows its place in the order alone."""
+    torch.manual_seed(0)
+    family = built("xlnet", init={"std": 0.3}).eval().family
+    rank = torch.tensor([[2, 4, 1, 3]])
+    tensors = {"input_ids": torch.tensor([[5, 6, 7, 8]]), "lengths": torch.tensor([4]), "rank": rank}
+    assert torch.equal(reads(family, tensors, 0), rank[0][None, :] < rank[0][:, None])
+
+
+def test_documents_of_a_row_do_not_see_each_other():
+    family = built("xlnet", init={"std": 0.3}).eval().family
+    documents = torch.tensor([[0] * 4 + [1] * 7])
+    rank = torch.tensor([[0, 2, 0, 0, 0, 3, 0, 1, 0, 0, 0]])
+    tensors = {"input_ids": torch.arange(11)[None], "lengths": torch.tensor([11]), "rank": rank}
+    found = reads(family, tensors | {"document_ids": documents}, 0)
+    same = documents[0][None, :] == documents[0][:, None]
+    lower = torch.where((rank[0] > 0)[:, None], rank[0][None, :] < rank[0][:, None], rank[0][None, :] == 0)
+    assert torch.equal(found, same & lower)
+
+
+def test_states_of_a_row_do_not_depend_on_the_rows_beside_it():
+    """Rows with fewer predictions than others have idle queries."""
+    family = built("xlnet", init={"std": 0.3}).eval().family
+    tensors = batch()[0]
+    names = ("input_ids", "lengths", "left_padding", "type_ids", "rank")
+    with torch.no_grad():
+        together = family(tensors)
+        for row in range(3):
+            alone = family({name: tensors[name][row : row + 1] for name in names})
+            assert torch.allclose(alone[0, : LENGTHS[row]], together[row, : LENGTHS[row]], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position": {"kind": "rope"}}, "model.position.kind: expected 'sinusoidal' in the family xlnet, got 'rope'"),
+        ({"type_vocab_size": 2}, "model.type_vocab_size: expected 0"),
+        ({"kv_heads": 2}, "model.kv_heads: expected 4"),
+        ({"bias": {"qkv": True, "out": False}}, "model.bias.qkv: expected False"),
+        ({"bias": {"qkv": False, "out": True}}, "model.bias.out: expected False"),
+        ({"share": {"groups": 1}}, "model.share.groups: expected 2"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_keys_that_it_would_not_read_are_refused(changes, message):
+    with pytest.raises(ConfigurationError, match=message):
+        built("xlnet", **changes)
+
+
+def test_a_batch_without_an_order_trains_all_but_the_unknown_token():
+    network = built("xlnet")
+    network(batch_for("xlnet"))["masked_lm"].total.backward()
+    assert not network.family.unknown.grad.any()
+    assert all(parameter.grad.any() for name, parameter in network.named_parameters() if name != "family.unknown")
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+def test_operations_are_those_of_the_forward(queries):
+    """The counter of torch sees every product but those of the attention kernel: 4 a query, key and feature."""
+    family = built("xlnet").family
+    rank = torch.tensor([[0, 1, 0, 2, 3]]).where(torch.tensor(queries == 3), 0)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        family({"input_ids": torch.arange(5)[None], "lengths": torch.tensor([5]), "rank": rank})
+    kernel = family.config.layers * 4 * (5 + queries) * 5 * 24
+    assert counter.get_total_flops() + kernel == family.flops(5, 0) + queries * family.label_flops(5)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_no_forward_reads_a_value(side):
+    """Tensors of the meta device have no values; what depends on values is settled on the host before."""
+    network = built("xlnet")
+    settled = settle(batch(side)[0], None)
+    assert settled["predicted_places"].shape == (3, 4)
+    loss = network.to("meta")({name: value.to("meta") for name, value in settled.items()})["masked_lm"]
+    loss.total.backward()
+
+
+def test_initial_weights():
+    family = built("xlnet", dim=96, init={"std": 0.05}).family
+    attention = family.layers[0].attention.body
+    drawn = [family.unknown, attention.segments, attention.position.weight, attention.content_bias,
+             attention.position_bias, attention.segment_bias]  # fmt: skip
+    assert all(0.04 < parameter.std().item() < 0.06 for parameter in drawn)
