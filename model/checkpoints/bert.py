@@ -11,7 +11,20 @@ from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["ACTIVATIONS", "BODY", "FIELDS", "FIXED", "ONLY", "Bert", "MaskedLMHead", "body_names", "refuse_no_types"]
+__all__ = [
+    "ACTIVATIONS",
+    "BODY",
+    "DEFAULTS",
+    "FIELDS",
+    "FIXED",
+    "ONLY",
+    "Bert",
+    "MaskedLMHead",
+    "body_names",
+    "embedding_names",
+    "refuse_equal_widths",
+    "refuse_no_types",
+]
 
 ACTIVATIONS: Final = {
     "gelu": "gelu",
@@ -69,15 +82,19 @@ BODY: Final[Mapping[str, str]] = {
 """Modules of a layer."""
 
 
-def body_names(base: str) -> dict[str, Any]:
-    """Return the modules of the body under a prefix."""
+def embedding_names(base: str) -> dict[str, Any]:
+    """Return the modules before the layers under a prefix."""
     return {
         "family.tokens": f"{base}embeddings.word_embeddings",
         "family.stack.position.table": f"{base}embeddings.position_embeddings",
         "family.stack.embeddings.types": f"{base}embeddings.token_type_embeddings",
         "family.stack.embeddings.norm": f"{base}embeddings.LayerNorm",
-        **layer_names("family.stack", f"{base}encoder.layer", BODY),
     }
+
+
+def body_names(base: str, layer: Mapping[str, str] = BODY) -> dict[str, Any]:
+    """Return the modules of the body under a prefix."""
+    return {**embedding_names(base), **layer_names("family.stack", f"{base}encoder.layer", layer)}
 
 
 class MaskedLMHead(KeyMap):
@@ -116,12 +133,12 @@ class Bert(MaskedLMHead):
     auto = "AutoModelForMaskedLM"
     base = "bert."
     heads = ("masked_lm",)
-    others = (
+    others: ClassVar[tuple[HeadedClass, ...]] = (
         HeadedClass(("masked_lm", "sentence"), "BertForPreTraining", "AutoModelForPreTraining"),
         HeadedClass(("sentence",), "BertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
     )
     marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
-    body = ("family.", "heads.sentence.pooler.")
+    body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
     fixed: ClassVar = FIXED
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
     defaults: ClassVar = DEFAULTS
@@ -153,3 +170,16 @@ def refuse_no_types(model_type: str, plain: Mapping[str, Any]) -> None:
     """
     if plain.get("type_vocab_size") == 0:
         raise ConfigurationError(f"config.json of type {model_type}: type_vocab_size: expected 1 or more, got 0")
+
+
+def refuse_equal_widths(model_type: str, plain: Mapping[str, Any], key: str) -> None:
+    """Refuse a token table as wide as the layers: the class of transformers projects it even then.
+
+    Raises:
+        ConfigurationError: the value of `key` is `hidden_size`.
+    """
+    if key in plain and plain[key] == plain.get("hidden_size"):
+        raise ConfigurationError(
+            f"config.json of type {model_type}: {key}: expected another width than hidden_size {plain[key]}, got the "
+            "same; models here have no projection between equal widths"
+        )

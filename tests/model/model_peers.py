@@ -9,7 +9,7 @@ import transformers
 from model.build import Model
 from model.checkpoints import KeyMap, map_of_type
 from model.checkpoints._conversion import to_ours
-from model.config import BiasConfig, ModelConfig, PositionConfig
+from model.config import BiasConfig, ModelConfig, PositionConfig, ShareConfig
 
 NO_BIAS = BiasConfig(qkv=False, out=False, ffn=False)
 VOCABULARY, PLACES = 37, 20
@@ -39,19 +39,35 @@ class Pair:
         return to_ours(self.key_map, self.ours.config, tensors, [name for name, _ in self.ours.named_parameters()])
 
 
-def bert(size, **changes):
-    theirs = transformers.BertForMaskedLM(
-        transformers.BertConfig(
-            vocab_size=VOCABULARY, hidden_size=size.dim, num_hidden_layers=size.layers, num_attention_heads=size.heads,
-            intermediate_size=size.ffn, max_position_embeddings=PLACES, pad_token_id=0, attn_implementation="eager",
-        )
+def bert(size, kind="Bert", theirs=None, **changes):
+    settings = getattr(transformers, f"{kind}Config")(
+        vocab_size=VOCABULARY, hidden_size=size.dim, num_hidden_layers=size.layers, num_attention_heads=size.heads,
+        intermediate_size=size.ffn, max_position_embeddings=PLACES, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="eager", **(theirs or {}),
     )  # fmt: skip
+    theirs = getattr(transformers, f"{kind}ForMaskedLM")(settings)
     ours = ModelConfig(**{
         "family": "encoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.ffn,
         "type_vocab_size": 2, "eps": 1e-12, "norm_place": "post", "final_norm": False, "emb_norm": True,
         "position": PositionConfig(maximum=PLACES), "heads": {"masked_lm": 1.0},
     } | changes)  # fmt: skip
-    return pair(ours, theirs, "bert")
+    return pair(ours, theirs, settings.model_type)
+
+
+def albert(size, **changes):
+    theirs = {"embedding_size": 7, "num_hidden_groups": 1}
+    changes = {"emb_dim": 7, "share": ShareConfig(groups=1), "activation": "gelu_tanh"} | changes
+    return bert(size, "Albert", theirs, **changes)
+
+
+def megatron_bert(size, **changes):
+    changes = {"norm_place": "pre", "final_norm": True, "emb_norm": False} | changes
+    return bert(size, "MegatronBert", **changes)
+
+
+def rembert(size, **changes):
+    theirs = {"input_embedding_size": 5, "output_embedding_size": 7}
+    return bert(size, "RemBert", theirs, **{"emb_dim": 5, "out_dim": 7, "tied": False} | changes)
 
 
 def gpt2(size, **changes):
@@ -143,7 +159,18 @@ def xlm(size, **changes):
     return pair(ours, theirs, "xlm")
 
 
-PEERS = {"bert": bert, "gpt2": gpt2, "llama": llama, "t5": t5, "t5_v1_1": t5_v1_1, "bart": bart, "xlm": xlm}
+PEERS = {
+    "bert": bert,
+    "albert": albert,
+    "megatron_bert": megatron_bert,
+    "rembert": rembert,
+    "gpt2": gpt2,
+    "llama": llama,
+    "t5": t5,
+    "t5_v1_1": t5_v1_1,
+    "bart": bart,
+    "xlm": xlm,
+}
 
 
 def pair(config, theirs, model_type):

@@ -73,6 +73,8 @@ def test_loss_and_gradients_equal(peer):
 WRONG = {
     "bert eps": ("bert", {"eps": 1e-5}),
     "bert tanh": ("bert", {"activation": "gelu_tanh"}),
+    "albert erf": ("albert", {"activation": "gelu"}),
+    "megatron post-norm": ("megatron_bert", {"norm_place": "post"}),
     "bert pre-norm": ("bert", {"norm_place": "pre"}),
     "gpt2 erf": ("gpt2", {"activation": "gelu"}),
     "gpt2 scale": ("gpt2", {"qk_scale": 0.4}),

@@ -12,6 +12,7 @@ from model.registry import find, names
 VOCABULARY = 37
 TYPES = sorted(find("model.checkpoints", name).model_type for name in names("model.checkpoints"))
 BODY = {
+    "albert": "bert", "megatron-bert": "bert", "rembert": "bert",
     "bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "distilbert": "distilbert", "gpt2": "gpt",
     "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
     "modernbert": "modernbert",
@@ -28,6 +29,12 @@ CLASSES = {
     "bert": ("BertConfig", "BertForMaskedLM"),
     "bert pretraining": ("BertConfig", "BertForPreTraining"),
     "bert sentences": ("BertConfig", "BertForNextSentencePrediction"),
+    "albert": ("AlbertConfig", "AlbertForMaskedLM"),
+    "albert pretraining": ("AlbertConfig", "AlbertForPreTraining"),
+    "megatron-bert": ("MegatronBertConfig", "MegatronBertForMaskedLM"),
+    "megatron-bert pretraining": ("MegatronBertConfig", "MegatronBertForPreTraining"),
+    "megatron-bert sentences": ("MegatronBertConfig", "MegatronBertForNextSentencePrediction"),
+    "rembert": ("RemBertConfig", "RemBertForMaskedLM"),
     "roberta": ("RobertaConfig", "RobertaForMaskedLM"),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaForMaskedLM"),
     "distilbert": ("DistilBertConfig", "DistilBertForMaskedLM"),
@@ -62,8 +69,14 @@ def options(case, seed):
             found = {"vocab_size": VOCABULARY, "hidden_size": dim, "num_hidden_layers": layers,
                      "num_attention_heads": heads, "intermediate_size": ffn, "max_position_embeddings": places,
                      "layer_norm_eps": draw.choice([1e-5, 1e-12]), "pad_token_id": 0}  # fmt: skip
-            if model_type == "bert":
+            if "bert" in model_type and "roberta" not in model_type:
                 more = {"hidden_act": draw.choice(["gelu", "relu", "gelu_new"]), "type_vocab_size": draw.choice([1, 2])}
+                ids = {"bos_token_id": 1, "eos_token_id": 2}
+                if model_type == "albert":
+                    groups, inner = draw.choice([1, layers]), draw.choice([1, 2])
+                    more |= {"embedding_size": 5, "num_hidden_groups": groups, "inner_group_num": inner, **ids}
+                if model_type == "rembert":
+                    more |= {"input_embedding_size": 5, "output_embedding_size": draw.choice([5, 7]), **ids}
             else:
                 more = {"pad_token_id": draw.choice([0, 1, 3]), "type_vocab_size": 1}
             return found | more

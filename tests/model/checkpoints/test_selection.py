@@ -43,12 +43,21 @@ def test_no_type_fits():
         map_for(load("bert_base"), {}, "gpt2")
 
 
+def test_a_narrow_token_table_is_alberts_and_with_a_wide_projection_remberts():
+    assert map_for(small_config("encoder", emb_dim=8), {}).model_type == "albert"
+    wide = small_config("encoder", emb_dim=8, out_dim=40, tied=False)
+    assert map_for(wide, {}).model_type == "rembert"
+    assert map_for(small_config("encoder", norm_place="pre", final_norm=True, emb_norm=False), {}).model_type == (
+        "megatron-bert"
+    )
+
+
 def test_an_unknown_type():
-    with pytest.raises(ConfigurationError, match="expected one of bart, bert, distilbert"):
+    with pytest.raises(ConfigurationError, match="expected one of albert, bart, bert"):
         map_of_type("reformer")
     assert map_of_type("openai-gpt").headed == "OpenAIGPTLMHeadModel"
 
 
 def test_small_models_that_are_no_published_type():
     with pytest.raises(ConfigurationError, match="no model type of transformers"):
-        map_for(small_config("encoder", emb_dim=8), {})
+        map_for(small_config("encoder", norm="rms"), {})

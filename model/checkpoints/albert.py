@@ -1,0 +1,86 @@
+"""ALBERT (arXiv 1909.11942)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from model.checkpoints._key_map import HeadedClass, Target, layer_names
+from model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
+from model.config import ModelConfig
+
+__all__ = ["Albert"]
+
+_LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
+
+
+class Albert(Bert):
+    """BERT with a narrower token table, whose layers share weights in groups."""
+
+    model_type = "albert"
+    headed = "AlbertForMaskedLM"
+    bare = "AlbertModel"
+    base = "albert."
+    others = (HeadedClass(("masked_lm", "sentence"), "AlbertForPreTraining", "AutoModelForPreTraining"),)
+    marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
+    fields: ClassVar = {
+        **Bert.fields,
+        "emb_dim": "embedding_size",
+        "share.groups": "num_hidden_groups",
+        "share.group_layers": "inner_group_num",
+    }
+    defaults: ClassVar = {
+        **Bert.defaults,
+        "num_hidden_groups": 1,
+        "inner_group_num": 1,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "hidden_act": "gelu_new",
+    }
+    head = "predictions"
+    modules: ClassVar = {
+        **embedding_names("albert."),
+        "family.stack.embeddings.project": "albert.encoder.embedding_hidden_mapping_in",
+        **layer_names(
+            "family.stack",
+            "albert.encoder.layers",
+            {
+                "attention.body.query": "attention.query",
+                "attention.body.key": "attention.key",
+                "attention.body.value": "attention.value",
+                "attention.body.out": "attention.dense",
+                "attention.norm": "attention.LayerNorm",
+                "feed_forward.body.up": "ffn",
+                "feed_forward.body.down": "ffn_output",
+                "feed_forward.norm": "full_layer_layer_norm",
+            },
+        ),
+        "heads.masked_lm.transform": "predictions.dense",
+        "heads.masked_lm.norm": "predictions.LayerNorm",
+        "heads.sentence.pooler.dense": "albert.pooler",
+        "heads.sentence.classifier": "sop_classifier.classifier",
+    }
+    left_out = (r"^(albert\.)?pooler\.",)
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the number of layers; their `num_hidden_layers` counts groups."""
+        refuse_equal_widths(self.model_type, plain, "embedding_size")
+        groups, size = (plain.get(key, 1) for key in ("num_hidden_layers", "inner_group_num"))
+        return {**super().more_of_ours(plain, tensors), "layers": groups * size}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return how many groups follow each other."""
+        return {"num_hidden_layers": config.layers // config.share.group_layers}
+
+    def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
+        """Return the places of our parameters; their layers are counted in each group."""
+
+        def counted(found: re.Match[str]) -> str:
+            group, layer = divmod(int(found[1]), config.share.group_layers)
+            return f"albert_layer_groups.{group}.albert_layers.{layer}"
+
+        targets = super().targets(config, ours)
+        return {name: target._replace(name=_LAYER.sub(counted, target.name)) for name, target in targets.items()}

@@ -1,0 +1,28 @@
+"""Megatron-LM's BERT (arXiv 1909.08053)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from model.checkpoints._key_map import HeadedClass
+from model.checkpoints.bert import BODY, FIXED, Bert, body_names
+
+__all__ = ["MegatronBert"]
+
+
+class MegatronBert(Bert):
+    """BERT with the norms before attention and feed-forward block, and one after the last layer."""
+
+    model_type = "megatron-bert"
+    headed = "MegatronBertForMaskedLM"
+    bare = "MegatronBertModel"
+    others = (
+        HeadedClass(("masked_lm", "sentence"), "MegatronBertForPreTraining", "AutoModelForPreTraining"),
+        HeadedClass(("sentence",), "MegatronBertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
+    )
+    fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
+    modules: ClassVar = {
+        **Bert.modules,
+        **body_names("bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}),
+        "family.stack.norm": "bert.encoder.ln",
+    }

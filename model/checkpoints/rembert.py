@@ -1,0 +1,49 @@
+"""RemBERT (arXiv 2010.12821)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
+from model.config import ModelConfig
+
+__all__ = ["RemBert"]
+
+
+class RemBert(Bert):
+    """BERT with a narrow token table, and a wide projection of its own onto the vocabulary."""
+
+    model_type = "rembert"
+    headed = "RemBertForMaskedLM"
+    bare = "RemBertModel"
+    base = "rembert."
+    others = ()
+    marks: ClassVar = {}
+    body = ("family.",)
+    fixed: ClassVar = {**FIXED, "tied": False}
+    fields: ClassVar = {
+        **{ours: theirs for ours, theirs in Bert.fields.items() if ours != "tied"},
+        "emb_dim": "input_embedding_size",
+        "out_dim": "output_embedding_size",
+    }
+    defaults: ClassVar = {**DEFAULTS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    only: ClassVar = {**ONLY, "tie_word_embeddings": (False,)}
+    modules: ClassVar = {
+        **body_names("rembert."),
+        "family.stack.embeddings.project": "rembert.encoder.embedding_hidden_mapping_in",
+        "heads.masked_lm.transform": "cls.predictions.dense",
+        "heads.masked_lm.norm": "cls.predictions.LayerNorm",
+    }
+    left_out = (r"^(rembert\.)?pooler\.",)
+
+    def unused(self, config: ModelConfig) -> dict[str, str]:
+        """Return nothing: the projection's bias is the only one."""
+        return {}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Refuse a token table as wide as the layers."""
+        refuse_equal_widths(self.model_type, plain, "input_embedding_size")
+        return super().more_of_ours(plain, tensors)
