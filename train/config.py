@@ -110,6 +110,12 @@ class TrainConfig:
     """partitioning of state over ranks"""
     precision: Literal["fp32", "bf16"] = "fp32"
     """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1"""
+    activation_checkpointing: bool = False
+    """keep only the input of each layer for the backward pass, which runs the layer again: same bits, less memory"""
+    compile: bool = False
+    """compile each layer with torch.compile; not with zero.stage 3. Losses may differ in their last bits"""
+    deterministic: bool = True
+    """the same bits from the same start; false lets a GPU take faster kernels, and a resumed run is not bit-exact"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
     """largest norm of the whole gradient; 0 does not clip"""
     seed: Natural = 0
@@ -144,6 +150,8 @@ class TrainConfig:
             )
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
+        if self.compile and self.zero.stage == 3:
+            raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
         if self.zero.stage > 0 and not self.optimizer.type.elementwise:
             raise ValueError(f"optimizer: {self.optimizer.name} needs whole matrices: set zero.stage=0")
         for head in self.model.heads:
@@ -210,6 +218,9 @@ _FREE: Final = (
     "log",
     "watchdog_s",
     "max_consecutive_skips",
+    "activation_checkpointing",
+    "compile",
+    "deterministic",
     "model.init_from",
     "data.shards",
     "data.weights",

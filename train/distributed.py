@@ -167,8 +167,12 @@ def _leave_out_muon() -> None:
         sys.modules.setdefault(stand_in.__name__, stand_in)
 
 
-def start(timeout_s: float = 600.0) -> World:
+def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     """Join the process group; every rank calls this once.
+
+    Args:
+        timeout_s: of a collective.
+        deterministic: ask torch for the same bits from the same inputs.
 
     Raises:
         ConfigurationError: the port of the rendezvous is taken.
@@ -190,7 +194,8 @@ def start(timeout_s: float = 600.0) -> World:
             f"port {port} of {os.environ['MASTER_ADDR']} is in use, probably by another run: choose another one, "
             f"for example `deepspeed --master_port {_free_port()} ...`"
         ) from error
-    _make_deterministic()
+    if deterministic:
+        _make_deterministic()
     local_rank = int(os.environ["LOCAL_RANK"])
     device = device_of(os.environ)
     group = dist.new_group(backend="gloo", timeout=timeout)

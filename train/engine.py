@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from model.layer_calls import compile_layers, recompute_layers
 from model.loss import Loss
 from model.settling import settle
 from pipeline.seeding import keyed_hash
@@ -62,6 +63,10 @@ class Engine:
         self._weights = config.model.head_weights
         self._linear = torch.nn.functional.linear
         model.to(world.device)
+        if config.compile:
+            compile_layers(model)
+        if config.activation_checkpointing:
+            recompute_layers(model)
         self.model = model
         count = sum(parameter.numel() for parameter in model.parameters())
         groups = parameter_groups(model, config.optimizer.options.weight_decay)

@@ -83,7 +83,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
     _, size = describe_environment(os.environ)
     check_world(config, size)
     datasets = open_datasets(config)
-    world = joined or start()
+    world = joined or start(deterministic=config.deterministic)
     with ExitStack() as parts:
         with world.together():
             if world.rank == 0:

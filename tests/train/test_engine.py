@@ -87,6 +87,14 @@ def test_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
     assert one_rank.run(losses, config, 10)[0] == [pytest.approx(pair, rel=2e-6) for pair in expected]
 
 
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (3, "fp32"), (3, "bf16")])
+def test_recomputed_activations_change_no_bit(two_ranks: RankPool, stage: int, precision: str) -> None:
+    """With dropout, which must draw the same again."""
+    changes: dict[str, Any] = {"zero__stage": stage, "precision": precision, "zero__persistent": 0}
+    expected = two_ranks.run(losses, tiny(**changes), 4)
+    assert two_ranks.run(losses, tiny(**changes, activation_checkpointing=True), 4) == expected
+
+
 @pytest.mark.parametrize("normalise", ["label", "row"])
 def test_weights_do_not_depend_on_the_split(one_rank: RankPool, two_ranks: RankPool, normalise: str) -> None:
     """Label weights, declared counts, rows of two modes of attention and filler; or each row as heavy as another."""

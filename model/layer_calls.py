@@ -1,0 +1,46 @@
+"""Calls of layers: with their activations computed again in the backward pass, or compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["compile_layers", "recompute_layers"]
+
+
+def recompute_layers(model: nn.Module) -> None:
+    """Keep only the input of each layer for the backward pass, which runs the layer again (arXiv 1604.06174).
+
+    Losses and gradients are the same bits, dropout included; a step costs about a third more arithmetic.
+    """
+    for layer in _layers(model):
+        layer.forward = partial(_recomputed, layer, layer.forward)
+
+
+def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
+    """Compile each layer as one graph; compile before `recompute_layers`.
+
+    Args:
+        model: its layers must have no graph breaks.
+        backend: of torch.compile.
+    """
+    for layer in _layers(model):
+        layer.forward = torch.compile(layer.forward, fullgraph=True, backend=backend)
+
+
+def _layers(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the members of every list named `layers`, each once."""
+    lists = (getattr(module, "layers", None) for module in model.modules())
+    members = [layer for layers in lists if isinstance(layers, nn.ModuleList) for layer in layers]
+    yield from dict.fromkeys(members)
+
+
+def _recomputed(layer: nn.Module, forward: Any, *inputs: Any) -> Any:
+    if layer.training and torch.is_grad_enabled():
+        return checkpoint(forward, *inputs, use_reentrant=False)
+    return forward(*inputs)

@@ -1,0 +1,63 @@
+"""Layers that are computed again, or compiled: the same losses and gradients."""
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from model.config import DropoutConfig
+from model.layer_calls import compile_layers, recompute_layers
+from tests.model.small_models import FAMILIES, batch_for, built, total
+
+DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
+
+
+def trained_once(network, tensors):
+    """The loss, the gradients, and the number of values that were kept for the backward pass."""
+    kept = {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.numel()
+        return tensor
+
+    torch.manual_seed(3)
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = total(network, tensors)
+    loss.backward()
+    gradients = [parameter.grad.clone() for parameter in network.parameters()]
+    return loss, gradients, sum(kept.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_recomputed_layers_give_the_same_bits_and_keep_less(family):
+    tensors = batch_for(family, rows=8)
+    loss, gradients, kept = trained_once(built(family, dropout=DROPOUT), tensors)
+    network = built(family, dropout=DROPOUT)
+    recompute_layers(network)
+    again, others, fewer = trained_once(network, tensors)
+    assert torch.equal(again, loss)
+    assert all(map(torch.equal, others, gradients))
+    assert fewer < 0.6 * kept
+
+
+def test_an_evaluation_recomputes_nothing():
+    network = built("encoder")
+    recompute_layers(network)
+    network.eval()
+    expected = total(built("encoder").eval(), batch_for("encoder"))
+    assert torch.equal(total(network, batch_for("encoder")), expected)
+
+
+@pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
+    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_layer_is_one_graph_also_where_it_is_recomputed(family):
+    """`fullgraph` makes every graph break an error; the backend "eager" runs the traced graph as it is."""
+    tensors = batch_for(family)
+    loss, gradients, _ = trained_once(built(family), tensors)
+    network = built(family)
+    compile_layers(network, backend="eager")
+    recompute_layers(network)
+    again, others, _ = trained_once(network, tensors)
+    assert torch.equal(again, loss)
+    assert all(map(torch.equal, others, gradients))
