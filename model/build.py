@@ -31,7 +31,10 @@ class Model(nn.Module):
         self.config = config
         self.vocab_size = vocab_size
         self.family: Family = find("model.families", config.family)(config, rows)
-        heads = {name: find("model.heads", name)(config, self.family.tokens, vocab_size) for name in config.heads}
+        kinds = {name: find("model.heads", name) for name in config.heads}
+        heads = {
+            name: kind(self.family.sizes(kind.target), self.family.tokens, vocab_size) for name, kind in kinds.items()
+        }
         for name, head in heads.items():
             head.normalise = config.heads[name].normalise
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
@@ -55,17 +58,18 @@ class Model(nn.Module):
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         tensors = settle(tensors, self.config.position.limit)
         self._check_padding(tensors)
-        hidden = self.family(tensors)
-        if "input_ids_b" in self.needs:
-            tensors = {**tensors, "hidden_b": self.family(_second_view(tensors))}
-        return {name: head.loss(hidden, tensors) for name, head in self.heads.items()}
+        views = self.family.views(tensors, self.heads)
+        second = {"hidden_b": self.family(_second_view(tensors))} if "input_ids_b" in self.needs else {}
+        return {
+            name: head.loss(views[name].hidden, {**views[name].tensors, **second}) for name, head in self.heads.items()
+        }
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
         tensors = settle(tensors, self.config.position.limit)
         self._check_padding(tensors)
-        hidden = self.family(tensors)
-        return {name: head.logits(hidden) for name, head in self.heads.items()}
+        views = self.family.views(tensors, self.heads)
+        return {name: head.logits(views[name].hidden) for name, head in self.heads.items()}
 
     def _check_padding(self, tensors: Mapping[str, Tensor]) -> None:
         if "left_padding" not in tensors:

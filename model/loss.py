@@ -10,7 +10,7 @@ not hold these tensors, every label weighs 1 and a row counts its labels. `row_w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -43,6 +43,8 @@ class Loss:
     """fp32 scalar in nats: the weighted sum over labels. It always has a gradient path to every parameter."""
     counted: Tensor | int
     """Divisor of the sum, wherever that was computed."""
+    figures: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further sums with the same divisor, by name: what is recorded of the head beside its loss."""
 
     @property
     def count(self) -> int:

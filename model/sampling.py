@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ def probabilities(scores: Tensor, temperature: float, top_k: int | None = None, 
     return torch.zeros_like(masses).scatter_(1, tokens, masses)
 
 
-def draw(distribution: Tensor, numbers: Iterable[float]) -> Tensor:
+def draw(distribution: Tensor, numbers: Sequence[float] | Tensor) -> Tensor:
     """Return a token [B] for each row of a distribution [B, vocabulary], by inversion of numbers in [0, 1).
 
     Example:
@@ -46,7 +46,7 @@ def draw(distribution: Tensor, numbers: Iterable[float]) -> Tensor:
         [0, 0, 2]
     """
     sums = distribution.cumsum(-1)
-    points = torch.tensor([*numbers], dtype=sums.dtype, device=sums.device)[:, None] * sums[:, -1:]
+    points = torch.as_tensor(numbers, dtype=sums.dtype, device=sums.device)[:, None] * sums[:, -1:]
     return torch.searchsorted(sums, points, right=True)[:, 0]
 
 

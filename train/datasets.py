@@ -13,7 +13,7 @@ from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.config import TrainConfig
 from train.distributed import device_of
-from train.head_data import refuse_unfit_heads
+from train.head_data import refuse_unfit_heads, served_targets
 from train.stream.config import DataConfig
 from train.stream.mixture import Phase
 from train.stream.online_corruption import Corruption, corruption_of
@@ -171,7 +171,7 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
     check_length(manifest.max_length, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
-    return set(objective.heads)
+    return served_targets(manifest, model)
 
 
 def check_length(longest: int, config: TrainConfig, path: Path) -> None:

@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from model.layer_calls import compile_layers, recompute_layers
 from model.loss import Loss
 from model.settling import settle
+from pipeline.arrays import Int64
 from pipeline.seeding import keyed_hash
 from train.config import TrainConfig, check_world
 from train.distributed import World, load_deepspeed
 from train.parameter_groups import parameter_groups
+from train.sample_words import sample_words
 
-__all__ = ["Engine", "MicroBatch", "StepResult", "deepspeed_settings", "wide_ids"]
+__all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "wide_ids"]
 
 
 class MicroBatch(Protocol):
@@ -34,6 +36,10 @@ class MicroBatch(Protocol):
     def tensors(self) -> Mapping[str, Tensor]:
         """Inputs of the model by feature name."""
 
+    @property
+    def origin(self) -> Int64:
+        """Set, stored block and row in it of each row [B, 3]."""
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -41,6 +47,8 @@ class StepResult:
 
     sums: dict[str, Tensor]
     """head → summed loss of this rank's labels, float64 scalar on the device"""
+    figures: dict[str, Tensor]
+    """"head/name" → further sums of the head over the same labels, likewise"""
     gradient_norm: float
     """norm of the whole gradient before clipping; inf where the step was skipped"""
     skipped: bool
@@ -109,21 +117,28 @@ class Engine:
             for head, weight in self._weights.items()
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
+        figures: dict[str, Tensor] = {}
         norm: float | None = None
         for index, batch in enumerate(batches):
             self._seed(step, index)
-            losses = self.losses(batch.tensors)
+            losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
-            for head, total in sums.items():
-                total += losses[head].total.detach()
+            add_sums(losses, sums, figures)
             if index + 1 == len(batches):
                 norm = self._finish_gradient()
             self.deepspeed.step()
         norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
         norm = norm if math.isfinite(norm) else math.inf
         self.skipped += norm == math.inf
-        return StepResult(sums=sums, gradient_norm=norm, skipped=norm == math.inf)
+        return StepResult(sums=sums, figures=figures, gradient_norm=norm, skipped=norm == math.inf)
+
+    def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, Tensor]:
+        """Return what the model reads of a batch; `step` 0 is an evaluation."""
+        if "sample_words" not in getattr(self.model, "needs", ()):
+            return batch.tensors
+        words = sample_words(self.config.seed, step, batch.origin, batch.tensors)
+        return {**batch.tensors, "sample_words": words}
 
     def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
@@ -179,6 +194,14 @@ class Engine:
         elif self.config.gradient_clipping > 0:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.config.gradient_clipping, norm)
         return float(norm)
+
+
+def add_sums(losses: Mapping[str, Loss], sums: dict[str, Tensor], figures: dict[str, Tensor]) -> None:
+    """Add the sums of a micro-batch in place; `figures` begins empty and gets the names "head/name"."""
+    for head, loss in losses.items():
+        sums[head] += loss.total.detach()
+        for name, total in loss.figures.items():
+            figures[f"{head}/{name}"] = figures.get(f"{head}/{name}", 0) + total
 
 
 def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:

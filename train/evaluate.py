@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
-from train.engine import Engine, MicroBatch
-from train.global_batch import next_global_batch
+from train.engine import Engine, MicroBatch, add_sums
+from train.global_batch import next_global_batch, shares
 from train.stopping import StopRequest
 from train.stream.stream import Stream
 from train.watchdog import Watchdog
@@ -37,6 +38,8 @@ class Evaluation:
     """weighted sum of the heads' mean losses, in nats"""
     losses: dict[str, float]
     """head → mean loss over all its labels"""
+    figures: dict[str, float]
+    """"head/name" → what else the head says of its labels, as a share of them"""
     labels: int
     """labels of all heads"""
     unigram_entropy: float
@@ -84,6 +87,7 @@ def _evaluated(
 ) -> Evaluation | None:
     heads = engine.config.model.head_weights
     sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
+    figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(heads, 0.0)
     histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
     for _ in range(heldout.batches):
@@ -91,22 +95,22 @@ def _evaluated(
         if batch.stop:
             return None
         for micro_batch in batch.micro_batches:
-            losses = engine.losses(micro_batch.tensors)
-            for head in heads:
-                sums[head] += losses[head].total
+            add_sums(engine.losses(engine.inputs(micro_batch, step=0)), sums, figures)
             if histogram.numel() and (labels := micro_batch.tensors.get("label_ids")) is not None:
                 histogram += torch.bincount(labels, minlength=heldout.vocab_size)
         for head in heads:
             counts[head] += batch.counts[head]
         watchdog.beat()
-    totals = engine.world.total([*map(float, sums.values()), *histogram.tolist()])
+    named = {**sums, **figures}
+    totals = engine.world.total([*map(float, named.values()), *histogram.tolist()])
     if heldout.entropy is None:
         tokens_alone = all(head.unit == "label" for head in engine.heads.values())
-        heldout.entropy = unigram_entropy(totals[len(heads) :]) * sum(heads.values()) if tokens_alone else 0.0
-    means = {head: total / counts[head] if counts[head] else 0.0 for head, total in zip(heads, totals, strict=False)}
+        heldout.entropy = unigram_entropy(totals[len(named) :]) * sum(heads.values()) if tokens_alone else 0.0
+    means = shares(dict(zip(named, totals, strict=False)), counts)
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
-        losses=means,
+        losses={head: means[head] for head in heads},
+        figures={name: means[name] for name in figures},
         labels=int(sum(counts.values())),
         unigram_entropy=heldout.entropy,
     )

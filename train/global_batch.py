@@ -17,7 +17,7 @@ from train.distributed import World
 from train.engine import MicroBatch
 from train.stopping import Interrupted, StopRequest
 
-__all__ = ["BatchSource", "CountingHead", "GlobalBatch", "count_labels", "next_global_batch", "real_tokens"]
+__all__ = ["BatchSource", "CountingHead", "GlobalBatch", "count_labels", "next_global_batch", "real_tokens", "shares"]
 
 B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
 B = TypeVar("B", bound=MicroBatch)
@@ -98,6 +98,15 @@ def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B
 def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> float:
     """Return what some micro-batches add to the divisor of a head's loss."""
     return float(sum(head.count(batch.tensors) for batch in micro_batches))
+
+
+def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """Return sums named "head" or "head/name", each divided by the count of its head; 0 where that is 0.
+
+    Example: `shares({"lm": 6.0, "lm/right": 1.0}, {"lm": 2.0})` is `{"lm": 3.0, "lm/right": 0.5}`.
+    """
+    divisors = {name: counts[name.partition("/")[0]] for name in totals}
+    return {name: total / divisors[name] if divisors[name] else 0.0 for name, total in totals.items()}
 
 
 def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:

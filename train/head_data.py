@@ -10,7 +10,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.head_features import HEAD_OF_COLUMN
 
-__all__ = ["judges_generator", "refuse_unfit_heads"]
+__all__ = ["judges_generator", "refuse_unfit_heads", "served_targets"]
 
 _AFTER_GENERATOR = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens where masked LM is an objective beside them."""
@@ -19,6 +19,13 @@ _AFTER_GENERATOR = frozenset({"token", "corrective"})
 def judges_generator(target: str, served: Collection[str]) -> bool:
     """Return whether a head judges the tokens of a generator, given all heads that the objective serves."""
     return target in _AFTER_GENERATOR and "masked_lm" in served
+
+
+def served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
+    """Return the targets that a set serves; where the family has a generator, rows for it serve those after it too."""
+    served = set(manifest.objective.heads if manifest.objective else ())
+    generator = find("model.families", model.family).generator_targets
+    return served | _AFTER_GENERATOR if generator & served else served
 
 
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
@@ -33,22 +40,23 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         ConfigurationError: the message names the head.
     """
     columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
-    served = manifest.objective.heads if manifest.objective else ()
+    served, generator = served_targets(manifest, model), find("model.families", model.family).generator_targets
     for name, target in model.targets.items():
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
         if target not in served and "label_index" in find("model.heads", name).needs and "label_positions" in columns:
             raise ConfigurationError(
-                f"{key}: model.heads.{name} would learn from labels that are for {', '.join(served)}: leave the set or "
-                "the head out"
+                f"{key}: model.heads.{name} would learn from labels that are for {', '.join(sorted(served))}: leave "
+                "the set or the head out"
             )
         if target in served and own and own.isdisjoint(columns):
             raise ConfigurationError(
                 f"{key}: model.heads.{name} learns from {', '.join(sorted(own))}, and the set has none of them: "
                 "corrupt again, or leave the head out"
             )
-        if target in served and judges_generator(target, served):
+        if not generator and target in served and judges_generator(target, served):
             raise ConfigurationError(
                 f"{key}: model.heads.{name} judges the tokens of a generator, and the family {model.family} has none; "
-                "corrupt with replacement: uniform, unigram or shuffle, or leave the head out: "
+                "set model.family=replaced_tokens and model.generator, corrupt with replacement: uniform, unigram or "
+                "shuffle, or leave the head out: "
                 f"data.ignore=[{target}]"
             )

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
 from model.errors import ConfigurationError
+from model.heads import Head
 
-__all__ = ["Architecture", "Family"]
+__all__ = ["Architecture", "Family", "View"]
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 """Shapes of batches, as shards declare them: one bidirectional row, one causal row, or a row and its target."""
+
+
+class View(NamedTuple):
+    """Hidden states that a head reads, and the batch that they come from."""
+
+    hidden: Tensor
+    """hidden states [B, T, dim]"""
+    tensors: Mapping[str, Tensor]
+    """the batch, with the inputs from which these states come"""
 
 
 class Family(nn.Module, ABC):
@@ -28,12 +38,25 @@ class Family(nn.Module, ABC):
     """Tensors it reads from a batch."""
     optional: ClassVar[frozenset[str]] = frozenset()
     """Tensors that it reads where a batch holds them, besides those that every family of its architecture reads."""
+    generator_targets: ClassVar[frozenset[str]] = frozenset()
+    """Targets whose heads read a generator. The other heads read rows in which its tokens are at the labelled places.
+    Empty: there is no generator."""
+    config: ModelConfig
+    """Sizes of the stack that `forward` reads."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 
     @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
+
+    def sizes(self, target: str) -> ModelConfig:
+        """Return the configuration of the stack that heads of a target read."""
+        return self.config
+
+    def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
+        """Return what each head reads, by its name."""
+        return dict.fromkeys(heads, View(self(tensors), tensors))
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache.

@@ -40,12 +40,15 @@ class Encoder(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim]."""
-        ids = tensors["input_ids"]
-        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
-        vectors, types = self.tokens(ids), tensors.get("type_ids")
+        return self.read(self.stack, self.tokens(tensors["input_ids"]), tensors)
+
+    def read(self, stack: Stack, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return a stack's hidden states [B, T, dim] of rows with these token vectors [B, T, emb_dim]."""
+        padding = padding_mask(tensors["lengths"], vectors.shape[1], vectors.device, tensors.get("left_padding"))
+        types = tensors.get("type_ids")
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])
-        hidden: Tensor = self.stack(vectors, tensors["position_ids"], types, padding, pairs=self._pairs(tensors))
+        hidden: Tensor = stack(vectors, tensors["position_ids"], types, padding, pairs=self._pairs(tensors))
         return hidden
 
     def _pairs(self, tensors: Mapping[str, Tensor]) -> Tensor | None:

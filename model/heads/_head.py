@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
@@ -50,10 +51,16 @@ class Head(nn.Module, ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores at every place, [B, T, dim] to [B, T, classes]; of heads that judge rows, [B, classes]."""
 
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return sums by name that are recorded as shares of the count, such as the places that are judged rightly."""
+        return {}
+
     def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
         """Return sum and count of a batch, weighed as `normalise` says."""
         weighed = self._weighed(tensors)
-        return Loss(self(hidden, weighed), self.counted(weighed))
+        total = self(hidden, weighed)
+        with torch.no_grad():
+            return Loss(total, self.counted(weighed), self.figures(hidden, weighed))
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the count of a batch as a number; free for a batch that is still on the host."""

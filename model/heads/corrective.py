@@ -46,6 +46,12 @@ class Corrective(MaskedLM):
         """Return the number of tokens in labelled rows with weight."""
         return real_places(tensors).sum()
 
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tokens that are rightly copied or not copied, and those that are replaced."""
+        same, real = original_ids(tensors) == tensors["input_ids"], real_places(tensors)
+        right = (self.copy(hidden).squeeze(-1) > 0) == same
+        return {"accuracy": (right & real).sum(), "replaced": (~same & real).sum()}
+
     def _losses(self, states: Tensor, inputs: Tensor, originals: Tensor) -> Tensor:
         """Return the loss of each place, fp32 [N]: states [N, dim], input and original ids [N]."""
         same = inputs == originals

@@ -35,7 +35,7 @@ class Token(Head):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed binary cross entropy over the tokens of labelled rows."""
-        replaced = (original_ids(tensors) != tensors["input_ids"]).float()
+        replaced = _replaced(tensors).float()
         real = real_places(tensors).float()
         scores = self.logits(hidden).squeeze(-1).float()
         return F.binary_cross_entropy_with_logits(scores, replaced, weight=real, reduction="sum")
@@ -44,7 +44,18 @@ class Token(Head):
         """Return the number of tokens in labelled rows with weight."""
         return real_places(tensors).sum()
 
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tokens that are judged rightly, and those that are replaced."""
+        replaced, real = _replaced(tensors), real_places(tensors)
+        right = (self.logits(hidden).squeeze(-1) > 0) == replaced
+        return {"accuracy": (right & real).sum(), "replaced": (replaced & real).sum()}
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores: [..., dim] to [..., 1]."""
         scores: Tensor = self.classifier(self.act(self.dense(hidden)))
         return scores
+
+
+def _replaced(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return which places [B, T] hold another token than the original one."""
+    return original_ids(tensors) != tensors["input_ids"]

@@ -3,7 +3,8 @@
 import torch
 
 from model.build import build_model
-from model.config import BiasConfig, InitConfig, ModelConfig, PositionConfig
+from model.config import BiasConfig, InitConfig, PositionConfig
+from model.registry import find
 
 VOCABULARY = 37
 
@@ -24,7 +25,7 @@ ENCODER_HEADS = {
 def small_config(family, /, **changes):
     """A BERT, Llama or T5 of a few thousand parameters; every part of the core occurs in one of them."""
     keys = {"family": family, "dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
-    if family == "encoder":
+    if family in ("encoder", "replaced_tokens"):
         keys |= {
             "norm_place": "post",
             "final_norm": False,
@@ -32,6 +33,9 @@ def small_config(family, /, **changes):
             "type_vocab_size": 2,
             "heads": {"masked_lm": 1.0},
         }
+        if family == "replaced_tokens":
+            sizes = {"layers": 1, "dim": 18, "attention_heads": 3, "ffn_dim": 20}
+            keys |= {"generator": sizes, "heads": {"masked_lm": 1.0, "token": 50.0}}
     elif family == "xlnet":
         keys |= {"norm_place": "post", "final_norm": False, "position": PositionConfig(kind="sinusoidal")}
         keys |= {"bias": BiasConfig(qkv=False, out=False), "heads": {"masked_lm": {"transform": False}}}
@@ -49,7 +53,7 @@ def small_config(family, /, **changes):
         }
         keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "decoder_layers": 3}
         keys |= {"position": PositionConfig(kind="t5", buckets=8, max_distance=12), "init": InitConfig(scheme="t5")}
-    return ModelConfig(**(keys | changes))
+    return find("model.families", family).Options(**(keys | changes))
 
 
 def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
@@ -69,6 +73,8 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)
+    if family == "replaced_tokens":
+        tensors["sample_words"] = torch.randint(1 << 32, (len(index),), generator=draw)
     return tensors
 
 
@@ -103,7 +109,7 @@ def full_batch(seed=0, lengths=(11, 8, 11, 3, 9, 6)):
 def rows_of(tensors, rows):
     """A slice of the rows of a batch as a micro-batch of its own."""
     columns, first = tensors["input_ids"].shape[1], rows.start
-    names = ("label_index", "label_ids", "label_weight", "span_left", "span_right", "span_offset")
+    names = ("label_index", "label_ids", "label_weight", "sample_words", "span_left", "span_right", "span_offset")
     flat = [name for name in names if name in tensors]
     part = {name: value[rows] for name, value in tensors.items() if name not in flat}
     of = tensors["label_index"] // columns

@@ -35,7 +35,7 @@ FAMILY = """
         ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
         ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
         ({"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7}, "even embedding width, got 7"),
-        ({"family": "encodr"}, "expected one of decoder, encoder, encoder_decoder, xlnet, got 'encodr'"),
+        ({"family": "encodr"}, "family: expected one of decoder, encoder, encoder_decoder, "),
         ({"heads": {"masked": 1.0}}, "got 'masked'"),
         ({"heads": {}}, "at least one"),
         ({"heads": {"masked_lm": 0.0}}, "greater than 0"),
@@ -106,8 +106,8 @@ def test_a_family_has_keys_of_its_own(tmp_path, strict):
 
 @pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig, ShareConfig, *OPTIONS])
 def test_every_field_is_described(schema):
-    for name, field in schema.__pydantic_fields__.items():
-        assert field.description, name
+    for name in vars(schema)["__annotations__"].keys() & schema.__pydantic_fields__.keys():
+        assert schema.__pydantic_fields__[name].description, name
 
 
 def test_heads_have_a_short_form_and_a_long_one():

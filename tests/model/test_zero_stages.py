@@ -19,7 +19,9 @@ def losses():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("case", ["encoder", "decoder", "encoder_decoder", "shared layers"])
+@pytest.mark.parametrize(
+    "case", ["encoder", "decoder", "encoder_decoder", "shared layers", "generator", "disentangled"]
+)
 def test_stage_three_trains_like_stage_zero(losses, case):
     straight, sharded = losses[f"{case} 0"], losses[f"{case} 3"]
     assert straight == pytest.approx(sharded, rel=1e-5)

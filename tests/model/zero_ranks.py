@@ -30,6 +30,8 @@ CASES = {
     "decoder": ("decoder", {}),
     "encoder_decoder": ("encoder_decoder", {}),
     "shared layers": ("encoder_decoder", SHARED),
+    "generator": ("replaced_tokens", {"embedding_sharing": "all"}),
+    "disentangled": ("replaced_tokens", {"embedding_sharing": "disentangled"}),
 }
 
 

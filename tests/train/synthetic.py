@@ -69,6 +69,7 @@ NO_DROPOUT: dict[str, Any] = {"model__dropout": {}}
 class RandomBatch:
     tensors: dict[str, Tensor]
     samples: int = 0
+    origin: Any = None
 
 
 def random_rows(step: int, rows: int, first: int, total: int) -> dict[str, Tensor]:

@@ -45,6 +45,21 @@ def test_heads_that_judge_a_generator(tmp_path: Path, name: str, heads: dict[str
     )
 
 
+def test_a_generator_of_the_family_s_own(tmp_path: Path) -> None:
+    """Rows for masked LM, or for a generator, are enough; rows whose tokens were replaced before have none for it."""
+    generator = {"layers": 1, "dim": 8, "attention_heads": 2, "ffn_dim": 8}
+    family = {"model__family": "replaced_tokens", "model__generator": generator}
+    both = {"masked_lm": 1.0, "token": 50.0}
+    for name in ("masked_lm", "replaced_token_detection"):
+        shards = write_objective_sets(tmp_path / name, name, rows=8, heldout=2)
+        assert opened(tmp_path, str(shards), both, **family)
+    with pytest.raises(ConfigurationError, match=r"heads.token would learn from labels that are for masked_lm"):
+        opened(tmp_path, str(tmp_path / "masked_lm" / "train" / "manifest.json"), both)
+    drawn = write_objective_sets(tmp_path / "drawn", "replaced_token_detection", 8, 2, replacement="uniform")
+    with pytest.raises(ConfigurationError, match=r"heads.masked_lm would learn from labels that are for token"):
+        opened(tmp_path, str(drawn), both, **family)
+
+
 def test_rows_made_for_another_head(tmp_path: Path) -> None:
     masked = write_objective_sets(tmp_path / "m", "masked_lm", rows=8, heldout=2)
     replaced = write_objective_sets(

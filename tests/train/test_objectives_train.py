@@ -29,8 +29,13 @@ class Case:
     heads: dict[str, Any]
     options: dict[str, Any] = field(default_factory=dict)
     types: int = 0
+    model: dict[str, Any] = field(default_factory=dict)
 
 
+GENERATOR = {
+    "model__family": "replaced_tokens",
+    "model__generator": {"layers": 1, "dim": 16, "attention_heads": 2, "ffn_dim": 32},
+}
 CASES = {
     "nsp": Case("next_sentence_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
     "sop": Case("sentence_order_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
@@ -40,6 +45,21 @@ CASES = {
         "corrective_lm",
         {"corrective": 1.0, "similarity": {"temperature": 1.0, "group_size": 4, "negatives": "both"}},
         {"replacement": "shuffle"},
+    ),
+    "generator": Case("masked_lm", {"masked_lm": 1.0, "token": 50.0}, model=GENERATOR),
+    "corrected generator": Case(
+        "corrective_lm",
+        {
+            "masked_lm": 1.0,
+            "corrective": 1.0,
+            "similarity": {"temperature": 1.0, "group_size": 4, "negatives": "both"},
+        },
+        model=GENERATOR,
+    ),
+    "disentangled": Case(
+        "replaced_token_detection",
+        {"masked_lm": 1.0, "token": 50.0},
+        model=GENERATOR | {"model__embedding_sharing": "disentangled"},
     ),
     "pairs": Case("sentence_comparison", {"similarity": {"group_size": 4}}),
 }
@@ -58,7 +78,7 @@ def configured(folder: Path, case: Case) -> Path:
         folder / "train.yaml", shards, folder / "unused", model__heads=case.heads, model__type_vocab_size=case.types,
         model__dim=32, model__ffn_dim=64, model__dropout={}, model__position={"maximum": 64}, model__init={"std": 0.1},
         data__global_batch=16, data__micro_batch=8, data__lanes=4, optimizer__learning_rate=0.01, steps=STEPS,
-        schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None,
+        schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None, **case.model,
     )  # fmt: skip
 
 
@@ -72,6 +92,11 @@ def test_the_loss_falls(one_rank: RankPool, tmp_path: Path, case: Case) -> None:
     assert math.isfinite(heldout["loss"])
     assert heldout["losses"].keys() == case.heads.keys()
     assert all(math.isfinite(loss) and loss > 0 for loss in heldout["losses"].values())
+    judging = case.heads.keys() & {"token", "corrective"}
+    figures = {f"{head}/{name}" for head in judging for name in ("accuracy", "replaced")}
+    for found in (records[0]["figures"], heldout["figures"]):
+        assert found.keys() == figures
+        assert all(0 < share < 1 for share in found.values())
 
 
 @pytest.mark.parametrize("case", SOME)
@@ -88,7 +113,9 @@ def test_ranks_and_micro_batches_change_nothing(
         assert theirs["loss"] == pytest.approx(mine["loss"], rel=1e-5)
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
         assert theirs["losses"] == pytest.approx(mine["losses"], rel=1e-5)
+        assert theirs["figures"] == pytest.approx(mine["figures"], rel=1e-12)
         assert theirs["tokens"] == mine["tokens"]
     ours, others = (records[-1]["heldout"]["heldout"] for records in (alone, together))
     assert others["losses"] == pytest.approx(ours["losses"], rel=1e-5)
+    assert others["figures"] == pytest.approx(ours["figures"], rel=1e-12)
     assert others["labels"] == ours["labels"]

@@ -19,9 +19,9 @@ _PACKAGE = "pipeline.objectives"
 _TITLE = """## What can be trained
 
 Columns that batches are made of, and the heads of `model.heads` that learn from them, for the defaults of each
-objective. A head that judges a generator's tokens needs rows whose tokens are drawn when they are stored
-(`replacement: uniform`, `unigram` or `shuffle`). Columns in brackets are read by nothing yet: name them in
-`data.ignore`. Other columns are kept to undo the corruption."""
+objective. A head that judges a generator's tokens needs the family `replaced_tokens`, which has a generator, or rows
+whose tokens are drawn when they are stored (`replacement: uniform`, `unigram` or `shuffle`). Columns in brackets are
+read by nothing yet: name them in `data.ignore`. Other columns are kept to undo the corruption."""
 
 
 def training_table(names: list[str]) -> str:
@@ -56,5 +56,6 @@ def _learnt(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str
     except ConfigurationError as error:
         return "–", f"none yet: {str(error).partition(';')[0]}"
     unread = [name for name in features if name not in collate.columns and not kept_for_inversion(name)]
-    heads = [f"{head} (drawn tokens)" if judges_generator(head, objective.heads) else head for head in objective.heads]
+    judging = " (generator or drawn tokens)"
+    heads = [head + judging * judges_generator(head, objective.heads) for head in objective.heads]
     return ", ".join([*collate.columns, *(f"[{name}]" for name in unread)]), ", ".join(heads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.state import TrainState
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
-from train.global_batch import GlobalBatch
+from train.global_batch import GlobalBatch, shares
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, resident_bytes
@@ -77,12 +77,12 @@ class Recorder:
             self._journal.beat()
             return
         counters = self._supply.counters()
-        totals = self._engine.world.total([*map(float, result.sums.values()), *counters.values()])
-        record = self._record(state, batch, result, totals, seconds)
+        sums = {**result.sums, **result.figures}
+        totals = self._engine.world.total([*map(float, sums.values()), *counters.values()])
+        record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds)
         # a sum has the type of its terms: blocks stay whole numbers
         stream = {
-            name: type(local)(total)
-            for (name, local), total in zip(counters.items(), totals[len(result.sums) :], strict=True)
+            name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
         self._write(
             {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": batch.waited / seconds}}
@@ -114,14 +114,12 @@ class Recorder:
         state: TrainState,
         batch: GlobalBatch[MicroBatch],
         result: StepResult,
-        totals: Sequence[float],
+        totals: Mapping[str, float],
         seconds: float,
     ) -> dict[str, Any]:
         config, counts = self._engine.config, batch.counts
-        losses = {
-            head: total / counts[head] if counts[head] else 0.0
-            for head, total in zip(result.sums, totals, strict=False)
-        }
+        means = shares(totals, counts)
+        losses = {head: means[head] for head in result.sums}
         return {
             "step": state.step,
             "samples": state.samples,
@@ -129,6 +127,7 @@ class Recorder:
             "time": time.time(),
             "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
             "losses": losses,
+            "figures": {name: means[name] for name in result.figures},
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
             "tokens": state.tokens,

@@ -14,10 +14,13 @@ ENCODERS = {
     "span_boundary": (f"{MASKED}, span_starts, span_lengths", "masked_lm, span_boundary"),
     "next_sentence_prediction": (f"{MASKED}, segment_starts, sentence_label", "masked_lm, sentence"),
     "sentence_order_prediction": (f"{MASKED}, segment_starts, sentence_label", "masked_lm, sentence"),
-    "replaced_token_detection": (MASKED, "masked_lm, token (drawn tokens)"),
-    "corrective_lm": (f"{MASKED}, crop_start, crop_length", "masked_lm, corrective (drawn tokens), similarity"),
+    "replaced_token_detection": (MASKED, "masked_lm, token (generator or drawn tokens)"),
+    "corrective_lm": (
+        f"{MASKED}, crop_start, crop_length",
+        "masked_lm, corrective (generator or drawn tokens), similarity",
+    ),
     "sentence_comparison": ("input_ids, input_ids_b", "similarity"),
-    "translation_lm": (f"{MASKED}, segment_starts, [languages]", "masked_lm"),
+    "translation_lm": (f"{MASKED}, segment_starts, languages", "masked_lm"),
 }
 
 

@@ -1,0 +1,156 @@
+"""A generator and a discriminator in one run: ELECTRA (arXiv 2003.10555), COCO-LM (arXiv 2102.08473)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import STRICT, ModelConfig
+from model.families import View
+from model.families.encoder import Encoder
+from model.flops import stack_flops
+from model.heads import Head
+from model.key_types import Depth, Width
+from model.layers.stack import Stack
+from model.sampling import draw
+
+__all__ = ["GeneratorConfig", "ReplacedTokens"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class GeneratorConfig:
+    """Sizes of a generator; everything else is as in the discriminator."""
+
+    layers: Depth
+    """Layers of the stack."""
+    dim: Width
+    """Width of the residual stream; another one than that of the embeddings adds a projection between them."""
+    attention_heads: Width
+    """Heads of each attention, a divisor of dim."""
+    ffn_dim: Width
+    """Inner width of the feed-forward block."""
+
+
+class ReplacedTokens(Encoder):
+    """An encoder that reads rows in which a second, smaller encoder has replaced the labelled tokens.
+
+    The generator predicts the labels, which the head with the target masked_lm learns. Tokens drawn from its
+    distribution are then put in the places of all labels, and every other head reads the discriminator's states of that
+    row. No gradient goes through the draw. A batch without `sample_words` is read by both as it is.
+
+    Example (labels 1 chef, 4 meal; drawn chef, lunch):
+        input          [CLS] [MASK] cooked the [MASK] [SEP]
+        discriminator  [CLS] chef cooked the lunch [SEP]
+    """
+
+    needs: ClassVar = Encoder.needs | {"sample_words", "label_index"}
+    generator_targets: ClassVar = frozenset({"masked_lm"})
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ModelConfig):
+        """A discriminator, and the generator before it."""
+
+        generator: GeneratorConfig
+        """The generator's sizes."""
+        embedding_sharing: Literal["all", "disentangled"] = "all"
+        """all: one set of token, place and type embeddings and their norm (ELECTRA). disentangled: the discriminator
+        adds a table of its own to the generator's token embeddings, to which it gives no gradient; the rest is not
+        shared (DeBERTa-v3, arXiv 2111.09543)."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            generating = [head for head, target in self.targets.items() if target == "masked_lm"]
+            if len(generating) != 1 or len(self.heads) < 2:
+                raise ValueError(
+                    "heads: expected masked_lm, from which the generator learns, and at least one head that reads the "
+                    f"discriminator, such as token; got {', '.join(self.heads)}"
+                )
+            if self.generator.dim % self.generator.attention_heads:
+                raise ValueError(
+                    f"generator.attention_heads: {self.generator.attention_heads} heads do not divide generator.dim "
+                    f"{self.generator.dim}; change either"
+                )
+            if self.embedding_sharing == "all" and self.position.kind not in ("learned", "sinusoidal", "none"):
+                raise ValueError(
+                    "embedding_sharing: all shares the places, which position.kind "
+                    f"{self.position.kind} keeps in each attention; set it to disentangled"
+                )
+            if self.embedding_sharing == "disentangled" and "corrective" in self.targets.values() and self.tied:
+                raise ValueError(
+                    "embedding_sharing: disentangled keeps the discriminator's gradient from the token embeddings, of "
+                    "which the head corrective makes its output projection; set it to all, or tied to false"
+                )
+
+    def __init__(self, config: Options, rows: int) -> None:
+        super().__init__(config, rows)
+        self.smaller = replace(
+            config,
+            **vars(config.generator),
+            kv_heads=None,
+            head_dim=None,
+            emb_dim=config.embedding_width,
+        )
+        self.generator = Stack(self.smaller, self.smaller.layers)
+        if config.embedding_sharing == "all":
+            if config.position.kind == "learned":
+                self.generator.position.table = self.stack.position.table
+            self.generator.embeddings.types = self.stack.embeddings.types
+            self.generator.embeddings.norm = self.stack.embeddings.norm
+            self.difference = None
+        else:
+            self.difference = _Difference(rows, config.embedding_width)
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the discriminator's hidden states [B, T, dim]."""
+        vectors = self.tokens(tensors["input_ids"])
+        if self.difference is not None:
+            vectors = vectors.detach() + self.difference(tensors["input_ids"])
+        return self.read(self.stack, vectors, tensors)
+
+    def sizes(self, target: str) -> ModelConfig:
+        """Return the configuration of the stack that heads of a target read."""
+        return self.smaller if target in self.generator_targets else self.config
+
+    def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
+        """Return the generator's states for its head, and the discriminator's of the replaced tokens for the others."""
+        generated = View(self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors)
+        (name,) = (name for name, head in heads.items() if head.target in self.generator_targets)
+        seen = {**tensors, "input_ids": _replaced(generated, heads[name])} if "sample_words" in tensors else tensors
+        return {**dict.fromkeys(heads, View(self(seen), seen)), name: generated}
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Return the floating-point operations of one row's forward through both stacks; `target_tokens` is 0."""
+        return super().flops(tokens, target_tokens) + stack_flops(self.smaller, tokens)
+
+
+class _Difference(nn.Module):
+    """A table that begins at zero, to be added to another one."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(rows, width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return rows of the table: ids [B, T] to [B, T, width]."""
+        return F.embedding(ids, self.weight)
+
+
+@torch.no_grad()
+def _replaced(generated: View, head: Head) -> Tensor:
+    """Return input ids [B, T] with a token drawn from the generator at the place of each label.
+
+    `sample_words` [N] holds an integer below 2^32 for each label. Its upper 24 bits are a fraction that is exact in
+    fp32, at which the sum of the probabilities, in the order of their ids, is cut.
+    """
+    hidden, tensors = generated
+    index, fractions = tensors["label_index"], (tensors["sample_words"] >> 8) * 2.0**-24
+    scores = head.logits(hidden.flatten(0, 1).index_select(0, index)).float()
+    drawn = draw(scores.softmax(-1), fractions).clamp(max=scores.shape[-1] - 1)  # beyond it where scores are NaN
+    ids = tensors["input_ids"]
+    return ids.flatten().index_copy(0, index, drawn).view_as(ids)
