@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from torch import Tensor, nn
@@ -114,16 +114,20 @@ def _second_view(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return view | {"lengths": view["lengths"].clamp(min=1)}
 
 
-def build_model(config: ModelConfig, vocab_size: int, special_ids: Mapping[str, int]) -> Model:
+def build_model(
+    config: ModelConfig, vocab_size: int, special_ids: Mapping[str, int], spellings: Sequence[bytes] | None = None
+) -> Model:
     """Assemble and initialise a model; seed torch before, for the same weights every time.
 
     Args:
         config: sizes and parts.
         vocab_size: ids of the tokenizer, specials included.
         special_ids: name to id of the special tokens; each must lie inside the vocabulary.
+        spellings: UTF-8 of each token, for a family that reads characters.
 
     Raises:
-        ConfigurationError: a special id outside the vocabulary, or an unknown family or head.
+        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or spellings that are
+            missing or not one a token.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
     if outside or vocab_size < 1:
@@ -133,4 +137,11 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: Mapping[str, 
         )
     model = Model(config, vocab_size)
     initialise(model, config)
+    if model.family.spelled:
+        if spellings is None or len(spellings) != vocab_size:
+            raise ConfigurationError(
+                f"model.family {config.family} reads tokens as characters: expected the spellings of {vocab_size} "
+                f"tokens, got {'none' if spellings is None else len(spellings)}; give those of the tokenizer"
+            )
+        model.family.spell(spellings, special_ids)
     return model

@@ -1,4 +1,4 @@
-"""Keys and values that a generation keeps, so that each step reads its new tokens only."""
+"""Keys and values, or states, that a generation keeps, so that each step reads its new tokens only."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Cache:
         self._kept: dict[tuple[nn.Module, int], Pair] = {}
         self._uses: Counter[nn.Module] = Counter()
         self._sources: dict[nn.Module, Any] = {}
+        self._states: dict[nn.Module, Any] = {}
 
     def extend(self, places: Tensor) -> Tensor:
         """Begin a step with new tokens at `places` [B, n]; return all places that they may read, [1, columns]."""
@@ -64,3 +65,11 @@ class Cache:
             self._sources[owner] = compute()
         kept: T = self._sources[owner]
         return kept
+
+    def remember(self, owner: nn.Module, state: Any) -> None:
+        """Keep the state of a recurrent model after the tokens so far."""
+        self._states[owner] = state
+
+    def recall(self, owner: nn.Module) -> Any:
+        """Return the state that was kept last; None at the first step."""
+        return self._states.get(owner)

@@ -112,6 +112,10 @@ class HeadConfig:
     whatever their number (arXiv 2410.24159)."""
     transform: bool = True
     """masked_lm: a linear map, the activation and a norm before the projection; XLM and XLNet have none."""
+    activation_penalty: Annotated[float, Field(ge=0)] = 2.0
+    """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
+    change_penalty: Annotated[float, Field(ge=0)] = 1.0
+    """regularised_lm: factor of the mean square of its change to the next place, added in training."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
     """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0

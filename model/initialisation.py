@@ -7,8 +7,11 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.heads.masked_lm import MaskedLM
 from model.layers.attention import Attention
+from model.layers.characters import CharacterEncoder, Highway
 from model.layers.feed_forward import FeedForward
+from model.layers.lstm import LongShortTermMemory
 from model.layers.position import T5Bias
+from model.layers.projected_lstm import ProjectedLstm
 from model.layers.vocabulary import VocabularyProjection
 
 __all__ = ["initialise"]
@@ -18,13 +21,16 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
     """Draw every weight in the order of `model.modules()`; biases become 0, norm gains stay 1.
 
     A tied weight is drawn once, where it first occurs. A class lists in `drawn` its own parameters that begin like
-    weights. Same seed and same configuration, same bits.
+    weights. Recurrent layers and the encoder of characters draw themselves. Same seed and same configuration, same
+    bits.
     """
     exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
     drawn: set[int] = set()
     for module in model.modules():
         for name in getattr(module, "drawn", ()):
             _draw(getattr(module, name), config.init.std, config.init.cutoff)
+        if isinstance(module, (CharacterEncoder, Highway, LongShortTermMemory, ProjectedLstm)):
+            module.reset_parameters()
         if not isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection)):
             continue
         if id(module.weight) not in drawn:

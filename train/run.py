@@ -15,7 +15,7 @@ from model.build import Model, build_model
 from pipeline.configuration.redaction import redacted_text
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
-from pipeline.shards import Manifest
+from pipeline.shards import ShardSet
 from train.begin import Begin, find_begin
 from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.finding import newest_whole
@@ -36,6 +36,7 @@ from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
 from train.loop import Run, train
 from train.run_directory import claim, refuse_output, settle, writing
+from train.spelling import spellings_of
 from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream
@@ -58,7 +59,7 @@ def dry_run(config: TrainConfig) -> int:
     )
     device = device_of(os.environ)
     begin = find_begin(config, datasets.description, size, device, found)
-    model = _build(config, datasets.train.manifest)
+    model = _build(config, datasets.train)
     lines += _fill(model, config, begin)
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
@@ -115,7 +116,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         display.say(f"already at step {begin.step}, steps={config.steps} is less: nothing to do")
         return 0
     with world.together():
-        model = _build(config, datasets.train.manifest)
+        model = _build(config, datasets.train)
         filled = _fill(model, config, begin)
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, model, datasets, world.size)
@@ -248,10 +249,11 @@ def _announce_data(begin: Begin, state: TrainState, datasets: Datasets, announce
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
 
 
-def _build(config: TrainConfig, manifest: Manifest) -> Model:
+def _build(config: TrainConfig, shards: ShardSet) -> Model:
     """Build the model with its initial weights, a function of `seed` alone."""
+    tokenizer, spellings = shards.manifest.tokenizer, spellings_of(config.model, shards)
     torch.manual_seed(keyed_hash("weights", config.seed) >> 1)
-    return build_model(config.model, manifest.tokenizer.vocab_size, manifest.tokenizer.special_ids)
+    return build_model(config.model, tokenizer.vocab_size, tokenizer.special_ids, spellings)
 
 
 def _fill(model: Model, config: TrainConfig, begin: Begin) -> list[str]:

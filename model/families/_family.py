@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ class Family(nn.Module, ABC):
     generator_targets: ClassVar[frozenset[str]] = frozenset()
     """Targets whose heads read a generator. The other heads read rows in which its tokens are at the labelled places.
     Empty: there is no generator."""
+    spelled: ClassVar[bool] = False
+    """True: tokens enter as characters, so that the model is built with their spellings."""
     config: ModelConfig
     """Sizes of the stack that `forward` reads."""
     tokens: nn.Embedding
@@ -68,6 +70,9 @@ class Family(nn.Module, ABC):
             f"model.family: generation needs a family with a causal stack, got {type(self).__name__}; "
             "train a decoder or an encoder_decoder"
         )
+
+    def spell(self, spellings: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
+        """Take the UTF-8 of each token; a family that does not read characters needs none."""
 
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:

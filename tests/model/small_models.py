@@ -9,11 +9,16 @@ from model.registry import find
 VOCABULARY = 37
 
 FAMILIES = ("encoder", "decoder", "encoder_decoder")
+RECURRENT = ("awd_lstm", "elmo")
+"""Families without attention, which read rows like a decoder's."""
+SPELLINGS = [f"{number}é".encode() for number in range(VOCABULARY)]
 
 ENCODER_HEADS = {
+    "bidirectional_lm": {},
     "corrective": {"copy_weight": 3.0},
     "lm": {},
     "masked_lm": {},
+    "regularised_lm": {"activation_penalty": 0.5},
     "sentence": {},
     "similarity": {"group_size": 3, "temperature": 0.5},
     "span_boundary": {"max_span_tokens": 2},
@@ -24,6 +29,8 @@ ENCODER_HEADS = {
 
 def small_config(family, /, **changes):
     """A BERT, Llama or T5 of a few thousand parameters; every part of the core occurs in one of them."""
+    if family in RECURRENT:
+        return _recurrent_config(family, **changes)
     keys = {"family": family, "dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
     if family in ("encoder", "replaced_tokens"):
         keys |= {
@@ -54,6 +61,17 @@ def small_config(family, /, **changes):
         keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "decoder_layers": 3}
         keys |= {"position": PositionConfig(kind="t5", buckets=8, max_distance=12), "init": InitConfig(scheme="t5")}
     return find("model.families", family).Options(**(keys | changes))
+
+
+def _recurrent_config(family, **changes):
+    """An AWD-LSTM or ELMo whose token table is 24 wide."""
+    if family == "awd_lstm":
+        penalties = {"activation_penalty": 0.02, "change_penalty": 0.01}
+        keys = {"dim": 24, "layers": 3, "cell_dim": 20, "heads": {"regularised_lm": penalties}}
+    else:
+        keys = {"dim": 48, "layers": 2, "cell_dim": 10, "heads": {"bidirectional_lm": 1.0}}
+        keys |= {"max_characters": 7, "character_dim": 3, "filters": ((1, 4), (3, 5)), "highways": 2}
+    return find("model.families", family).Options(**({"family": family} | keys | changes))
 
 
 def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
@@ -145,7 +163,7 @@ def changed(tensors, name, row, place):
 def built(family, seed=0, **changes):
     """A small model, its weights drawn from the seed."""
     torch.manual_seed(seed)
-    return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0})
+    return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0}, SPELLINGS)
 
 
 def only(losses):

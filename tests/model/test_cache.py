@@ -122,6 +122,14 @@ def test_a_source_is_read_once_and_each_token_once():
     assert len(read) == 2 + 3 + 3
 
 
+def test_the_state_of_a_recurrent_model_is_the_last_one():
+    cache, owner = Cache(3), torch.nn.Module()
+    assert cache.recall(owner) is None
+    cache.remember(owner, 1)
+    cache.remember(owner, 2)
+    assert (cache.recall(owner), cache.recall(torch.nn.Module())) == (2, None)
+
+
 def test_a_place_reads_up_to_itself():
     cache = Cache(7)
     cache.extend(torch.arange(4).expand(2, 4))

@@ -35,7 +35,7 @@ FAMILY = """
         ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
         ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
         ({"position": PositionConfig(kind="sinusoidal"), "emb_dim": 7}, "even embedding width, got 7"),
-        ({"family": "encodr"}, "family: expected one of decoder, encoder, encoder_decoder, "),
+        ({"family": "encodr"}, "got 'encodr'"),
         ({"heads": {"masked": 1.0}}, "got 'masked'"),
         ({"heads": {}}, "at least one"),
         ({"heads": {"masked_lm": 0.0}}, "greater than 0"),

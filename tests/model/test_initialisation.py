@@ -3,10 +3,10 @@ import torch
 
 from model.build import build_model
 from model.config import InitConfig, PositionConfig
-from tests.model.small_models import FAMILIES, built, small_config
+from tests.model.small_models import FAMILIES, RECURRENT, built, small_config
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
 def test_the_seed_decides_the_weights(family):
     first, again, other = built(family, 1).state_dict(), built(family, 1).state_dict(), built(family, 2).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)

@@ -13,6 +13,9 @@ from model.config import ModelConfig
 FOLDER = Path(__file__).parents[2] / "configs" / "models"
 BERT_HEAD = 768 * 768 + 768 + 2 * 768 + 30522
 BERT_LARGE_HEAD = 1024 * 1024 + 1024 + 2 * 1024 + 30522
+ELMO_DIRECTION = 2 * 512 * 4 * 4096 + 4 * 4096 + 4096 * 512
+ELMO_CHARACTERS = 262 * 16 + 16 * (32 + 64 + 192 + 512 + 1280 + 3072 + 7168) + 2048
+ELMO = ELMO_CHARACTERS + 2 * (2 * 2048 * 2048 + 2 * 2048) + 2048 * 512 + 512 + 4 * ELMO_DIRECTION
 # Vocabulary, parameters. BERT: the published count without its pooler, with the masked-LM head.
 EXPECTED = {
     "bert_base": (30522, 109_482_240 - (768 * 768 + 768) + BERT_HEAD),
@@ -36,6 +39,10 @@ EXPECTED = {
     "xlm_xnli15_1024": (95000, 249_071_384),
     "xlm_100_1280": (200000, 571_696_960),
     "mass": (60000, 60000 * 1024 + 6 * (12 * (1024**2 + 1024) + 2 * (8 * 1024**2 + 5 * 1024) + 10 * 1024)),
+    # 93.6 M in the paper (arXiv 1802.05365), without the softmax: a matrix and a bias of 800,000 words.
+    "elmo": (800_000, ELMO + 800_000 * 513),
+    # 24 M in the paper (arXiv 1708.02182) with the 10,000 words of the Penn treebank.
+    "awd_lstm": (10_000, 4 * (1150 * 1551 + 1150 * 2301 + 400 * 1551) + 10_000 * 401),
 }
 
 
@@ -53,6 +60,10 @@ def test_parameter_counts(name):
     with torch.device("meta"):
         model = Model(load(name), vocabulary)
     assert model.num_parameters() == parameters
+
+
+def test_elmo_has_the_size_of_the_paper():
+    assert ELMO == 93_600_864
 
 
 def test_operations_follow_the_parameters():

@@ -21,7 +21,7 @@ import torch
 
 from model.build import build_model
 from model.config import ShareConfig
-from tests.model.small_models import batch_for, small_config
+from tests.model.small_models import SPELLINGS, batch_for, small_config
 
 STEPS = 4
 SHARED = {"layers": 3, "share": ShareConfig(groups=1, stacks=True)}
@@ -29,6 +29,8 @@ CASES = {
     "encoder": ("encoder", {}),
     "decoder": ("decoder", {}),
     "encoder_decoder": ("encoder_decoder", {}),
+    "awd_lstm": ("awd_lstm", {}),
+    "elmo": ("elmo", {}),
     "shared layers": ("encoder_decoder", SHARED),
     "generator": ("replaced_tokens", {"embedding_sharing": "all"}),
     "disentangled": ("replaced_tokens", {"embedding_sharing": "disentangled"}),
@@ -38,7 +40,7 @@ CASES = {
 def losses(family, stage, **changes):
     torch.manual_seed(1)
     config = small_config(family, **changes)
-    model = build_model(config, 37, {"pad": 0})
+    model = build_model(config, 37, {"pad": 0}, SPELLINGS)
     zero = {"stage": stage, "reduce_bucket_size": 1000000, "stage3_param_persistence_threshold": 0}
     engine, *_ = deepspeed.initialize(
         model=model,

@@ -14,6 +14,7 @@ from train.checkpoint.parts import CheckpointReader
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.errors import CheckpointError
 from train.run_directory import read_config
+from train.spelling import spellings_of
 
 __all__ = ["TrainedModel", "load_trained"]
 
@@ -43,7 +44,7 @@ def load_trained(run: Path, step: int | None = None) -> TrainedModel:
     config = read_config(run)
     shards = open_shards(config.data.first_set)
     facts = shards.manifest.tokenizer
-    model = build_model(config.model, facts.vocab_size, facts.special_ids)
+    model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings_of(config.model, shards))
     saved = {name: record.shape for name, record in index.parameters.items()}
     if saved != {name: list(parameter.shape) for name, parameter in model.named_parameters()}:
         raise CheckpointError(f"{directory}: holds another model than {run / 'config.yaml'} describes")

@@ -7,6 +7,7 @@ from model.registry import names
 from tests.model.small_models import (
     ENCODER_HEADS,
     FAMILIES,
+    RECURRENT,
     VOCABULARY,
     batch_for,
     built,
@@ -17,7 +18,7 @@ from tests.model.small_models import (
 )
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "xlnet"])
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT, "xlnet"])
 def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
     network = built(family)
     loss = only(network(batch_for(family, labels=False)))
@@ -28,7 +29,7 @@ def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
         assert not parameter.grad.any(), name
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "xlnet"])
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT, "xlnet"])
 def test_every_parameter_takes_part(family):
     network = built(family)
     only(network(batch_for(family))).total.backward()
@@ -38,7 +39,7 @@ def test_every_parameter_takes_part(family):
         assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
 def test_the_count_needs_no_forward(family):
     network, tensors = built(family), batch_for(family)
     for name, head in network.heads.items():
@@ -76,8 +77,13 @@ def test_two_units_in_one_head_are_refused(name):
         network(tensors)
 
 
+HALVED = {"bidirectional_lm"}
+"""Heads that project each half of a state."""
+
+
 def with_head(name, **changes):
-    return built("encoder", heads={name: ENCODER_HEADS[name] | changes}).eval()
+    width = 12 if name in HALVED else None
+    return built("encoder", emb_dim=width, heads={name: ENCODER_HEADS[name] | changes}).eval()
 
 
 def test_every_head_is_among_the_tested_ones():
@@ -146,7 +152,8 @@ def test_rows_with_nothing_to_predict_have_a_gradient_of_zero(name):
 @pytest.mark.parametrize("name", ENCODER_HEADS)
 def test_a_head_starts_as_its_family(name):
     """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
-    network = built("encoder", dim=200, ffn_dim=40, heads={name: ENCODER_HEADS[name]})
+    width = 100 if name in HALVED else None
+    network = built("encoder", dim=200, ffn_dim=40, emb_dim=width, heads={name: ENCODER_HEADS[name]})
     for at, parameter in network.heads[name].named_parameters():
         if parameter.ndim == 1:
             assert parameter.eq(1.0 if "norm.weight" in at else 0.0).all(), at

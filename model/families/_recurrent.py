@@ -1,0 +1,76 @@
+"""Keys that families without attention share, and the rows that they cannot read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from model.config import STRICT, ModelConfig, PositionConfig
+from model.errors import BatchError
+from model.key_types import Width
+
+__all__ = ["RecurrentOptions", "refuse_parts"]
+
+_READ: Final = frozenset({"vocab_multiple", "init_from", "init.std"})
+_PARTS: Final = ("document_ids", "prefix_length", "left_padding")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RecurrentOptions(ModelConfig):
+    """Keys of a family without attention; those of attention must keep their defaults."""
+
+    READS: ClassVar[frozenset[str]]
+    """Keys of every model that the family reads, besides its sizes."""
+    HEADS: ClassVar[frozenset[str]]
+    """Heads that read its states."""
+
+    attention_heads: Width = 1
+    """Not read: there is no attention."""
+    ffn_dim: Width = 1
+    """Not read: there is no feed-forward block."""
+    position: PositionConfig = PositionConfig(kind="none")
+    """Not read: the order of tokens is in the recurrence, and rows may have any length."""
+    cell_dim: Width
+    """Width of the cells."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if unread := [key for key in _changed(self) if key not in _READ | self.READS]:
+            raise ValueError(f"{unread[0]}: the family {self.family} does not read this key; leave it out")
+        if unfit := sorted(self.heads.keys() - self.HEADS):
+            raise ValueError(
+                f"heads: states of the family {self.family} are for {', '.join(sorted(self.HEADS))}, got '{unfit[0]}'"
+            )
+
+
+def _changed(config: RecurrentOptions) -> Iterator[str]:
+    """Yield the keys of every model, dotted, whose values are not the defaults."""
+    inherited = {field.name for field in dataclasses.fields(ModelConfig)}
+    for field in dataclasses.fields(config):
+        if field.name in inherited and field.default is not dataclasses.MISSING:
+            yield from _differing(getattr(config, field.name), field.default, field.name)
+
+
+def _differing(value: Any, default: Any, name: str) -> Iterator[str]:
+    if dataclasses.is_dataclass(value):
+        for part in dataclasses.fields(value):
+            yield from _differing(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
+    elif value != default:
+        yield name
+
+
+def refuse_parts(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse rows whose parts are read apart: a recurrence reads a row from its first place to its last token.
+
+    Raises:
+        BatchError: they hold packed documents that do not see each other, prefixes, or padding on the left.
+    """
+    if found := [name for name in _PARTS if name in tensors]:
+        raise BatchError(
+            f"batch: {' and '.join(found)}: expected rows of one text, padded on the right: a recurrent family reads "
+            "them from end to end; corrupt with `grouping: document`, or `cross_documents: true` and no prefix"
+        )

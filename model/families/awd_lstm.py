@@ -1,0 +1,105 @@
+"""AWD-LSTM (arXiv 1708.02182), the language model of ULMFiT (arXiv 1801.06146)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from model.cache import Cache
+from model.config import STRICT, ModelConfig
+from model.families import Family
+from model.families._recurrent import RecurrentOptions, refuse_parts
+from model.key_types import Probability
+from model.layers.lstm import LongShortTermMemory, State
+from model.layers.variational_dropout import drop_features, drop_words
+
+__all__ = ["AwdLstm"]
+
+
+class AwdLstm(Family):
+    """Layers of LSTM from left to right; all but the last have `cell_dim` outputs, the last has `dim`.
+
+    `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers, and the head drops
+    `dropout.output`, each with one mask for all tokens of a row. Padding is on the right.
+    """
+
+    architecture: ClassVar = "decoder"
+    needs: ClassVar = frozenset({"input_ids"})
+    config: Options
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(RecurrentOptions):
+        """Keys of an AWD-LSTM."""
+
+        READS: ClassVar = frozenset({"tied", "dropout.embedding", "dropout.hidden", "dropout.output"})
+        HEADS: ClassVar = frozenset({"regularised_lm"})
+
+        word_dropout: Probability = 0.0
+        """Dropout of whole words of the embedding, at all their places in a batch (arXiv 1512.05287)."""
+        weight_dropout: Probability = 0.0
+        """Dropout of entries of the recurrent matrices, the same ones at all tokens of a batch."""
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        super().__init__()
+        assert isinstance(config, AwdLstm.Options)
+        self.config = config
+        self.tokens = nn.Embedding(rows, config.dim)
+        widths = [config.dim, *[config.cell_dim] * (config.layers - 1), config.dim]
+        self.layers = nn.ModuleList(
+            LongShortTermMemory(inputs, outputs, config.weight_dropout) for inputs, outputs in pairwise(widths)
+        )
+        self._token_flops = 2.0 * sum(4 * outputs * (inputs + outputs) for inputs, outputs in pairwise(widths))
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return hidden states [B, T, dim]."""
+        refuse_parts(tensors)
+        hidden, _ = self._read(tensors["input_ids"], None)
+        return hidden
+
+    def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
+        """Return hidden states [B, n, dim] of the tokens given; a row's padding does not change what follows it."""
+        if cache is None:
+            return self.forward(tensors)
+        refuse_parts(tensors)
+        ids, states = tensors["input_ids"], cache.recall(self)
+        if states is not None:
+            hidden, states = self._read(ids, states)
+        else:
+            found = []
+            for place in range(ids.shape[1]):
+                state, following = self._read(ids[:, place : place + 1], states)
+                real = (place < tensors["lengths"])[:, None]
+                states = following if states is None else _chosen(real, following, states)
+                found.append(state)
+            hidden = torch.cat(found, dim=1)
+        cache.remember(self, states)
+        return hidden
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
+        return tokens * self._token_flops
+
+    def _read(self, ids: Tensor, states: list[State] | None) -> tuple[Tensor, list[State]]:
+        """Return the states of the last layer, and what every layer hands to the next token."""
+        config, following = self.config, []
+        x = drop_words(self.tokens(ids), ids, self.tokens.num_embeddings, config.word_dropout, self.training)
+        x = drop_features(x, config.dropout.embedding, self.training)
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = drop_features(x, config.dropout.hidden, self.training)
+            x, state = layer(x, None if states is None else states[number])
+            following.append(state)
+        return x, following
+
+
+def _chosen(real: Tensor, new: list[State], old: list[State]) -> list[State]:
+    """Return the new states of rows that have a token here, the old ones of the others."""
+    return [
+        (torch.where(real, output, before), torch.where(real, cell, kept))
+        for (output, cell), (before, kept) in zip(new, old, strict=True)
+    ]

@@ -1,0 +1,61 @@
+"""Prediction of the next token from the left and of the token before from the right (arXiv 1802.05365)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads import Head
+from model.layers.vocabulary import VocabularyProjection
+from model.loss import count_labels, cross_entropy_sum, gather_labels
+
+__all__ = ["BidirectionalLm"]
+
+
+class BidirectionalLm(Head):
+    """One linear map with bias for both halves of a state: the first has read the left, the second the right.
+
+    A label at place i is the token after it. The left half at i predicts that, and the right half at i + 1 predicts the
+    token of place i: each label counts twice.
+
+    Example:
+        `<s> a b </s>` has the labels a, b, </s>: from the left a, b, </s>, from the right <s>, a, b.
+    """
+
+    target: ClassVar = "lm"
+    settings: ClassVar = frozenset({"normalise"})
+    needs: ClassVar = frozenset({"label_index", "label_ids"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.projection = VocabularyProjection(
+            config.dim // 2, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
+        )
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed cross entropy of both directions."""
+        index = tensors["label_index"]
+        before = {"label_index": index + 1, "label_ids": tensors["input_ids"].flatten().index_select(0, index)}
+        left, right = hidden.chunk(2, dim=-1)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        for half, given in ((left, tensors), (right, {**tensors, **before})):
+            labels = gather_labels(half, given)
+            total = total + cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
+        return total
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return what rows with weight add to the divisor, by default twice their labels."""
+        return 2 * count_labels(tensors)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores of the next token, from the left alone: [..., dim] to [..., vocab_size]."""
+        scores: Tensor = self.projection(hidden.chunk(2, dim=-1)[0])
+        return scores
+
+    def flops(self) -> float:
+        """Return the forward's floating-point operations for one label, which is predicted from both sides."""
+        return 2 * super().flops()

@@ -1,0 +1,105 @@
+"""Word vectors from characters: spellings as ids, and the convolutions that read them (arXiv 1508.06615)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["CHARACTERS", "CharacterEncoder", "Highway", "character_ids"]
+
+_BYTES: Final = 256
+_SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}
+"""Special tokens that are one character of their own; the others are spelled as their pieces are written."""
+_BEGIN, _END, _FILL = _BYTES + 3, _BYTES + 4, _BYTES + 5
+CHARACTERS: Final = _BYTES + 6
+"""Bytes of UTF-8, three special tokens, both ends of a word, and what fills the places after it."""
+
+
+def character_ids(spellings: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None) -> Tensor:
+    """Return the characters of words, int16 [words, width]; a longer word is cut.
+
+    Args:
+        spellings: UTF-8 of each word.
+        width: characters of a word, both ends included; at least 3.
+        special_ids: name to place in `spellings` of the special tokens among the words.
+
+    Example:
+        >>> character_ids([b"at", b"<s>"], 5, {"bos": 1}).tolist()
+        [[259, 97, 116, 260, 261], [259, 256, 260, 261, 261]]
+    """
+    own = {number: [_SPECIAL[name]] for name, number in (special_ids or {}).items() if name in _SPECIAL}
+    found = torch.full((len(spellings), width), _FILL, dtype=torch.int16)
+    for number, spelling in enumerate(spellings):
+        word = [_BEGIN, *own.get(number, spelling[: width - 2]), _END]
+        found[number, : len(word)] = torch.tensor(word)
+    return found
+
+
+class CharacterEncoder(nn.Module):
+    """Convolutions over the characters of each word, their maxima, highway layers, and a projection.
+
+    Args:
+        width: of a character's vector.
+        filters: width in characters of the convolutions of a kind, and their number.
+        highways: number of highway layers.
+        outputs: width of a word's vector.
+    """
+
+    def __init__(self, width: int, filters: Sequence[tuple[int, int]], highways: int, outputs: int) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(CHARACTERS, width)
+        self.convolutions = nn.ModuleList(nn.Conv1d(width, count, size) for size, count in filters)
+        found = sum(count for _, count in filters)
+        self.highways = nn.ModuleList(Highway(found) for _ in range(highways))
+        self.projection = nn.Linear(found, outputs)
+
+    def reset_parameters(self) -> None:
+        """Draw the filters; layers inside draw their own weights."""
+        for convolution in self.convolutions:
+            assert isinstance(convolution, nn.Conv1d)
+            assert convolution.bias is not None
+            nn.init.uniform_(convolution.weight, -0.05, 0.05)
+            nn.init.zeros_(convolution.bias)
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """Return vectors [B, T, outputs] of characters [B, T, width]."""
+        vectors = self.characters(characters.long()).flatten(0, 1).transpose(1, 2)
+        x = torch.cat([convolution(vectors).amax(-1) for convolution in self.convolutions], dim=-1).relu()
+        for highway in self.highways:
+            x = highway(x)
+        out: Tensor = self.projection(x).unflatten(0, characters.shape[:2])
+        return out
+
+    def flops(self, places: int) -> float:
+        """Return the floating-point operations of the forward for one word of `places` characters."""
+        total = 2.0 * self.projection.weight.numel()
+        for convolution in self.convolutions:
+            assert isinstance(convolution, nn.Conv1d)
+            total += 2.0 * convolution.weight.numel() * (places - convolution.kernel_size[0] + 1)
+        return total + sum(2.0 * parameter.numel() for parameter in self.highways.parameters() if parameter.ndim == 2)
+
+
+class Highway(nn.Module):
+    """A gate chooses between the input and relu of its linear map (arXiv 1505.00387); first mostly the input."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2 * width, width))
+        self.bias = nn.Parameter(torch.empty(2 * width))
+
+    def reset_parameters(self) -> None:
+        """Draw initial weights; the bias -2 lets the input through."""
+        width = len(self.bias) // 2
+        nn.init.normal_(self.weight, std=width**-0.5)
+        nn.init.zeros_(self.bias)
+        nn.init.constant_(self.bias[width:], -2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [words, width] to the same shape."""
+        mapped, gate = F.linear(x, self.weight, self.bias).chunk(2, dim=-1)
+        share = gate.sigmoid()
+        return share * mapped.relu() + (1 - share) * x

@@ -1,0 +1,61 @@
+"""A layer of long short-term memory, with weight drop."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["LongShortTermMemory", "State", "draw_gates"]
+
+State: TypeAlias = tuple[Tensor, Tensor]
+"""Outputs and cells [B, width] after the last token."""
+
+
+class LongShortTermMemory(nn.Module):
+    """An LSTM over rows, from zeros or from a state; torch's fused kernel does the arithmetic.
+
+    Weight drop (arXiv 1708.02182 §2): in training each forward drops entries of the recurrent matrix, the same ones at
+    all tokens. The parameter is the whole matrix, in evaluation and in checkpoints.
+
+    Args:
+        inputs: width of the inputs.
+        outputs: width of outputs and cells.
+        weight_dropout: probability of dropping an entry.
+    """
+
+    def __init__(self, inputs: int, outputs: int, weight_dropout: float) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.weight_dropout = weight_dropout
+        self.input = nn.Parameter(torch.empty(4 * outputs, inputs))
+        self.recurrent = nn.Parameter(torch.empty(4 * outputs, outputs))
+        self.bias = nn.Parameter(torch.empty(4 * outputs))
+
+    def reset_parameters(self) -> None:
+        """Draw initial weights."""
+        draw_gates(self.input, self.recurrent, self.bias)
+
+    def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Return outputs [B, T, outputs] of inputs [B, T, inputs], and the state after the last place."""
+        first = x.new_zeros(len(x), self.outputs)
+        output, cell = (first, first) if state is None else state
+        recurrent = F.dropout(self.recurrent, self.weight_dropout, self.training)
+        weights = [self.input, recurrent, self.bias, torch.zeros_like(self.bias)]  # the kernel adds two biases
+        out, output, cell = torch.lstm(x, (output[None], cell[None]), weights, True, 1, 0.0, self.training, False, True)
+        return out, (output[0], cell[0])
+
+
+def draw_gates(weights_in: Tensor, recurrent: Tensor, bias: Tensor) -> None:
+    """Draw the weights of the gates input, forget, candidate, output from ±1 / sqrt(width), biases 0.
+
+    The bias of the forget gate becomes 1, so that cells keep their content at first (Jozefowicz et al. 2015).
+    """
+    width = len(bias) // 4
+    bound = width**-0.5
+    nn.init.uniform_(weights_in, -bound, bound)
+    nn.init.uniform_(recurrent, -bound, bound)
+    nn.init.zeros_(bias)
+    nn.init.ones_(bias[width : 2 * width])

@@ -1,0 +1,52 @@
+"""A layer of long short-term memory whose outputs are narrower than its cells (arXiv 1402.1128)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.layers.lstm import draw_gates
+
+__all__ = ["ProjectedLstm"]
+
+
+class ProjectedLstm(nn.Module):
+    """An LSTM with a projection; cells and outputs are clipped at every token.
+
+    torch's own kernel has no clipping, so that the tokens are a loop here; products with the inputs are one before it.
+
+    Args:
+        inputs: width of the inputs.
+        cells: width of the cells.
+        outputs: width of the outputs, which the next token reads.
+        clip: bound of the absolute values of cells and outputs.
+    """
+
+    def __init__(self, inputs: int, cells: int, outputs: int, clip: float) -> None:
+        super().__init__()
+        self.clip = clip
+        self.input = nn.Parameter(torch.empty(4 * cells, inputs))
+        self.recurrent = nn.Parameter(torch.empty(4 * cells, outputs))
+        self.bias = nn.Parameter(torch.empty(4 * cells))
+        self.projection = nn.Parameter(torch.empty(outputs, cells))
+
+    def reset_parameters(self) -> None:
+        """Draw initial weights."""
+        draw_gates(self.input, self.recurrent, self.bias)
+        bound = self.projection.shape[1] ** -0.5
+        nn.init.uniform_(self.projection, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row begins with zeros."""
+        gates = F.linear(x, self.input, self.bias)
+        outputs, cells = self.projection.shape
+        cell, output = gates.new_zeros(len(x), cells), gates.new_zeros(len(x), outputs)
+        found = []
+        for step in gates.unbind(1):
+            write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(4, dim=-1)
+            cell = forget.sigmoid() * cell + write.sigmoid() * candidate.tanh()
+            cell = cell.clamp(-self.clip, self.clip)
+            output = F.linear(read.sigmoid() * cell.tanh(), self.projection).clamp(-self.clip, self.clip)
+            found.append(output)
+        return torch.stack(found, dim=1)

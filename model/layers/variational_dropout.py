@@ -1,0 +1,30 @@
+"""Dropout with one mask for all tokens of a row (arXiv 1512.05287)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["drop_features", "drop_words"]
+
+
+def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Drop features of x [B, T, width], in each row the same ones at all places; the others are scaled up."""
+    if not training or not probability:
+        return x
+    return x * F.dropout(x.new_ones(len(x), 1, x.shape[2]), probability)
+
+
+def drop_words(vectors: Tensor, ids: Tensor, rows: int, probability: float, training: bool) -> Tensor:
+    """Drop whole vectors, those of a word at all its places in the batch; the others are scaled up.
+
+    Args:
+        vectors: [B, T, width].
+        ids: the words [B, T].
+        rows: words of the table.
+        probability: of dropping a word.
+        training: false: nothing is dropped.
+    """
+    if not training or not probability:
+        return vectors
+    return vectors * F.dropout(vectors.new_ones(rows), probability)[ids][..., None]

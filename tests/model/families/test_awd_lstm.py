@@ -1,0 +1,89 @@
+"""AWD-LSTM: its stack against torch's, its dropouts one by one, and its continuations."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from model.generate import Continuation, Decoding, generate
+from tests.model.small_models import batch_for, built, changed, states
+
+PROMPTS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
+
+
+def perturbed(**changes):
+    network = built("awd_lstm", **changes)
+    torch.manual_seed(5)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return network
+
+
+def test_the_stack_is_torchs():
+    network, tensors = perturbed(), batch_for("awd_lstm")
+    x, widths = network.family.tokens(tensors["input_ids"]), [24, 20, 20, 24]
+    for number, layer in enumerate(network.family.layers):
+        theirs = torch.nn.LSTM(widths[number], widths[number + 1], batch_first=True)
+        zeros = torch.zeros_like(layer.bias)
+        for parameter, value in zip(
+            theirs.parameters(), (layer.input, layer.recurrent, layer.bias, zeros), strict=True
+        ):
+            parameter.data = value.data
+        x = theirs(x)[0]
+    assert torch.allclose(states(network, tensors), x, atol=1e-5)
+
+
+def test_a_state_knows_the_tokens_up_to_its_own():
+    network, tensors = perturbed(), batch_for("awd_lstm", lengths=[11, 11])
+    before = states(network, tensors)
+    for place in range(11):
+        after = states(network, changed(tensors, "input_ids", 0, place))
+        assert torch.equal(before[0, :place], after[0, :place])
+        assert not (before[0, place:] == after[0, place:]).all(-1).any()
+        assert torch.equal(before[1], after[1])
+
+
+def test_dropout_of_words_and_features_is_the_papers():
+    """Words of the table, then features of the embeddings, then features between layers; the last one has none here."""
+    network = perturbed(word_dropout=0.3, dropout={"embedding": 0.4, "hidden": 0.5})
+    tensors = batch_for("awd_lstm", lengths=[11, 8])
+    ids = tensors["input_ids"]
+    torch.manual_seed(9)
+    found = states(network, tensors)
+    torch.manual_seed(9)
+    x = network.family.tokens.weight[ids] * F.dropout(torch.ones(37), 0.3)[ids][..., None]
+    x = x * F.dropout(torch.ones(2, 1, 24), 0.4)
+    for number, layer in enumerate(network.family.layers):
+        if number:
+            x = x * F.dropout(torch.ones(2, 1, 20), 0.5)
+        x = layer(x)[0]
+    assert torch.allclose(found, x, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"word_dropout": 0.5},
+        {"weight_dropout": 0.5},
+        {"dropout": {"embedding": 0.5}},
+        {"dropout": {"hidden": 0.5}},
+    ],
+    ids=["word", "weight", "embedding", "hidden"],
+)
+def test_each_dropout_acts_alone_and_in_training_only(changes):
+    network, tensors = perturbed(**changes), batch_for("awd_lstm")
+    assert not torch.equal(states(network, tensors), states(network, tensors))
+    plain = perturbed()
+    assert torch.equal(states(network.eval(), tensors), states(plain, tensors))
+
+
+def test_each_row_continues_as_if_it_were_alone():
+    """Prompts of other lengths, and their padding, change nothing; nothing is read twice."""
+    network = perturbed().eval()
+    found = generate(network, PROMPTS, Decoding(max_tokens=9))
+    for prompt, continuation in zip(PROMPTS, found, strict=True):
+        row = list(prompt)
+        for _ in range(9):
+            with torch.no_grad():
+                row.append(int(network.logits({"input_ids": torch.tensor([row])})["regularised_lm"][0, -1].argmax()))
+        assert continuation == Continuation(row[len(prompt) :], "max_tokens")
+    assert len({tuple(continuation.ids) for continuation in found}) == 4

@@ -1,0 +1,103 @@
+"""ELMo: what each half of a state knows, its stack against torch's, and its characters."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from model.build import build_model
+from model.errors import ConfigurationError
+from model.generate import Decoding, generate
+from model.layers.characters import character_ids
+from tests.model.small_models import SPELLINGS, VOCABULARY, batch_for, built, changed, small_config, states
+
+
+def perturbed(**changes):
+    network = built("elmo", **changes)
+    torch.manual_seed(5)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return network
+
+
+def test_the_left_half_knows_no_later_token_and_the_right_half_no_earlier_one():
+    network, tensors = perturbed(), batch_for("elmo", lengths=[11, 7])
+    before = states(network, tensors)
+    for row, length in enumerate((11, 7)):
+        for place in range(length):
+            after = states(network, changed(tensors, "input_ids", row, place))
+            same = (before[row] == after[row]).view(11, 2, 24).all(-1)
+            assert same[:place, 0].all()
+            assert not same[place:length, 0].any()
+            assert same[place + 1 : length, 1].all()
+            assert not same[: place + 1, 1].any()
+            assert torch.equal(before[1 - row], after[1 - row])
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
+def test_every_layer_is_torchs():
+    """Word vectors twice, then each layer with the one before added from the second on; one row at a time."""
+    network, tensors = perturbed(layers=3, cell_dim=30, clip=1e9), batch_for("elmo", lengths=[11, 6])
+    with torch.no_grad():
+        found = network.family.layer_states(tensors)
+    assert len(found) == 4
+    for row, length in enumerate((11, 6)):
+        words = network.family.words(network.family.spelling[tensors["input_ids"][row : row + 1, :length]])
+        expected = [[words, words]]
+        for number in range(3):
+            pair = []
+            for side, layers in enumerate((network.family.left.layers, network.family.right.layers)):
+                x = expected[-1][side]
+                out = torch_layer(layers[number], x.flip(1)).flip(1) if side else torch_layer(layers[number], x)
+                pair.append(out + x if number else out)
+            expected.append(pair)
+        for state, pair in zip(found, expected, strict=True):
+            assert torch.allclose(state[row, :length], torch.cat(pair, dim=-1)[0], atol=1e-4)
+    assert torch.equal(found[-1], states(network, tensors))
+
+
+def torch_layer(layer, x):
+    theirs = torch.nn.LSTM(24, 30, batch_first=True, proj_size=24)
+    values = (layer.input, layer.recurrent, layer.bias, torch.zeros_like(layer.bias), layer.projection)
+    for parameter, value in zip(theirs.parameters(), values, strict=True):
+        parameter.data = value.data
+    with torch.no_grad():
+        return theirs(x)[0]
+
+
+def test_unseen_words_are_given_by_their_characters():
+    network, tensors = perturbed(), batch_for("elmo")
+    characters = character_ids(SPELLINGS, 7, {"pad": 0})[tensors["input_ids"]]
+    assert torch.equal(states(network, tensors | {"characters": characters}), states(network, tensors))
+    characters[0, 3] = character_ids([b"neu"], 7)[0]
+    assert not torch.equal(states(network, tensors | {"characters": characters}), states(network, tensors))
+
+
+def test_the_table_of_words_is_the_heads_alone():
+    network, tensors = perturbed(), batch_for("elmo")
+    before = states(network, tensors)
+    with torch.no_grad():
+        network.family.tokens.weight.normal_()
+    assert torch.equal(states(network, tensors), before)
+    assert network.heads["bidirectional_lm"].projection.weight is network.family.tokens.weight
+    assert "family.spelling" not in network.state_dict(), "the tokenizer has it"
+
+
+@pytest.mark.parametrize("spellings", [None, SPELLINGS[1:]], ids=["none", "too few"])
+def test_a_spelling_of_each_token_is_needed(spellings):
+    with pytest.raises(ConfigurationError, match=f"expected the spellings of {VOCABULARY} tokens, got (none|36)"):
+        build_model(small_config("elmo"), VOCABULARY, {}, spellings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"dim": 7}, "dim: expected an even number"), ({"filters": ((8, 2),)}, "at most max_characters 7")],
+    ids=["odd", "wide filter"],
+)
+def test_sizes_that_contradict_each_other_are_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        small_config("elmo", **changes)
+
+
+def test_it_does_not_generate():
+    with pytest.raises(ConfigurationError, match="generation needs a family with a causal stack, got Elmo"):
+        generate(perturbed().eval(), [[3, 4]], Decoding(max_tokens=2))

@@ -1,0 +1,59 @@
+"""Cross entropy and penalties, by hand."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.model.small_models import VOCABULARY, batch_for, built
+
+HEADS = {"regularised_lm": {"activation_penalty": 2.0, "change_penalty": 3.0}}
+
+
+def by_hand(network, hidden, dropped, tensors, alpha, beta):
+    """Sum over labels; a label at place i has token i + 1 in its row."""
+    head, total = network.heads["regularised_lm"], 0.0
+    for index, label in zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(), strict=True):
+        row, place = divmod(index, 11)
+        weight = tensors["row_weight"][row].item()
+        scores = dropped[row, place] @ network.family.tokens.weight[:VOCABULARY].T + head.projection.bias[:VOCABULARY]
+        change = hidden[row, place + 1] - hidden[row, place]
+        penalty = alpha * dropped[row, place].square().mean() + beta * change.square().mean()
+        total += weight * (-scores.log_softmax(-1)[label] + penalty).item()
+    return total
+
+
+def test_training_adds_both_penalties_and_evaluation_none():
+    network, tensors = built("awd_lstm", heads=HEADS), batch_for("awd_lstm", lengths=[11, 5, 9, 8])
+    tensors["row_weight"][2] = 0
+    torch.nn.init.normal_(network.heads["regularised_lm"].projection.bias)
+    head, hidden = network.heads["regularised_lm"], torch.randn(4, 11, 24)
+    assert head(hidden, tensors).item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3), rel=1e-5)
+    assert head.counted(tensors) == 6
+    head.eval()
+    assert head(hidden, tensors).item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 0, 0), rel=1e-5)
+    assert torch.allclose(head.logits(hidden)[0, 0], head.projection(hidden[0, 0]), atol=1e-5)
+
+
+def test_the_state_is_dropped_before_the_scores_and_not_before_its_change():
+    network = built("awd_lstm", heads=HEADS, dropout={"output": 0.5})
+    tensors, hidden = batch_for("awd_lstm", lengths=[11, 5, 9, 8]), torch.randn(4, 11, 24)
+    torch.manual_seed(7)
+    dropped = hidden * F.dropout(torch.ones(4, 1, 24), 0.5)
+    torch.manual_seed(7)
+    found = network.heads["regularised_lm"](hidden, tensors).item()
+    assert found == pytest.approx(by_hand(network, hidden, dropped, tensors, 2, 3), rel=1e-5)
+
+
+def test_weights_of_labels_weigh_the_penalties():
+    network = built("awd_lstm", heads={"regularised_lm": {**HEADS["regularised_lm"], "normalise": "row"}})
+    tensors, hidden = batch_for("awd_lstm", lengths=[11, 5, 9, 8]), torch.randn(4, 11, 24)
+    loss = network.heads["regularised_lm"].loss(hidden, tensors)
+    assert loss.count == 4
+    assert loss.total.item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3) / 2, rel=1e-5)
+
+
+def test_tied_to_the_embedding_or_not():
+    tied, free = built("awd_lstm"), built("awd_lstm", tied=False)
+    assert tied.heads["regularised_lm"].projection.weight is tied.family.tokens.weight
+    assert free.heads["regularised_lm"].projection.weight is not free.family.tokens.weight
+    assert free.num_parameters() == tied.num_parameters() + VOCABULARY * 24
