@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
 
 from pipeline.documents.files import read_documents, read_rejects
 from pipeline.errors import IntegrityError
@@ -21,6 +24,14 @@ from tools.validation.shard_set import check_shard_set
 __all__ = ["check_run"]
 
 _REMEDY: Final = "give the output folder of a complete run; the command of its last stage writes reports again"
+_BALANCES: Final = (
+    (("bytes_owned", "bytes_read_twice"), ("bytes_decoded", "bytes_undecoded")),
+    (("content_bytes",), ("content_kept", "content_skipped")),
+    (("records_found",), ("records_given",)),
+    (("records_in",), ("ignored", "malformed", "documents_in")),
+    (("characters_in",), ("characters_out", "characters_removed")),
+)
+"""Counts of a stage whose sums are equal."""
 Check: TypeAlias = tuple[Path, str, object, object]
 """A file, a count's name in it, its value there, and the value computed again."""
 
@@ -94,6 +105,9 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
             add_counts(total, part)
     for key in sorted(total.keys() & counts.keys()):
         yield key, counts[key], total[key]
+    for left, right in _BALANCES:
+        if left[0] in counts:
+            yield left[0], *(sum(_amount(counts.get(key, 0)) for key in side) for side in (left, right))
     if "by_source" in counts:
         events: Counts = {}
         for one in (counts["malformed"], counts["notes"]):
@@ -102,6 +116,11 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
         for one in counts["by_source"].values():
             add_counts(listed, one)
         yield "by_source", listed, events
+
+
+def _amount(count: Any) -> int:
+    """Return a count, or the sum of those that a mapping holds."""
+    return sum(count.values()) if isinstance(count, Mapping) else count
 
 
 def _from_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
@@ -117,6 +136,9 @@ def _from_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
 def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
     """Yield what the documents, rejects and shard sets of a stage hold."""
     counts, path = report["counts"], folder / "report.json"
+    if (plan := folder / "plan.json").is_file():
+        ranges = json.loads(plan.read_text(encoding="utf-8"))["units"]
+        yield path, "bytes_in", counts["bytes_in"], sum(one["end"] - one["start"] for one in ranges)
     if (folder / "documents").is_dir():
         texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)
@@ -133,9 +155,26 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         yield path, "vocabulary.size", counts["vocabulary"]["size"], Vocabulary.load(vocabulary).size
+    for kind in sorted(one.name for one in folder.glob("clusters/*")):
+        members = [pa.ipc.open_file(file).read_all() for file in _arrows(folder / "clusters" / kind)]
+        clusters = sum(len(table["cluster"].unique()) for table in members)
+        yield path, f"{kind}.clusters", counts[kind]["clusters"], clusters
+        dropped = sum(table["kept"].to_pylist().count(False) for table in members)
+        yield path, f"{kind}.dropped", counts[kind]["dropped"], dropped
+    if "sentences" in counts:
+        kept = counts["sentences"]["found"] - counts["sentences"]["merged"]
+        yield path, "sentences", kept, _sentences(folder / "manifest.json")
+        yield path, "characters", counts["characters"], before["characters_out"]
     for manifest in sorted(folder.rglob("manifest.json")):
         for what, value, expected in _from_set(folder, manifest, counts, before):
             yield path, what, value, expected
+
+
+def _sentences(manifest: Path) -> int:
+    """Return the number of sentences in a token set."""
+    shards = open_shards(manifest)
+    blocks = (shards.read_block(block) for block in range(len(shards.index)))
+    return sum(len(block.columns["sentence_starts"].values) for block in blocks)
 
 
 def _arrows(folder: Path) -> Sequence[Path]:
