@@ -107,7 +107,8 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
         yield key, counts[key], total[key]
     for left, right in _BALANCES:
         if left[0] in counts:
-            yield left[0], *(sum(_amount(counts.get(key, 0)) for key in side) for side in (left, right))
+            balance = [sum(_amount(counts.get(key, 0)) for key in side) for side in (left, right)]
+            yield left[0], balance[0], balance[1]
     if "by_source" in counts:
         events: Counts = {}
         for one in (counts["malformed"], counts["notes"]):
