@@ -20,12 +20,13 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from model.key_types import STRICT, Depth, Probability, Width, changed_keys
-from model.position_config import LocalConfig, PositionConfig, ScalingConfig
+from model.position_config import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 from model.registry import find, names
 
 __all__ = [
     "STRICT",
     "BiasConfig",
+    "DisentangledConfig",
     "DropoutConfig",
     "HeadConfig",
     "InitConfig",
@@ -45,6 +46,8 @@ class BiasConfig:
 
     qkv: bool = True
     """Queries, keys and values."""
+    key: bool = True
+    """Keys, where queries and values have one."""
     out: bool = True
     """The attention's output projection."""
     ffn: bool = True
@@ -212,7 +215,7 @@ class ModelConfig:
     bias: BiasConfig = BiasConfig()
     """The projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
-    """Factor of the attention scores; null = head_dim ** -0.5; T5 has 1.0."""
+    """Factor of the attention scores; null = (head_dim x kinds of scores that are added) ** -0.5; T5 has 1.0."""
     share: ShareConfig = ShareConfig()
     """Layers that use the same weights."""
     scale_by_depth: bool = False
@@ -292,6 +295,17 @@ class ModelConfig:
             return f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
         if not self.first_norm and self.norm_place == "post":
             return "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
+        return "" if self.position.disentangled is None else self._wrong_disentangled(self.position.disentangled)
+
+    def _wrong_disentangled(self, chosen: DisentangledConfig) -> str:
+        if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
+            return "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
+        alike = self.share != ShareConfig() or self.layers < chosen.special_layers
+        if chosen.special_layers and (alike or self.norm_place == "pre"):
+            return (
+                "position.disentangled: convolution and mask_decoder each need a layer of their own, not shared, and "
+                "norm_place post"
+            )
         return ""
 
     def _wrong_embedding(self) -> str:

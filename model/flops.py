@@ -18,7 +18,8 @@ def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, sourc
     """
     near = tokens if config.local is None else 2 * config.local.window + 1
     visible = [min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)]
-    return sum(layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible)
+    plain = sum(layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible)
+    return plain + _disentangled_flops(config, tokens)
 
 
 def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 0) -> float:
@@ -43,3 +44,17 @@ def layer_flops(config: ModelConfig, tokens: int, visible: float, source: int = 
     per_row = tokens * (projections + feed_forward + 4 * wide * visible)
     cross = 4 * config.dim * (tokens * wide + source * narrow) + 4 * wide * tokens * source if source else 0
     return per_row + cross
+
+
+def _disentangled_flops(config: ModelConfig, tokens: int) -> float:
+    """Return what DeBERTa adds: scores of relative places, the convolution, steps of the mask decoder but the first.
+
+    Left out are the projections of relative places, which a batch needs once.
+    """
+    chosen = config.position.disentangled
+    if chosen is None:
+        return 0.0
+    further = (chosen.mask_decoder or 1) - 1
+    scores = 2.0 * tokens * config.attention_heads * config.head_width * chosen.rows * (chosen.terms - 1)
+    convolution = 2.0 * tokens * config.dim**2 * (chosen.convolution or 0)
+    return convolution + (config.layers + further) * scores + further * layer_flops(config, tokens, tokens)

@@ -11,7 +11,9 @@ from torch import Tensor
 from model.cache import Cache
 
 __all__ = [
+    "BLOCKED",
     "AttentionPlan",
+    "RelativePlaces",
     "document_mask",
     "mode_mask",
     "padding_mask",
@@ -27,6 +29,17 @@ __all__ = [
 BLOCKED = torch.finfo(torch.bfloat16).min
 
 
+class RelativePlaces(NamedTuple):
+    """Input of disentangled attention; the same for all layers of a stack."""
+
+    vectors: Tensor
+    """[rows, dim], one for each relative place."""
+    rows: Tensor
+    """[B or 1, T, T] int64: the row of `vectors` for each query and key."""
+    absolute: Tensor
+    """[B or 1, T] int64: place ids."""
+
+
 class AttentionPlan(NamedTuple):
     """Inputs of attention besides queries, keys and values; the same for all layers of a stack."""
 
@@ -38,6 +51,8 @@ class AttentionPlan(NamedTuple):
     """Cosines and sines [B, 1, T, head_dim] of rotary positions."""
     cache: Cache | None = None
     """Keeper of keys and values; None: none are kept."""
+    relative: RelativePlaces | None = None
+    """Relative places, which disentangled attention reads."""
 
 
 def padding_mask(

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from model.key_types import STRICT, Depth, Width, changed_keys
 
-__all__ = ["LocalConfig", "PositionConfig", "ScalingConfig"]
+__all__ = ["DisentangledConfig", "LocalConfig", "PositionConfig", "ScalingConfig"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -77,6 +77,53 @@ class LocalConfig:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class DisentangledConfig:
+    """DeBERTa's relative places (arXiv 2006.03654), whose scores with the contents join those between contents."""
+
+    content_to_position: bool = True
+    """Score of a query's content with the key of the relative place."""
+    position_to_content: bool = True
+    """Score of a key's content with the query of the relative place."""
+    max_distance: Width = 512
+    """Distance in tokens from which all share the last row of their direction."""
+    buckets: Annotated[int, Field(ge=2, le=4096)] | None = None
+    """Rows of each direction: a half for one distance each, a half for ever wider ranges (arXiv 2111.09543);
+    null = a row for each distance up to max_distance."""
+    shared_projections: bool = False
+    """Relative places have the projections of queries and keys; false = projections of their own."""
+    norm: bool = False
+    """A norm over the vectors of relative places."""
+    convolution: Annotated[int, Field(ge=1, le=63)] | None = None
+    """Tokens, an odd number, that a convolution beside the first layer reads (DeBERTa v2); null = none."""
+    mask_decoder: Annotated[int, Field(ge=1, le=16)] | None = None
+    """Enhanced mask decoder: times that the last layer is applied to the states before it, with queries that begin as
+    these states plus learned absolute places, position.maximum of them (published: 2); null = none."""
+
+    def __post_init__(self) -> None:
+        if self.terms == 1:
+            raise ValueError("expected content_to_position, position_to_content or both, got neither")
+        if self.buckets and self.max_distance < self.buckets // 2 + 2:
+            raise ValueError(f"max_distance: expected {self.buckets // 2 + 2} or more, got {self.max_distance}")
+        if self.convolution and self.convolution % 2 == 0:
+            raise ValueError(f"convolution: expected an odd number of tokens, got {self.convolution}")
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table, both directions."""
+        return 2 * (self.buckets or self.max_distance)
+
+    @property
+    def terms(self) -> int:
+        """Kinds of scores that are added, the one between contents among them."""
+        return 1 + self.content_to_position + self.position_to_content
+
+    @property
+    def special_layers(self) -> int:
+        """Layers that are more than a layer: the first with a convolution, the last as a mask decoder."""
+        return (self.convolution is not None) + (self.mask_decoder is not None)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class PositionConfig:
     """Position information of a model."""
 
@@ -96,12 +143,24 @@ class PositionConfig:
     """t5: rows of the bias table; halved between both directions where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
     """t5: distance in tokens from which all share the last bucket."""
+    disentangled: DisentangledConfig | None = None
+    """learned, sinusoidal, none: relative places in the attention of an encoder, beside those of the kind."""
 
     def __post_init__(self) -> None:
         if self.scaling is not None and self.kind != "rope":
             raise ValueError(f"scaling: only rope is scaled; remove the key or change kind '{self.kind}'")
+        if self.disentangled is not None and self.kind in ("rope", "t5"):
+            raise ValueError(
+                f"disentangled: expected the kind learned, sinusoidal or none beside it, got '{self.kind}'"
+            )
 
     @property
     def limit(self) -> int | None:
         """Places that a row can have; None: any number."""
-        return self.maximum if self.kind == "learned" else None
+        decoded = self.disentangled is not None and self.disentangled.mask_decoder is not None
+        return self.maximum if self.kind == "learned" or decoded else None
+
+    @property
+    def terms(self) -> int:
+        """Kinds of scores that are added in attention."""
+        return 1 if self.disentangled is None else self.disentangled.terms

@@ -180,10 +180,10 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
     Raises:
         ConfigurationError: it has not; the message says how many there must be.
     """
-    position = config.model.position
-    if position.kind == "learned" and longest > position.maximum:
+    limit = config.model.position.limit
+    if limit is not None and longest > limit:
         raise ConfigurationError(
-            f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {position.maximum} "
+            f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {limit} "
             f"places; set it to {longest} or group into shorter rows"
         )
 

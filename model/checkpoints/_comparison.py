@@ -11,7 +11,10 @@ from model.config import ModelConfig
 
 __all__ = ["computation", "differences", "flatten", "nested"]
 
-_ONLY_TRAINING: Final = ("dropout.", "init.", "heads.", "vocab_multiple", "init_from")
+_ONLY_TRAINING: Final = (
+    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from"),
+    "position.disentangled.mask_decoder",
+)
 _OF_KIND: Final = {
     "learned": ("kind", "maximum", "offset"),
     "sinusoidal": ("kind",),
@@ -28,7 +31,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
     Left out: dropout, initial weights, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
     flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
-    read = tuple(f"position.{key}" for key in _OF_KIND[config.position.kind])
+    read = tuple(f"position.{key}" for key in (*_OF_KIND[config.position.kind], "disentangled"))
     kept = {
         key: value
         for key, value in flat.items()
@@ -44,7 +47,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
         "emb_dim": config.embedding_width,
         "out_dim": config.output_width,
         "share.groups": config.layer_groups,
-        "qk_scale": config.qk_scale or config.head_width**-0.5,
+        "qk_scale": config.qk_scale or (config.head_width * config.position.terms) ** -0.5,
         **({} if config.local is None else {"local.theta": config.local.theta or config.position.theta}),
     }
 

@@ -40,7 +40,8 @@ def to_ours(
         if target.shape is not None:
             tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
         tensor = tensor.T if target.transposed else tensor
-        found[name] = tensor.chunk(target.of)[target.part].contiguous()
+        parts = tensor.reshape(target.groups, target.of, -1, *tensor.shape[1:])
+        found[name] = parts[:, target.part].flatten(0, 1).contiguous()
     return found
 
 
@@ -49,9 +50,11 @@ def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) 
     parts: dict[str, dict[int, Tensor]] = {}
     targets = key_map.targets(config, ours)
     for name, target in targets.items():
-        parts.setdefault(target.name, {})[target.part] = ours[name]
+        parts.setdefault(target.name, {})[target.part] = ours[name].reshape(target.groups, -1, *ours[name].shape[1:])
     turned = {target.name for target in targets.values() if target.transposed}
     shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
-    joined = {name: torch.cat([found[part] for part in sorted(found)]) for name, found in parts.items()}
+    joined = {
+        name: torch.stack([found[part] for part in sorted(found)], dim=1).flatten(0, 2) for name, found in parts.items()
+    }
     stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
     return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
@@ -78,6 +79,10 @@ def _headed(checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tenso
                 f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
                 f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
             )
+    if unknown := _only_trained(key_map, tensors):
+        raise ConfigurationError(
+            f"a model of type {key_map.model_type} lacks what the head reads: {listed(unknown)}; export the body alone"
+        )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     theirs |= {name: theirs[source].clone() for name, source in key_map.unused(checkpoint.config).items()}
     return theirs | key_map.constants(checkpoint.vocab_size)
@@ -87,7 +92,12 @@ def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool
     if key_map.bare is None:
         raise ConfigurationError(f"a model of type {key_map.model_type} has no class for its encoder alone")
     parts = ("family.tokens.", "family.encoder.") if encoder_alone else key_map.body
-    return {name: tensor for name, tensor in tensors.items() if name.startswith(parts)}
+    left = _only_trained(key_map, tensors)
+    return {name: tensor for name, tensor in tensors.items() if name.startswith(parts) and name not in left}
+
+
+def _only_trained(key_map: KeyMap, names: Iterable[str]) -> set[str]:
+    return {name for name in names if any(re.search(pattern, name) for pattern in key_map.only_trained)}
 
 
 def _without_padding(checkpoint: Checkpoint) -> dict[str, Tensor]:

@@ -30,6 +30,8 @@ class Slice(NamedTuple):
     module: str
     part: int
     of: int
+    groups: int = 1
+    """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
 
 
 class Reshaped(NamedTuple):
@@ -47,6 +49,8 @@ class Target(NamedTuple):
     part: int
     of: int
     """equal parts that the tensor has along its outputs, of which this is number `part`"""
+    groups: int
+    """equal groups of outputs, each of which has all parts"""
     transposed: bool
     """stored [in, out]"""
     shape: tuple[int, ...] | None
@@ -107,6 +111,10 @@ class KeyMap:
     """Patterns of buffers that hold no knowledge: not read."""
     other_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes that some classes or programs put before every name."""
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Beginnings of names that some files have, and ours of the same tensors; the first that fits counts."""
+    only_trained: ClassVar[tuple[str, ...]] = ()
+    """Patterns of parameters of our body that training reads and no class has: an export of the body is without."""
 
     # -- config.json ------------------------------------------------------------------------------------------------
 
@@ -240,16 +248,16 @@ class KeyMap:
         theirs = names.get(template if whole else module)
         if theirs is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
-        text, part, of = theirs if isinstance(theirs, Slice) else (theirs, 0, 1)
+        text, part, of, groups = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1)
         text, shape = text if isinstance(text, Reshaped) else (text, None)
         turned = kind == "weight" and text.rpartition(".")[2] in self.transposed
         text = text.replace("{i}", numbers[0]) if numbers else text
-        return Target(text if whole else f"{text}.{kind}", part, of, turned, shape)
+        return Target(text if whole else f"{text}.{kind}", part, of, groups, turned, shape)
 
     def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
         """Return the way from the names of a file, legacy ones too, to those of `expected`."""
         known = {*expected, *self.ties(config), *self.unused(config)}
-        return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers)
+        return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
 
 
 def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -34,6 +34,7 @@ class Renaming:
     other_prefixes: tuple[str, ...]
     left_out: tuple[str, ...]
     buffers: tuple[str, ...]
+    other_names: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, tensors: Mapping[str, Tensor], where: str) -> Renamed:
         """Sort the tensors of a file.
@@ -68,6 +69,9 @@ class Renaming:
         for old, new in _SUFFIXES.items():
             if name.endswith(old):
                 name = name.removesuffix(old) + new
+        for other, present in self.other_names.items():
+            if name.startswith(other):
+                name = present + name.removeprefix(other)
         without = [name.removeprefix(prefix) for prefix in (self.base, *self.other_prefixes) if prefix]
         return next((other for other in (name, self.base + name, *without) if other in self.known), None)
 

@@ -24,12 +24,13 @@ class Attention(nn.Module):
         super().__init__()
         wide, narrow = config.attention_heads * config.head_width, config.key_value_heads * config.head_width
         self.query = nn.Linear(config.dim, wide, bias=config.bias.qkv)
-        self.key = nn.Linear(config.dim, narrow, bias=config.bias.qkv)
+        self.key = nn.Linear(config.dim, narrow, bias=config.bias.qkv and config.bias.key)
         self.value = nn.Linear(config.dim, narrow, bias=config.bias.qkv)
         self.out = nn.Linear(wide, config.dim, bias=config.bias.out)
         self.head_dim = config.head_width
         self.grouped = config.key_value_heads != config.attention_heads
-        self.scale = (config.qk_scale or config.head_width**-0.5) / (depth + 1 if config.scale_by_depth else 1)
+        self.scale = config.qk_scale or (config.head_width * config.position.terms) ** -0.5
+        self.scale /= depth + 1 if config.scale_by_depth else 1
         self.dropout = config.dropout.attention
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
@@ -38,10 +39,15 @@ class Attention(nn.Module):
         if plan.rotation is not None:
             query = rotate(query, plan.rotation)
         key, value = self.keys_and_values(source, plan)
+        out: Tensor = self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
+        return out
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
+        """Return values [B, heads, Tq, head_dim], averaged with the softmax of the scores."""
         mask = plan.mask
         if mask is not None and mask.is_floating_point():
             mask = mask.to(query.dtype)
-        mixed = F.scaled_dot_product_attention(
+        return F.scaled_dot_product_attention(
             query,
             key,
             value,
@@ -51,8 +57,6 @@ class Attention(nn.Module):
             scale=self.scale,
             enable_gqa=self.grouped,
         )
-        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return out
 
     def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
         """Return keys and values [B, kv_heads, Tk, head_dim] of a source that does not grow; a cache keeps them."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.layers.attention import Attention
+from model.layers.disentangled_attention import DisentangledAttention
 from model.layers.feed_forward import FeedForward
 from model.layers.residual import Residual
 from model.masks import AttentionPlan
@@ -32,7 +33,8 @@ class Layer(nn.Module):
     def __init__(self, config: ModelConfig, cross: bool, depth: int = 0) -> None:
         super().__init__()
         normed = depth > 0 or config.first_norm
-        self.attention = Residual(config, SelfAttention(config, depth), normed=normed)
+        own = SelfAttention if config.position.disentangled is None else DisentangledAttention
+        self.attention = Residual(config, own(config, depth), normed=normed)
         self.cross = Residual(config, Attention(config, depth)) if cross else None
         self.feed_forward = Residual(config, FeedForward(config))
 

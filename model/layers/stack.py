@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
+from model.layers.disentangled_attention import RelativeTable
+from model.layers.disentangled_layers import build_layers
 from model.layers.embeddings import Embeddings
-from model.layers.layer import Layer
 from model.layers.norm import build_norm
 from model.layers.position import Position, build_local_position, build_position
 from model.masks import AttentionPlan, plan_attention, plan_continuation, prefix_mask, window_mask
@@ -32,7 +33,8 @@ class Stack(nn.Module):
         self.window = None if config.local is None else config.local.window
         self.local_layers = frozenset(number for number in range(layers) if config.is_local(number))
         self.order = shared_layers(layers, config.share.groups, config.share.group_layers)
-        self.layers = nn.ModuleList(Layer(config, cross, number) for number in range(max(self.order) + 1))
+        self.layers = nn.ModuleList(build_layers(config, max(self.order) + 1, cross))
+        self.relative = None if config.position.disentangled is None else RelativeTable(config)
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
@@ -65,11 +67,12 @@ class Stack(nn.Module):
         x = self.embeddings(vectors, self.position, positions, types)
         columns = positions if cache is None else cache.extend(positions)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
+        relative = None if self.relative is None else self.relative(positions)
 
         def plan(position: Position, pairs: Tensor | None) -> AttentionPlan:
             bias, rotation = position.bias(positions, columns), position.rotation(positions)
             if cache is None:
-                return plan_attention(bias, padding, self.causal, rotation, pairs, prefix)
+                return plan_attention(bias, padding, self.causal, rotation, pairs, prefix)._replace(relative=relative)
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, pairs)
 
         whole = local = plan(self.position, pairs)

@@ -9,7 +9,7 @@ import transformers
 from model.build import Model
 from model.checkpoints import KeyMap, map_of_type
 from model.checkpoints._conversion import to_ours
-from model.config import BiasConfig, ModelConfig, PositionConfig, ShareConfig
+from model.config import BiasConfig, DisentangledConfig, ModelConfig, PositionConfig, ShareConfig
 
 NO_BIAS = BiasConfig(qkv=False, out=False, ffn=False)
 VOCABULARY, PLACES = 37, 20
@@ -159,6 +159,45 @@ def xlm(size, **changes):
     return pair(ours, theirs, "xlm")
 
 
+def deberta(size, **changes):
+    """Distances beyond 5 share the last row, so that both ends of the table are reached."""
+    theirs = transformers.DebertaForMaskedLM(
+        transformers.DebertaConfig(**_deberta(size), position_biased_input=True, pos_att_type=["c2p", "p2c"])
+    )
+    relative = DisentangledConfig(max_distance=5)
+    return pair(
+        _deberta_config(size, PositionConfig(maximum=PLACES, disentangled=relative), changes), theirs, "deberta"
+    )
+
+
+def deberta_v2(size, **changes):
+    theirs = transformers.DebertaV2ForMaskedLM(
+        transformers.DebertaV2Config(
+            **_deberta(size), position_biased_input=False, pos_att_type=["c2p", "p2c"], position_buckets=4,
+            share_att_key=True, norm_rel_ebd="layer_norm", conv_kernel_size=3, conv_act="gelu",
+        )
+    )  # fmt: skip
+    relative = {"max_distance": 5, "buckets": 4, "shared_projections": True, "norm": True, "convolution": 3}
+    position = PositionConfig(kind="none", disentangled=DisentangledConfig(**relative))
+    return pair(_deberta_config(size, position, {"bias": BiasConfig()} | changes), theirs, "deberta-v2")
+
+
+def _deberta(size):
+    return {
+        "vocab_size": VOCABULARY, "hidden_size": size.dim, "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads, "intermediate_size": size.ffn, "max_position_embeddings": PLACES,
+        "pad_token_id": 0, "relative_attention": True, "max_relative_positions": 5, "attn_implementation": "eager",
+    }  # fmt: skip
+
+
+def _deberta_config(size, position, changes):
+    return ModelConfig(**{
+        "family": "encoder", "dim": size.dim, "layers": size.layers, "attention_heads": size.heads, "ffn_dim": size.ffn,
+        "eps": 1e-7, "norm_place": "post", "final_norm": False, "emb_norm": True, "bias": BiasConfig(key=False),
+        "position": position, "heads": {"masked_lm": 1.0},
+    } | changes)  # fmt: skip
+
+
 PEERS = {
     "bert": bert,
     "albert": albert,
@@ -170,6 +209,8 @@ PEERS = {
     "t5_v1_1": t5_v1_1,
     "bart": bart,
     "xlm": xlm,
+    "deberta": deberta,
+    "deberta_v2": deberta_v2,
 }
 
 

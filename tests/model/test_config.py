@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from model.build import build_model
-from model.config import InitConfig, ModelConfig, PositionConfig, ShareConfig
+from model.config import DisentangledConfig, InitConfig, ModelConfig, PositionConfig, ShareConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
 from tests.model.small_models import small_config
@@ -26,6 +26,10 @@ FAMILY = """
         class Options(ModelConfig):
             sizes: tuple[int, ...] = ()
 """
+
+
+def disentangled(kind="none", **chosen):
+    return {"position": {"kind": kind, "disentangled": chosen}}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,15 @@ FAMILY = """
             "dynamic needs head_dim 4 or more, got 2",
         ),
         ({"dim": 2**40}, "less than or equal to 1048576"),
+        (disentangled(position_to_content=False, content_to_position=False), "both, got neither"),
+        (disentangled(buckets=8, max_distance=5), "max_distance: expected 6 or more, got 5"),
+        (disentangled(convolution=4), "an odd number of tokens, got 4"),
+        (disentangled(convolution=3, mask_decoder=2) | {"layers": 1}, "each need a layer of their own"),
+        (disentangled(mask_decoder=2) | {"share": {"groups": 1}}, "not shared"),
+        (disentangled(mask_decoder=2) | {"norm_place": "pre"}, "norm_place post"),
+        (disentangled(kind="rope"), "learned, sinusoidal or none beside it, got 'rope'"),
+        (disentangled() | {"family": "decoder"}, "expected an encoder"),
+        (disentangled() | {"kv_heads": 2}, "as many kv_heads as attention_heads"),
         ({"norm": "batch"}, "'layer' or 'rms'"),
         ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
         ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
@@ -104,7 +117,7 @@ def test_a_family_has_keys_of_its_own(tmp_path, strict):
         TypeAdapter(ModelConfig).validate_python(plain | {"sizes": [3]})
 
 
-@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, InitConfig, ShareConfig, *OPTIONS])
+@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, DisentangledConfig, InitConfig, ShareConfig, *OPTIONS])
 def test_every_field_is_described(schema):
     for name in vars(schema)["__annotations__"].keys() & schema.__pydantic_fields__.keys():
         assert schema.__pydantic_fields__[name].description, name

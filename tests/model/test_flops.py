@@ -5,8 +5,11 @@ import doctest
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 import model.flops
+from model.config import DisentangledConfig, PositionConfig
+from model.settling import settle
 from tests.model.small_models import FAMILIES, batch_for, built
 
 
@@ -55,6 +58,18 @@ def test_local_layers_and_unlike_decoders_count_what_they_see():
     both = {"head_dim": None, "layers": 1, "decoder_layers": 1}
     wide = built("encoder_decoder", **both, decoder_ffn_dim=50).family.flops(5, 3)
     assert wide - built("encoder_decoder", **both).family.flops(5, 3) == 3 * 2 * 2 * 24 * 10
+
+
+@pytest.mark.parametrize("chosen", [{"convolution": 3}, {"mask_decoder": 3, "position_to_content": False}], ids=str)
+def test_relative_places_count_as_torch_counts_them(chosen):
+    """All but the projections of relative places, 16 rows from width 24 to 24 in each layer and step."""
+    position = PositionConfig(maximum=16, disentangled=DisentangledConfig(max_distance=8, **chosen))
+    network = built("encoder", position=position).to("meta")
+    tensors = {name: value.to("meta") for name, value in settle(batch_for("encoder", lengths=[11]), None).items()}
+    with FlopCounterMode(display=False) as counter:
+        network.family(tensors)
+    passes, kinds = 2 + 2 * ("mask_decoder" in chosen), 2 - ("mask_decoder" in chosen)
+    assert network.family.flops(11, 0) == counter.get_total_flops() - passes * kinds * 2 * 16 * 24 * 24
 
 
 def test_labels_cost_the_heads_matrices_and_training_three_forwards():

@@ -87,6 +87,9 @@ WRONG = {
     "xlm eps": ("xlm", {"eps": 1e-4}),
     "xlm activation": ("xlm", {"activation": "relu"}),
     "bart activation": ("bart", {"activation": "gelu_tanh"}),
+    "deberta eps": ("deberta", {"eps": 1e-5}),
+    "deberta scale": ("deberta", {"qk_scale": 6**-0.5}),
+    "deberta v2 activation": ("deberta_v2", {"activation": "gelu_tanh"}),
 }
 
 
@@ -98,7 +101,13 @@ def test_a_wrong_switch_is_seen(peer, changes):
 
 @pytest.mark.parametrize(
     ("peer", "first", "second"),
-    [("bert", "query", "key"), ("llama", "key", "value"), ("llama", "gate", "up"), ("t5_v1_1", "gate", "up")],
+    [
+        ("bert", "query", "key"),
+        ("llama", "key", "value"),
+        ("llama", "gate", "up"),
+        ("t5_v1_1", "gate", "up"),
+        ("deberta_v2", "query", "key"),
+    ],
 )
 def test_exchanged_projections_are_seen(peer, first, second):
     pair = PEERS[peer](SIZES["three layers"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import model.settling
-from model.config import PositionConfig
+from model.config import DisentangledConfig, PositionConfig
 from model.errors import BatchError
 from model.loss import real_places
 from model.settling import settle
@@ -31,14 +31,24 @@ def variants(family):
     return found | {"weights": full | weights}
 
 
-CASES = [(family, name) for family in FAMILIES for name in variants(family)]
+RELATIVE = PositionConfig(
+    kind="none", maximum=16, disentangled=DisentangledConfig(max_distance=9, buckets=4, convolution=3, mask_decoder=2)
+)
+CASES = [
+    *((family, name, kind) for family in FAMILIES for name in variants(family) for kind in KINDS),
+    *(("encoder", name, "disentangled") for name in variants("encoder")),
+]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("family", "name"), CASES)
+@pytest.mark.parametrize(("family", "name", "kind"), CASES)
 def test_no_forward_reads_a_value(family, name, kind):
     """Tensors of the meta device have no values: whoever asks for one gets an error."""
-    network = built(family, position=KINDS[kind], head_dim=6, type_vocab_size=6 if family == "encoder" else 0)
+    network = built(
+        family,
+        position=(KINDS | {"disentangled": RELATIVE})[kind],
+        head_dim=6,
+        type_vocab_size=6 if family == "encoder" else 0,
+    )
     settled = settle(variants(family)[name], network.config.position.limit)
     loss = only(network.to("meta")({key: value.to("meta") for key, value in settled.items()}))
     assert loss.total.device.type == "meta"
@@ -46,11 +56,15 @@ def test_no_forward_reads_a_value(family, name, kind):
     loss.total.backward()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("family", "name"), CASES)
+@pytest.mark.parametrize(("family", "name", "kind"), CASES)
 def test_a_settled_batch_gives_the_same_loss(family, name, kind):
     """The family itself reads the batch as it came."""
-    network = built(family, position=KINDS[kind], head_dim=6, type_vocab_size=6 if family == "encoder" else 0).eval()
+    network = built(
+        family,
+        position=(KINDS | {"disentangled": RELATIVE})[kind],
+        head_dim=6,
+        type_vocab_size=6 if family == "encoder" else 0,
+    ).eval()
     tensors = variants(family)[name]
     ((head, loss),) = network(settle(tensors, network.config.position.limit)).items()
     expected = network.heads[head].loss(network.family(tensors), tensors)

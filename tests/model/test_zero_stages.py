@@ -20,7 +20,18 @@ def losses():
 
 
 @pytest.mark.parametrize(
-    "case", ["encoder", "decoder", "encoder_decoder", "shared layers", "awd_lstm", "elmo", "generator", "disentangled"]
+    "case",
+    [
+        "encoder",
+        "decoder",
+        "encoder_decoder",
+        "shared layers",
+        "relative places",
+        "awd_lstm",
+        "elmo",
+        "generator",
+        "disentangled",
+    ],
 )
 def test_stage_three_trains_like_stage_zero(losses, case):
     straight, sharded = losses[f"{case} 0"], losses[f"{case} 3"]

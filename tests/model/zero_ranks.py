@@ -20,11 +20,12 @@ import deepspeed
 import torch
 
 from model.build import build_model
-from model.config import ShareConfig
+from model.config import DisentangledConfig, PositionConfig, ShareConfig
 from tests.model.small_models import SPELLINGS, batch_for, small_config
 
 STEPS = 4
 SHARED = {"layers": 3, "share": ShareConfig(groups=1, stacks=True)}
+RELATIVE = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2))
 CASES = {
     "encoder": ("encoder", {}),
     "decoder": ("decoder", {}),
@@ -32,6 +33,7 @@ CASES = {
     "awd_lstm": ("awd_lstm", {}),
     "elmo": ("elmo", {}),
     "shared layers": ("encoder_decoder", SHARED),
+    "relative places": ("encoder", {"position": RELATIVE}),
     "generator": ("replaced_tokens", {"embedding_sharing": "all"}),
     "disentangled": ("replaced_tokens", {"embedding_sharing": "disentangled"}),
 }

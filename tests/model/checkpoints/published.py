@@ -18,6 +18,7 @@ BODY = {
     "modernbert": "modernbert",
     "xlm": "xlm",
     "xlnet": "xlnet",
+    "deberta": "deberta", "deberta-v2": "deberta",
 }  # fmt: skip
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
@@ -38,6 +39,8 @@ CLASSES = {
     "roberta": ("RobertaConfig", "RobertaForMaskedLM"),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaForMaskedLM"),
     "distilbert": ("DistilBertConfig", "DistilBertForMaskedLM"),
+    "deberta": ("DebertaConfig", "DebertaForMaskedLM"),
+    "deberta-v2": ("DebertaV2Config", "DebertaV2ForMaskedLM"),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
     "openai-gpt": ("OpenAIGPTConfig", "OpenAIGPTLMHeadModel"),
     "llama": ("LlamaConfig", "LlamaForCausalLM"),
@@ -89,6 +92,18 @@ def options(case, seed):
                     "max_position_embeddings": places, "gelu_activation": draw.choice([True, False]),
                     "sinusoidal_embeddings": draw.choice([True, False]), "n_langs": draw.choice([1, 5]),
                     "use_lang_emb": draw.choice([True, False]), "pad_token_id": 0}  # fmt: skip
+        case "deberta":
+            found = {"vocab_size": VOCABULARY, "hidden_size": dim, "num_hidden_layers": layers,
+                     "num_attention_heads": heads, "intermediate_size": ffn, "max_position_embeddings": places,
+                     "layer_norm_eps": draw.choice([1e-5, 1e-7]), "type_vocab_size": draw.choice([0, 2]),
+                     "hidden_act": draw.choice(["gelu", "relu"]), "relative_attention": True, "pad_token_id": 0,
+                     "pos_att_type": draw.choice(["c2p", "p2c", "c2p|p2c"]),
+                     "max_relative_positions": draw.choice([-1, 5]),
+                     "position_biased_input": draw.choice([True, False])}  # fmt: skip
+            more = {"position_buckets": draw.choice([-1, 4, 6]), "share_att_key": draw.choice([True, False]),
+                    "norm_rel_ebd": draw.choice(["none", "layer_norm"]), "conv_kernel_size": draw.choice([0, 3, 5]),
+                    "conv_act": found["hidden_act"]}  # fmt: skip
+            return found | more if model_type == "deberta-v2" else found
         case "gpt":
             found = ids | {"n_embd": dim, "n_layer": layers, "n_head": heads, "n_positions": places}
             more = {"n_inner": draw.choice([ffn, None]), "scale_attn_weights": draw.choice([True, False]),

@@ -1,0 +1,139 @@
+"""DeBERTa (arXiv 2006.03654)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from model.checkpoints._key_map import Slice, layer_names
+from model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
+from model.config import DisentangledConfig, ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["Deberta"]
+
+_LAYER: Final = "deberta.encoder.layer"
+_SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
+
+
+class Deberta(MaskedLMHead):
+    """Post-norm encoder with disentangled attention; its fused projection goes head by head.
+
+    Published files hold the head under the names that the class has with `legacy: false`. Both are read; an export has
+    the others, which every version of transformers reads. The enhanced mask decoder is in neither class.
+    """
+
+    model_type = "deberta"
+    headed = "DebertaForMaskedLM"
+    bare = "DebertaModel"
+    auto = "AutoModelForMaskedLM"
+    base = "deberta."
+    heads = ("masked_lm",)
+    fixed: ClassVar = {**FIXED, "bias.key": False}
+    fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
+    defaults: ClassVar = {
+        **DEFAULTS,
+        "type_vocab_size": 0,
+        "layer_norm_eps": 1e-7,
+        "max_position_embeddings": 512,
+    }
+    only: ClassVar = {"talking_head": (False,)}
+    activation = "hidden_act"
+    activations: ClassVar = ACTIVATIONS
+    also_read: ClassVar[tuple[str, ...]] = (
+        *("relative_attention", "max_relative_positions", "pos_att_type", "position_biased_input", "legacy"),
+        *("embedding_size", "pooler_hidden_size", "pooler_dropout", "pooler_hidden_act"),
+    )
+    head = "cls.predictions"
+    modules: ClassVar = {
+        "family.tokens": "deberta.embeddings.word_embeddings",
+        "family.stack.position.table": "deberta.embeddings.position_embeddings",
+        "family.stack.embeddings.types": "deberta.embeddings.token_type_embeddings",
+        "family.stack.embeddings.norm": "deberta.embeddings.LayerNorm",
+        "family.stack.relative.table": "deberta.encoder.rel_embeddings",
+        **layer_names("family.stack", _LAYER, {name: theirs for name, theirs in BODY.items() if "self" not in theirs}),
+        **layer_names(
+            "family.stack",
+            _LAYER,
+            {
+                "attention.body.query.bias": "attention.self.q_bias",
+                "attention.body.value.bias": "attention.self.v_bias",
+                "attention.body.key_of_place": "attention.self.pos_proj",
+                "attention.body.query_of_place": "attention.self.pos_q_proj",
+            },
+        ),
+        "heads.masked_lm.transform": "cls.predictions.transform.dense",
+        "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
+    }
+    other_names: ClassVar = {
+        "lm_predictions.lm_head.dense.": "cls.predictions.transform.dense.",
+        "lm_predictions.lm_head.LayerNorm.": "cls.predictions.transform.LayerNorm.",
+        "lm_predictions.lm_head.": "cls.predictions.",
+    }
+    only_trained = (r"\.places\.weight$",)
+    left_out = (r"^(deberta\.)?pooler\.", r"embeddings\.position_embeddings\.weight$", r"^mask_predictions\.")
+    buffers = (r"embeddings\.position_ids$",)
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules; the parts of the fused projection alternate from head to head."""
+        fused = f"{_LAYER}.{{i}}.attention.self.in_proj.weight"
+        parts = {
+            f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(fused, part, 3, config.attention_heads)
+            for part, name in enumerate(("query", "key", "value"))
+        }
+        return {**super().names(config), **parts}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the keys of places, and the tie that a head with `legacy: false` always has."""
+        self._refuse_other_computations(plain)
+        maximum, distance = (
+            plain.get(key, default)
+            for key, default in (("max_position_embeddings", 512), ("max_relative_positions", -1))
+        )
+        found = {
+            "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
+            "position.disentangled.max_distance": maximum if distance == -1 else distance,
+        }
+        found |= {f"position.disentangled.{ours}": name in _scores(plain) for name, ours in _SCORES.items()}
+        return found if plain.get("legacy", True) else {**found, "tied": True}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the keys of places."""
+        chosen = config.position.disentangled or DisentangledConfig()
+        return {
+            "relative_attention": True,
+            "max_relative_positions": chosen.max_distance,
+            "pos_att_type": [name for name, ours in _SCORES.items() if getattr(chosen, ours)],
+            "position_biased_input": config.position.kind == "learned",
+            "legacy": True,
+        }
+
+    def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
+        """Refuse attention without relative places, and widths that are not the residual stream's.
+
+        Raises:
+            ConfigurationError: naming the key.
+        """
+        if not plain.get("relative_attention"):
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: relative_attention: expected true, got "
+                f"{plain.get('relative_attention')!r}; without relative places the attention is not built"
+            )
+        if plain.get("embedding_size", plain.get("hidden_size")) != plain.get("hidden_size"):
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: embedding_size: expected that of hidden_size "
+                f"{plain.get('hidden_size')}, got {plain['embedding_size']}: other widths are not built"
+            )
+        if unknown := _scores(plain) - _SCORES.keys():
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: pos_att_type: expected {' and '.join(_SCORES)}, got "
+                f"{', '.join(sorted(unknown))}"
+            )
+
+
+def _scores(plain: Mapping[str, Any]) -> set[str]:
+    """Return the kinds of scores, from a list or from names between bars."""
+    kinds = plain.get("pos_att_type") or []
+    return {name.strip() for name in (kinds.lower().split("|") if isinstance(kinds, str) else map(str, kinds))}

@@ -1,0 +1,91 @@
+"""DeBERTa v2 and v3 (arXiv 2111.09543)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from model.checkpoints._key_map import layer_names
+from model.checkpoints.deberta import Deberta
+from model.config import DisentangledConfig, ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["DebertaV2"]
+
+_NORM: Final = "layer_norm"
+
+
+class DebertaV2(Deberta):
+    """DeBERTa with a key bias, and by switches: buckets of distances, shared projections, a norm and a convolution."""
+
+    model_type = "deberta-v2"
+    headed = "DebertaV2ForMaskedLM"
+    bare = "DebertaV2Model"
+    fixed: ClassVar = {**Deberta.fixed, "bias.key": True}
+    only: ClassVar = {"conv_groups": (1,)}
+    also_read = (
+        *Deberta.also_read,
+        *("position_buckets", "share_att_key", "norm_rel_ebd", "conv_kernel_size", "conv_act", "attention_head_size"),
+    )
+    modules: ClassVar = {
+        **Deberta.modules,
+        "family.stack.relative.norm": "deberta.encoder.LayerNorm",
+        "family.stack.layers.{i}.convolution": "deberta.encoder.conv.conv",
+        "family.stack.layers.{i}.norm": "deberta.encoder.conv.LayerNorm",
+        **layer_names(
+            "family.stack",
+            "deberta.encoder.layer",
+            {
+                "attention.body.query": "attention.self.query_proj",
+                "attention.body.key": "attention.self.key_proj",
+                "attention.body.value": "attention.self.value_proj",
+                "attention.body.key_of_place": "attention.self.pos_key_proj",
+                "attention.body.query_of_place": "attention.self.pos_query_proj",
+            },
+        ),
+    }
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules; no projection is fused."""
+        fused = [f"family.stack.layers.{{i}}.attention.body.{name}" for name in ("query", "key", "value")]
+        whole = {f"{module}.{kind}" for module in fused for kind in ("weight", "bias")}
+        return {name: theirs for name, theirs in super().names(config).items() if name not in whole}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the keys of places."""
+        kernel, buckets = plain.get("conv_kernel_size", 0), plain.get("position_buckets", -1)
+        return super().more_of_ours(plain, tensors) | {
+            "position.disentangled.buckets": None if buckets == -1 else buckets,
+            "position.disentangled.shared_projections": plain.get("share_att_key", False),
+            "position.disentangled.norm": _NORM in str(plain.get("norm_rel_ebd", "none")).lower().split("|"),
+            "position.disentangled.convolution": kernel or None,
+        }
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the keys of places."""
+        chosen = config.position.disentangled or DisentangledConfig()
+        names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
+        return super().more_of_theirs(config) | {
+            "position_buckets": chosen.buckets or -1,
+            "share_att_key": chosen.shared_projections,
+            "norm_rel_ebd": _NORM if chosen.norm else "none",
+            "conv_kernel_size": chosen.convolution or 0,
+            "conv_act": names[0],
+        }
+
+    def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
+        super()._refuse_other_computations(plain)
+        act = plain.get("hidden_act", "gelu")
+        if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: conv_act: expected that of hidden_act {act}, got "
+                f"{plain.get('conv_act', 'tanh')}: another activation beside the first layer is not built"
+            )
+        width = plain.get("attention_head_size")
+        if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: attention_head_size: expected hidden_size / "
+                f"num_attention_heads, got {width}"
+            )

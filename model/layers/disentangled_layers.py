@@ -1,0 +1,99 @@
+"""The first and the last layer of DeBERTa, where they are more than a layer (arXiv 2006.03654)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+from model.layers.activation import ACTIVATIONS
+from model.layers.layer import Layer
+from model.layers.norm import build_norm
+from model.masks import AttentionPlan
+
+__all__ = ["Convolution", "ConvolutionLayer", "MaskDecoder", "build_layers"]
+
+
+class Convolution(nn.Module):
+    """A linear map of the tokens around each place; those that the place may not see count as zeros."""
+
+    drawn: ClassVar = ("weight",)
+
+    def __init__(self, dim: int, tokens: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(dim, dim, tokens))
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map [B, T, dim] to the same shape.
+
+        Args:
+            x: [B, T, dim].
+            mask: [B, 1, T or 1, T] bool, True where a place sees another; None: all is visible.
+        """
+        tokens = self.weight.shape[-1]
+        half = tokens // 2
+        around = F.pad(x, (0, 0, half, half)).unfold(1, tokens, 1)  # [B, T, dim, tokens]
+        if mask is not None:
+            around = around * _neighbours(mask, tokens)[:, :, None]
+        return F.linear(around.flatten(2), self.weight.flatten(1), self.bias)
+
+
+class ConvolutionLayer(Layer):
+    """A layer and a convolution side by side: norm(layer(x) + activation(dropout(convolution(x))))."""
+
+    def __init__(self, config: ModelConfig, tokens: int) -> None:
+        super().__init__(config, cross=False)
+        self.convolution = Convolution(config.dim, tokens)
+        self.norm = build_norm(config, config.dim)
+        self.dropout = nn.Dropout(config.dropout.hidden)
+        self.act = ACTIVATIONS[config.activation]
+
+    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
+        """Map [B, T, dim] to the same shape; `source` is None."""
+        beside = self.act(self.dropout(self.convolution(x, plan.mask)))
+        out: Tensor = self.norm(super().forward(x, plan, source, source_plan) + beside)
+        return out
+
+
+class MaskDecoder(Layer):
+    """The enhanced mask decoder (§3.2): absolute places enter where hidden tokens are decoded, and only there.
+
+    The layer is applied several times. Its keys and values are always those of the states x before it; its queries are
+    x plus the vectors of the places at first, then its own last output.
+    """
+
+    def __init__(self, config: ModelConfig, steps: int) -> None:
+        super().__init__(config, cross=False)
+        self.places = nn.Embedding(config.position.maximum, config.dim)
+        self.steps = steps
+
+    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
+        """Map [B, T, dim] to the same shape; `source` is None."""
+        assert plan.relative is not None
+        query: Tensor = x + self.places(plan.relative.absolute)
+        for _ in range(self.steps):
+            query = self.feed_forward(self.attention(query, plan, x))
+        return query
+
+
+def build_layers(config: ModelConfig, layers: int, cross: bool) -> list[Layer]:
+    """Build the layers of a stack, the first and the last one as the configuration says."""
+    found = [Layer(config, cross, number) for number in range(layers)]
+    chosen = config.position.disentangled
+    if chosen is not None and chosen.mask_decoder is not None:
+        found[-1] = MaskDecoder(config, chosen.mask_decoder)
+    if chosen is not None and chosen.convolution is not None:
+        found[0] = ConvolutionLayer(config, chosen.convolution)
+    return found
+
+
+def _neighbours(mask: Tensor, tokens: int) -> Tensor:
+    """Return [B, T, tokens] bool: which of the tokens around each place it sees."""
+    columns, half = mask.shape[-1], tokens // 2
+    sees = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
+    around = torch.arange(columns, device=mask.device)[:, None] + torch.arange(tokens, device=mask.device)
+    return sees.gather(2, around.expand(len(sees), -1, -1))
