@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
+from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
@@ -39,7 +40,13 @@ class Decoder(Family):
         return self.decode(tensors, None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the tokens given; rows that a cache continues are padded on the right."""
+        """Return hidden states [B, n, dim] of the tokens given.
+
+        Raises:
+            BatchError: rows that a cache continues are padded on the left.
+        """
+        if cache is not None and "left_padding" in tensors:
+            raise BatchError("left_padding: prompts of a continuation are padded on the right, each has its own places")
         vectors = self.tokens(tensors["input_ids"])
         documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         prefix = tensors.get("prefix_length")

@@ -79,6 +79,15 @@ def test_a_continued_decoder_gives_the_logits_of_whole_rows(kind, prefix, sizes)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
+def test_a_continued_decoder_with_windows(sizes):
+    local = {"window": 2, "global_every": 2, "theta": 7.0}
+    network, ids = perturbed("decoder", position=KINDS["rope"], local=local), rows_of()
+    found = continued(network, ids, "", {}, sizes)
+    for row in range(len(ids)):
+        assert (found[row] - whole(network, ids, "", {}, row)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_continued_encoder_decoder_gives_the_logits_of_whole_rows(kind, sizes):
     network, ids = perturbed("encoder_decoder", position=KINDS[kind]), rows_of()

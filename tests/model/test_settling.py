@@ -17,7 +17,8 @@ from tests.model.test_cache import KINDS
 def variants(family):
     """Batches of a family that reach every mask: full rows, padded ones, prefixes, packed documents, modes, weights."""
     full, padded = batch_for(family, lengths=[11] * 4), batch_for(family, lengths=[11, 4, 7, 9])
-    found = {"full": full, "padded": padded}
+    left = padded | {"left_padding": torch.tensor([0, 7, 2, 0])}
+    found = {"full": full, "padded": padded, "left": left}
     documents = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]).expand(4, 11)
     restarting = torch.tensor([0, 1, 2, 0, 1, 0, 1, 2, 3, 0, 1]).repeat(4, 1)
     restarting[1] = torch.arange(1, 12)
@@ -70,6 +71,31 @@ def test_a_settled_batch_gives_the_same_loss(family, name, kind):
     expected = network.heads[head].loss(network.family(tensors), tensors)
     assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-5)
     assert loss.count == expected.count
+
+
+SWITCHES = {
+    "local": {"local": {"window": 2, "global_every": 2}},
+    "dynamic": {"position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 4}}},
+    "yarn": {"position": {"kind": "rope", "scaling": {"kind": "yarn", "factor": 2.0, "original_maximum": 4}}},
+}
+
+
+@pytest.mark.parametrize("changes", SWITCHES.values(), ids=SWITCHES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neither_windows_nor_scaled_positions_read_a_value(family, changes):
+    network = built(family, head_dim=6, **changes).to("meta")
+    for tensors in variants(family).values():
+        settled = settle(tensors, network.config.position.limit)
+        network({key: value.to("meta") for key, value in settled.items() if key != "attention"})
+
+
+def test_padding_on_the_left_that_does_not_fit_is_refused():
+    tensors = batch_for("encoder", lengths=[9, 4])
+    assert "left_padding" not in settle(tensors | {"left_padding": torch.tensor([0, 0])}, None)
+    with pytest.raises(BatchError, match=r"up to 11 places, got padding \[0, 8\] and lengths \[9, 4\]"):
+        settle(tensors | {"left_padding": torch.tensor([0, 8])}, None)
+    with pytest.raises(BatchError, match="prefix_length counts the places of a row from 0"):
+        settle(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
 
 
 def test_only_what_all_rows_share_becomes_one():

@@ -1,5 +1,6 @@
 """Small models of every type, as transformers builds and saves them, with random weights in every parameter."""
 
+import inspect
 import json
 import random
 
@@ -201,6 +202,24 @@ def rows(theirs, seed=5):
         their |= {"decoder_input_ids": target}
         valid = torch.ones(2, 7, dtype=torch.bool)
     return ours, their, valid
+
+
+def left_rows(theirs):
+    """`rows` with the padding on the left; places count from the first token, as `generate` counts them."""
+    ours, their, valid = rows(theirs)
+    left = ours["input_ids"].shape[1] - ours["lengths"]
+    ids = torch.stack([row.roll(int(shift)) for row, shift in zip(ours["input_ids"], left, strict=True)])
+    mask = their["attention_mask"].flip(1)
+    places = (mask.cumsum(1) - 1).clamp(min=0)
+    ours |= {"input_ids": ids, "position_ids": places, "left_padding": left}
+    their |= {"input_ids": ids, "attention_mask": mask}
+    reads_places = "position_ids" in inspect.signature(theirs.forward).parameters
+    from_ids = theirs.config.model_type in ("roberta", "xlm-roberta")
+    return (
+        ours,
+        their | ({"position_ids": places} if reads_places and not from_ids else {}),
+        (valid if theirs.config.is_encoder_decoder else mask.bool()),
+    )
 
 
 def scores(theirs, heads):

@@ -15,6 +15,7 @@ from tests.model.checkpoints.published import (
     VOCABULARY,
     difference,
     export_to,
+    left_rows,
     loaded,
     options,
     rows,
@@ -24,6 +25,8 @@ from tests.model.checkpoints.published import (
 )
 
 CLOSE = 1e-5
+LEFT = ("bert", "roberta", "distilbert", "modernbert", "gpt2", "openai-gpt", "llama", "t5", "mt5")
+"""Types whose class reads rows that are padded on the left as it reads them alone."""
 
 
 def stored(folder):
@@ -97,6 +100,19 @@ def test_the_body_alone(case, tmp_path):
             hidden = family(ours)
         states = model(**{name: rows for name, rows in their.items() if "decoder" not in name}).last_hidden_state
     assert (states - hidden)[valid].abs().max() < CLOSE
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("case", LEFT)
+def test_rows_padded_on_the_left(case, seed, tmp_path):
+    theirs = saved(tmp_path, case, seed)
+    model = build_checkpoint(read_checkpoint(tmp_path))
+    ours, their, valid = left_rows(theirs)
+    with torch.no_grad():
+        (logits,) = model.logits(ours).values()
+        assert (logits - theirs(**their).logits)[valid].abs().max() < CLOSE
+        (blind,) = model.logits({name: value for name, value in ours.items() if name != "left_padding"}).values()
+        assert (blind - theirs(**their).logits)[valid].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5"])
