@@ -21,6 +21,8 @@ RECIPES = ROOT / "configs" / "recipes"
 SETS = {"bert": "masked_lm", "bart": "bart", "gpt": "causal_lm", "t5": "span_corruption"}
 OWN = {
     "albert": "{name: sentence_order_prediction, label: albert, max_length: 128}",
+    "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: false, "
+    "separator: sep}",
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
     "electra": "{name: replaced_token_detection, label: electra, max_length: 128, replacement: unigram}",
     "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128, replacement: unigram}",
