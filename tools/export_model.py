@@ -2,7 +2,7 @@
 
 RUN_OR_DIR is a training run, whose fp32 weights of the newest whole checkpoint are taken, or a folder that
 import_model wrote. DIR_OUT gets config.json, model.safetensors, generation_config.json where the class generates, the
-tokenizer, and a model card.
+tokenizer, and a model card. A run with a generator and a discriminator becomes two folders of these names in DIR_OUT.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.checkpoints import Export, export_checkpoint
+from model.checkpoints import Export, export_checkpoint, split
 from pipeline.files import publish, publish_json
 from pipeline.published.exporting import Frame, export_tokenizer
 from tools.lib.command import Arguments, natural, run_tool, some_path
@@ -25,19 +25,23 @@ __all__ = ["main"]
 def _export(options: argparse.Namespace) -> int:
     refuse_full(options.output)
     found = open_exportable(options.source, options.step)
-    export = export_checkpoint(found.checkpoint, model_type=options.type, body_alone=options.parts == "encoder")
-    options.output.mkdir(parents=True, exist_ok=True)
-    tokenizer = _export_tokenizer(options, found)
-    _write(options, found, export)
-    kind = export.config["architectures"][0]
-    print(f"{options.output}: {kind}, {_parameters(export):,} parameters, loaded by {export.loader}")
-    for note in found.checkpoint.notes:
-        print(f"  {note}")
-    print(f"  {tokenizer}")
+    exports = {
+        options.output / name: export_checkpoint(part, model_type=options.type, body_alone=options.parts == "encoder")
+        for name, part in split(found.checkpoint).items()
+    }
+    for folder, export in exports.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        tokenizer = _export_tokenizer(folder, found)
+        _write(folder, options, found, export)
+        kind = export.config["architectures"][0]
+        print(f"{folder}: {kind}, {_parameters(export):,} parameters, loaded by {export.loader}")
+        for note in found.checkpoint.notes:
+            print(f"  {note}")
+        print(f"  {tokenizer}")
     return 0
 
 
-def _export_tokenizer(options: argparse.Namespace, found: Exportable) -> str:
+def _export_tokenizer(folder: Path, found: Exportable) -> str:
     """Write the tokenizer where there is one; return what to say of it."""
     if found.tokenizer is None:
         return "without a tokenizer: none was found"
@@ -49,7 +53,7 @@ def _export_tokenizer(options: argparse.Namespace, found: Exportable) -> str:
         frame = "end"
     report = export_tokenizer(
         found.tokenizer,
-        options.output,
+        folder,
         frame=frame,
         max_length=config.position.limit,
         type_ids=config.type_vocab_size > 1,
@@ -58,9 +62,8 @@ def _export_tokenizer(options: argparse.Namespace, found: Exportable) -> str:
     return f"tokenizer: {report.texts} texts compared, {differing}"
 
 
-def _write(options: argparse.Namespace, found: Exportable, export: Export) -> None:
+def _write(folder: Path, options: argparse.Namespace, found: Exportable, export: Export) -> None:
     """Write the folder; config.json, without which nothing loads, is last."""
-    folder: Path = options.output
     write_tensors(folder / "model.safetensors", export.tensors)
     if export.generation:
         publish_json(folder / "generation_config.json", export.generation)

@@ -38,6 +38,7 @@ _NO_MATTER: Final = frozenset(
         *("classifier_dropout", "classifier_dropout_prob", "qa_dropout", "seq_classif_dropout"),
         *("encoder_layerdrop", "decoder_layerdrop"),
         *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+        "summary_last_dropout",
         *("classifier_pooling", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
         *("sparse_prediction", "sparse_pred_ignore_index"),
         *("early_stopping", "max_length", "min_length", "num_beams", "no_repeat_ngram_size", "length_penalty"),

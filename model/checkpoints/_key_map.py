@@ -85,6 +85,8 @@ class KeyMap:
     """Heads that a file may hold, each with the end of the name of a tensor that tells; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
     """Keys of the heads, besides their weights, that every model of the type has."""
+    shares: ClassVar[bool] = False
+    """The type is made for layers that share weights."""
     body: ClassVar[tuple[str, ...]] = ("family.",)
     """Prefixes of our parameters that the class without a head has."""
     fixed: ClassVar[Mapping[str, Any]]
@@ -171,17 +173,21 @@ class KeyMap:
         found = [head for head, mark in self.marks.items() if any(name.endswith(mark) for name in names)]
         return tuple(found) or self.heads
 
+    @property
+    def classes(self) -> tuple[HeadedClass, ...]:
+        """Return the classes of transformers with heads."""
+        return (HeadedClass(self.heads, self.headed, self.auto), *self.others)
+
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
         """Return the class of transformers that has some heads.
 
         Raises:
             ConfigurationError: none has; the message lists the heads of each class.
         """
-        classes = (HeadedClass(self.heads, self.headed, self.auto), *self.others)
         wanted = set(heads)
-        if found := next((one for one in classes if set(one.heads) == wanted), None):
+        if found := next((one for one in self.classes if set(one.heads) == wanted), None):
             return found
-        known = " or ".join(" and ".join(one.heads) for one in classes)
+        known = " or ".join(" and ".join(one.heads) for one in self.classes)
         raise ConfigurationError(
             f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export the body "
             "alone"
@@ -207,6 +213,12 @@ class KeyMap:
             return [str(error)]
         pairs = differences(config, back).items()
         return [f"{key}: expected {expected}, got {given}" for key, (given, expected) in pairs]
+
+    def likeness(self, config: ModelConfig) -> tuple[bool, ...]:
+        """Return how well the type suits a model whose body it can hold: the larger, the better."""
+        shared = config.layer_groups < config.layers
+        has_class = set(config.heads) in [set(one.heads) for one in self.classes]
+        return self.has_transforms_of(config), has_class, self.shares == shared
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
         """Return whether the type's heads transform the states where the model's do."""

@@ -29,7 +29,8 @@ def map_of_type(model_type: str) -> KeyMap:
 def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:
     """Return a map that holds a model: of the type asked for, else the most general, else the first of the alphabet.
 
-    Of types with the same body, one whose heads are built like the model's is first.
+    Of types with the same body, one whose heads are built like the model's is first, then one with a class for its
+    heads, then one that shares layers as it does.
 
     Raises:
         ConfigurationError: none does; the message has the reasons of the nearest type.
@@ -38,7 +39,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
     if fitting:
-        return next((other for other in fitting if other.has_transforms_of(config)), fitting[0])
+        return max(fitting, key=lambda other: other.likeness(config))
     nearest = min(problems, key=lambda other: len(problems[other]))
     raise ConfigurationError(
         f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "

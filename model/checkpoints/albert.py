@@ -24,6 +24,7 @@ class Albert(Bert):
     headed = "AlbertForMaskedLM"
     bare = "AlbertModel"
     base = "albert."
+    shares = True
     others = (HeadedClass(("masked_lm", "sentence"), "AlbertForPreTraining", "AutoModelForPreTraining"),)
     marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
     fields: ClassVar = {

@@ -153,7 +153,7 @@ class Bert(MaskedLMHead):
         "heads.sentence.pooler.dense": "bert.pooler.dense",
         "heads.sentence.classifier": "cls.seq_relationship",
     }
-    left_out = (r"^(bert\.)?pooler\.",)
+    left_out: ClassVar[tuple[str, ...]] = (r"^(bert\.)?pooler\.",)
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -56,6 +56,13 @@ class Family(nn.Module, ABC):
         """Return the configuration of the stack that heads of a target read."""
         return self.config
 
+    @classmethod
+    def parts(
+        cls, config: ModelConfig, tensors: Mapping[str, Tensor]
+    ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
+        """Return the models of which a trained one consists, by name, with their parameters; empty: it is one model."""
+        return {}
+
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
         """Return what each head reads, by its name."""
         return dict.fromkeys(heads, View(self(tensors), tensors))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Set
+from dataclasses import asdict, fields, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -21,6 +21,12 @@ from model.layers.stack import Stack
 from model.sampling import draw
 
 __all__ = ["GeneratorConfig", "ReplacedTokens"]
+
+_STACK, _GENERATOR = "family.stack.", "family.generator."
+_SHARED = (
+    *("family.tokens.", "family.languages."),
+    *(f"{_STACK}{name}." for name in ("position", "embeddings.types", "embeddings.norm")),
+)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -89,13 +95,7 @@ class ReplacedTokens(Encoder):
 
     def __init__(self, config: Options, rows: int) -> None:
         super().__init__(config, rows)
-        self.smaller = replace(
-            config,
-            **vars(config.generator),
-            kv_heads=None,
-            head_dim=None,
-            emb_dim=config.embedding_width,
-        )
+        self.smaller = smaller(config)
         self.generator = Stack(self.smaller, self.smaller.layers)
         if config.embedding_sharing == "all":
             if config.position.kind == "learned":
@@ -124,9 +124,42 @@ class ReplacedTokens(Encoder):
         seen = {**tensors, "input_ids": _replaced(generated, heads[name])} if "sample_words" in tensors else tensors
         return {**dict.fromkeys(heads, View(self(seen), seen)), name: generated}
 
+    @classmethod
+    def parts(
+        cls, config: ModelConfig, tensors: Mapping[str, Tensor]
+    ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
+        """Return generator and discriminator as encoders, each with its heads and all that they share."""
+        assert isinstance(config, cls.Options)
+        generating = {head for head, target in config.targets.items() if target in cls.generator_targets}
+        shared = {name: tensor for name, tensor in tensors.items() if name.startswith(_SHARED)}
+        own = {name.replace(_GENERATOR, _STACK): tensor for name, tensor in tensors.items() if _GENERATOR in name}
+        rest = {name: tensor for name, tensor in tensors.items() if not name.startswith((_GENERATOR, "heads."))}
+        if (difference := rest.pop("family.difference.weight", None)) is not None:
+            rest["family.tokens.weight"] = rest["family.tokens.weight"] + difference
+        bodies = {"generator": (smaller(config), shared | own), "discriminator": (config, rest)}
+        return {
+            name: _encoder(sizes, body, tensors, {head for head in config.heads if (head in generating) == generates})
+            for generates, (name, (sizes, body)) in zip((True, False), bodies.items(), strict=True)
+        }
+
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward through both stacks; `target_tokens` is 0."""
         return super().flops(tokens, target_tokens) + stack_flops(self.smaller, tokens)
+
+
+def smaller(config: ReplacedTokens.Options) -> ModelConfig:
+    """Return the configuration of the generator, whose embeddings are as wide as the discriminator's."""
+    return replace(config, **asdict(config.generator), kv_heads=None, head_dim=None, emb_dim=config.embedding_width)
+
+
+def _encoder(
+    config: ModelConfig, body: Mapping[str, Tensor], tensors: Mapping[str, Tensor], heads: Set[str]
+) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Return one of the two models as an encoder with some of the heads."""
+    shared = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
+    alone = ModelConfig(**shared | {"family": "encoder", "heads": {name: config.heads[name] for name in heads}})
+    own = tuple(f"heads.{name}." for name in heads)
+    return alone, {**body, **{name: tensor for name, tensor in tensors.items() if name.startswith(own)}}
 
 
 class _Difference(nn.Module):

@@ -13,7 +13,7 @@ from model.registry import find, names
 VOCABULARY = 37
 TYPES = sorted(find("model.checkpoints", name).model_type for name in names("model.checkpoints"))
 BODY = {
-    "albert": "bert", "megatron-bert": "bert", "rembert": "bert",
+    "albert": "bert", "electra": "bert", "megatron-bert": "bert", "rembert": "bert",
     "bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "distilbert": "distilbert", "gpt2": "gpt",
     "openai-gpt": "gpt", "llama": "llama", "t5": "t5", "mt5": "t5", "bart": "bart", "mbart": "bart",
     "modernbert": "modernbert",
@@ -25,6 +25,7 @@ SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
     "sentence": ("seq_relationship_logits", "sop_logits", "logits"),
     "lm": ("logits",),
+    "token": ("logits",),
 }
 """Names that classes give to the scores of each head; the first that an output has."""
 CLASSES = {
@@ -36,6 +37,8 @@ CLASSES = {
     "megatron-bert": ("MegatronBertConfig", "MegatronBertForMaskedLM"),
     "megatron-bert pretraining": ("MegatronBertConfig", "MegatronBertForPreTraining"),
     "megatron-bert sentences": ("MegatronBertConfig", "MegatronBertForNextSentencePrediction"),
+    "electra": ("ElectraConfig", "ElectraForMaskedLM"),
+    "electra discriminator": ("ElectraConfig", "ElectraForPreTraining"),
     "rembert": ("RemBertConfig", "RemBertForMaskedLM"),
     "roberta": ("RobertaConfig", "RobertaForMaskedLM"),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaForMaskedLM"),
@@ -83,6 +86,8 @@ def options(case, seed):
                     more |= {"input_embedding_size": 5, "output_embedding_size": draw.choice([5, 7]), **ids}
             else:
                 more = {"pad_token_id": draw.choice([0, 1, 3]), "type_vocab_size": 1}
+                if model_type == "electra":
+                    more |= {"pad_token_id": 0, "embedding_size": draw.choice([5, dim]), "type_vocab_size": 2}
             return found | more
         case "distilbert":
             return {"vocab_size": VOCABULARY, "dim": dim, "n_layers": layers, "n_heads": heads, "hidden_dim": ffn,
@@ -228,6 +233,7 @@ def scores(theirs, heads):
     with torch.no_grad():
         output = theirs(**their)
     found = {head: next(output[name] for name in SCORES[head] if name in output) for head in heads}
+    found |= {"token": found["token"][..., None]} if "token" in found else {}
     return {head: value[valid] if value.ndim > 2 else value for head, value in found.items()}
 
 

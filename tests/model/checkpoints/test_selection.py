@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 
 from model.checkpoints import map_for, map_of_type
-from model.config import HeadConfig
+from model.config import HeadConfig, ShareConfig
 from model.errors import ConfigurationError
 from tests.model.small_models import small_config
 from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
     **{family: family for family in ("bert", "modernbert", "roberta", "gpt2", "llama", "t5", "bart")},
-    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None,
+    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "elmo": None, "awd": None,
 }  # fmt: skip
 """Beginnings of the names of presets, and their types; None: transformers has none."""
 
@@ -43,8 +43,10 @@ def test_no_type_fits():
         map_for(load("bert_base"), {}, "gpt2")
 
 
-def test_a_narrow_token_table_is_alberts_and_with_a_wide_projection_remberts():
-    assert map_for(small_config("encoder", emb_dim=8), {}).model_type == "albert"
+def test_a_narrow_token_table_is_electras_alberts_or_with_a_wide_projection_remberts():
+    assert map_for(small_config("encoder", emb_dim=8), {}).model_type == "electra"
+    assert map_for(small_config("encoder", emb_dim=8, share=ShareConfig(groups=1)), {}).model_type == "albert"
+    assert map_for(small_config("encoder", heads={"token": 1.0}), {}).model_type == "electra"
     wide = small_config("encoder", emb_dim=8, out_dim=40, tied=False)
     assert map_for(wide, {}).model_type == "rembert"
     assert map_for(small_config("encoder", norm_place="pre", final_norm=True, emb_norm=False), {}).model_type == (

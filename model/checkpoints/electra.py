@@ -1,0 +1,52 @@
+"""ELECTRA (arXiv 2003.10555)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from model.checkpoints._key_map import HeadedClass
+from model.checkpoints.bert import Bert, body_names
+from model.config import ModelConfig
+
+__all__ = ["Electra"]
+
+
+class Electra(Bert):
+    """BERT with a token table of any width: a generator, or a discriminator. A generator's head has the exact GELU."""
+
+    model_type = "electra"
+    headed = "ElectraForMaskedLM"
+    bare = "ElectraModel"
+    base = "electra."
+    others = (HeadedClass(("token",), "ElectraForPreTraining", "AutoModelForPreTraining"),)
+    marks: ClassVar = {
+        "masked_lm": "generator_predictions.dense.weight",
+        "token": "discriminator_predictions.dense.weight",
+    }
+    body = ("family.",)
+    fields: ClassVar = {**Bert.fields, "emb_dim": "embedding_size"}
+    defaults: ClassVar = {**Bert.defaults, "embedding_size": 128}
+    activations: ClassVar = {"gelu": "gelu"}
+    modules: ClassVar = {
+        **body_names("electra."),
+        "family.stack.embeddings.project": "electra.embeddings_project",
+        "heads.masked_lm.transform": "generator_predictions.dense",
+        "heads.masked_lm.norm": "generator_predictions.LayerNorm",
+        "heads.masked_lm.projection": "generator_lm_head",
+        "heads.token.dense": "discriminator_predictions.dense",
+        "heads.token.classifier": "discriminator_predictions.dense_prediction",
+    }
+    left_out = ()
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules."""
+        return self.modules
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the second name of the token table."""
+        return {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"} if config.tied else {}
+
+    def unused(self, config: ModelConfig) -> dict[str, str]:
+        """Return nothing: the projection's bias is the only one."""
+        return {}

@@ -1,0 +1,59 @@
+"""A generator and a discriminator leave a run as two models, each with all that it needs."""
+
+import pytest
+import torch
+
+from model.checkpoints import build_checkpoint, export_checkpoint, split
+from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
+from tests.model.checkpoints.test_export import checkpoint_of
+from tests.model.families.test_replaced_tokens import DISENTANGLED, network_for
+from tests.model.small_models import batch_for, built
+
+CLASSES = {"generator": "ElectraForMaskedLM", "discriminator": "ElectraForPreTraining"}
+
+
+@pytest.mark.parametrize("changes", [{"vocab_multiple": 64}, DISENTANGLED], ids=["all", "disentangled"])
+def test_both_models_compute_what_the_run_does(tmp_path, changes):
+    network, tensors = network_for(**changes), batch_for("replaced_tokens")
+    parts = split(checkpoint_of(network))
+    assert parts.keys() == CLASSES.keys()
+    with torch.no_grad():
+        expected = network.logits({name: value for name, value in tensors.items() if name != "sample_words"})
+        valid = torch.arange(11) < tensors["lengths"][:, None]
+        for (name, part), head in zip(parts.items(), ("masked_lm", "token"), strict=True):
+            export = export_checkpoint(part)
+            model, report = loaded(export_to(tmp_path / name, export), export.loader)
+            assert (type(model).__name__, report) == (CLASSES[name], {})
+            logits = model(input_ids=tensors["input_ids"], attention_mask=valid.long()).logits
+            found = logits if head == "masked_lm" else logits[..., None]
+            assert (found - expected[head])[valid].abs().max() < 1e-5
+            if "vocab_multiple" not in changes:
+                assert torch.allclose(build_checkpoint(part).logits(tensors)[head], expected[head], atol=1e-5)
+
+
+def test_shared_embeddings_are_in_both_and_disentangled_ones_are_added():
+    network = network_for(**DISENTANGLED)
+    table = "electra.embeddings.word_embeddings.weight"
+    generator, discriminator = (export_checkpoint(part).tensors for part in split(checkpoint_of(network)).values())
+    assert torch.equal(generator[table], network.family.tokens.weight)
+    assert torch.equal(discriminator[table], network.family.tokens.weight + network.family.difference.weight)
+    generator, discriminator = (
+        export_checkpoint(part).tensors for part in split(checkpoint_of(network_for())).values()
+    )
+    same = [name for name in generator if "embeddings." in name]
+    assert len(same) == 5
+    assert all(torch.equal(generator[name], discriminator[name]) for name in same)
+    assert generator[table].shape == (VOCABULARY, 12)
+
+
+def test_a_model_in_one_piece_stays_as_it_is():
+    checkpoint = checkpoint_of(built("encoder"))
+    assert split(checkpoint) == {"": checkpoint}
+
+
+def test_heads_without_a_class_leave_with_the_body_alone():
+    heads = {"masked_lm": 1.0, "corrective": 1.0, "similarity": {"group_size": 2}}
+    parts = split(checkpoint_of(network_for(heads=heads)))
+    assert set(parts["discriminator"].config.heads) == {"corrective", "similarity"}
+    for part in parts.values():
+        assert export_checkpoint(part, body_alone=True).config["architectures"] == ["ElectraModel"]
