@@ -114,7 +114,8 @@ class HeadConfig:
     """lm, masked_lm, span_boundary: unit that weighs alike in the head's mean: each label, or each row that has labels,
     whatever their number (arXiv 2410.24159)."""
     transform: bool = True
-    """masked_lm: a linear map, the activation and a norm before the projection; XLM and XLNet have none."""
+    """masked_lm: a linear map, the activation and a norm before the projection; XLM and XLNet have none. sentence: a
+    linear map and tanh before the classes."""
     activation_penalty: Annotated[float, Field(ge=0)] = 2.0
     """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
     change_penalty: Annotated[float, Field(ge=0)] = 1.0
@@ -186,8 +187,8 @@ class ModelConfig:
     emb_dim: Width | None = None
     """Width of the embedding tables; another width than dim adds a projection between them; null = dim."""
     out_dim: Width | None = None
-    """Width of the masked_lm heads' states before the projection; another width than emb_dim needs tied: false; null =
-    the width of the embeddings."""
+    """Width of the masked_lm heads' states before the projection; null = the width of the embeddings. If tied, those
+    after the first emb_dim are read by columns of their own (arXiv 2004.02984)."""
     tied: bool = True
     """The output projection of the heads is the token embedding."""
     vocab_multiple: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -311,7 +312,7 @@ class ModelConfig:
     def _wrong_embedding(self) -> str:
         if self.position.kind == "sinusoidal" and self.embedding_width % 2:
             return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
-        if self.tied and self.output_width != self.embedding_width:
+        if self.tied and self.output_width < self.embedding_width:
             return (
                 f"out_dim: a projection tied to embeddings of width {self.embedding_width} cannot read {self.out_dim}; "
                 "set tied to false, or remove out_dim"

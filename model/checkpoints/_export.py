@@ -52,16 +52,17 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     config = checkpoint.config
     key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
     tensors = _without_padding(checkpoint)
+    plain = key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
         body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
         theirs = {name.removeprefix(key_map.base): tensor for name, tensor in to_theirs(key_map, config, body).items()}
         kind = loader = str(key_map.bare)
     else:
-        theirs = _headed(checkpoint, key_map, tensors)
+        theirs = _headed(checkpoint, key_map, tensors, plain)
         _, kind, loader = key_map.class_with(config.heads)
     plain = {
         "architectures": [kind],
-        **key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids),
+        **plain,
         "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
     }
     generates = config.architecture != "encoder" and not body_alone
@@ -69,21 +70,24 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     return Export(plain, theirs, ids if generates else {}, loader)
 
 
-def _headed(checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _headed(
+    checkpoint: Checkpoint, key_map: KeyMap, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]
+) -> dict[str, Tensor]:
     if checkpoint.absent:
         raise WeightsError(f"the head is not there ({listed(checkpoint.absent)}): export the body alone")
     key_map.class_with(checkpoint.config.heads)
-    for name, head in checkpoint.config.heads.items():
-        if head.transform != key_map.head_options.get("transform", True):
-            raise ConfigurationError(
-                f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
-                f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
-            )
     if unknown := _only_trained(key_map, tensors):
         raise ConfigurationError(
             f"a model of type {key_map.model_type} lacks what the head reads: {listed(unknown)}; export the body alone"
         )
     theirs = to_theirs(key_map, checkpoint.config, tensors)
+    read = key_map.read_config(plain, theirs).heads
+    for name, head in checkpoint.config.heads.items():
+        if name not in read or head.transform != read[name].transform:
+            raise ConfigurationError(
+                f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
+                f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
+            )
     theirs |= {name: theirs[source].clone() for name, source in key_map.unused(checkpoint.config).items()}
     return theirs | key_map.constants(checkpoint.vocab_size)
 

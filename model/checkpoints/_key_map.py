@@ -133,8 +133,8 @@ class KeyMap:
         refuse_other_values(self.model_type, plain, self.only)
         flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
         flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
-        flat |= self.more_of_ours(plain, tensors)
         flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
+        flat |= self.more_of_ours(plain, tensors)
         return validated(self.model_type, flat)
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,6 +206,8 @@ class KeyMap:
 
     def problems(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> list[str]:
         """Return the reasons why the type cannot hold a model; the body alone is compared."""
+        if config.family != self.fixed["family"]:
+            return [f"family: expected {self.fixed['family']}, got {config.family}"]
         ids = {key: value for key, value in token_ids.items() if value is not None}
         try:
             back = self.read_config(self.write_config(config, 8, ids), {})
@@ -262,7 +264,7 @@ class KeyMap:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
         text, part, of, groups = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1)
         text, shape = text if isinstance(text, Reshaped) else (text, None)
-        turned = kind == "weight" and text.rpartition(".")[2] in self.transposed
+        turned = kind == "weight" and f".{text}".endswith(tuple(f".{end}" for end in self.transposed))
         text = text.replace("{i}", numbers[0]) if numbers else text
         return Target(text if whole else f"{text}.{kind}", part, of, groups, turned, shape)
 

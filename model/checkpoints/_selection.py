@@ -40,7 +40,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     fitting = [other for other, reasons in problems.items() if not reasons]
     if fitting:
         return max(fitting, key=lambda other: other.likeness(config))
-    nearest = min(problems, key=lambda other: len(problems[other]))
+    nearest = min(problems, key=lambda other: (other.fixed["family"] != config.family, len(problems[other])))
     raise ConfigurationError(
         f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "
         + "; ".join(problems[nearest])

@@ -34,8 +34,14 @@ class MaskedLM(Head):
         self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
         self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
         self.norm = build_norm(config, width) if transformed else nn.Identity()
+        extra = width - config.embedding_width if transformed and config.tied else 0
         self.projection = VocabularyProjection(
-            width, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
+            width - extra,
+            vocab_size,
+            rows=tokens.num_embeddings,
+            tied_to=tokens if config.tied else None,
+            bias=True,
+            extra=extra,
         )
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -20,11 +20,12 @@ class Sentence(Head):
 
     target: ClassVar = "sentence"
     unit: ClassVar = "row"
+    settings: ClassVar = frozenset({"transform"})
     needs: ClassVar = frozenset({"sentence_label"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
-        self.pooler = Pooler(config.dim)
+        self.pooler = Pooler(config.dim, transform=config.heads[self.key()].transform)
         self.classifier = nn.Linear(config.dim, 2)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

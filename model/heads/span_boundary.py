@@ -37,8 +37,14 @@ class SpanBoundary(Head):
         self.inner_norm = build_norm(config, config.dim)
         self.outer = nn.Linear(config.dim, width)
         self.outer_norm = build_norm(config, width)
+        extra = width - config.embedding_width if config.tied else 0
         self.projection = VocabularyProjection(
-            width, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
+            width - extra,
+            vocab_size,
+            rows=tokens.num_embeddings,
+            tied_to=tokens if config.tied else None,
+            bias=True,
+            extra=extra,
         )
         self.act = ACTIVATIONS[config.activation]
 

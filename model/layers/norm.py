@@ -1,4 +1,4 @@
-"""Normalisation: LayerNorm from torch, and RMSNorm (arXiv 1910.07467)."""
+"""Normalisation: LayerNorm from torch, RMSNorm (arXiv 1910.07467), and NoNorm (arXiv 2004.02984)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 
-__all__ = ["RMSNorm", "build_norm"]
+__all__ = ["NoNorm", "RMSNorm", "build_norm"]
+
+
+class NoNorm(nn.Module):
+    """x * weight + bias over the last axis: the parameters of a LayerNorm without its statistics."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [..., width] to the same shape."""
+        return x * self.weight + self.bias
 
 
 class RMSNorm(nn.Module):

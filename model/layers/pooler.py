@@ -9,12 +9,13 @@ __all__ = ["Pooler"]
 
 
 class Pooler(nn.Module):
-    """tanh(Linear(x)) of the first place's state, [CLS] (arXiv 1810.04805)."""
+    """tanh(Linear(x)) of the first place's state, [CLS] (arXiv 1810.04805); without a transform the state itself."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, transform: bool = True) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, width)
+        self.dense = nn.Linear(width, width) if transform else None
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [B, T, width] to [B, width]."""
-        return torch.tanh(self.dense(hidden[:, 0]))
+        first = hidden[:, 0]
+        return first if self.dense is None else torch.tanh(self.dense(first))

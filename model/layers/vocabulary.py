@@ -17,11 +17,21 @@ class VocabularyProjection(nn.Module):
     A tied weight is the same `Parameter` in both modules. Each reads it in its own forward only, so that ZeRO stage 3
     gathers it for each; and the parameter, its gradient and its optimizer state exist once.
 
+    Args:
+        width: features of the states that the weight reads.
+        vocab_size: ids that are predicted.
+        rows: of the weight.
+        tied_to: the token embedding whose weight it is; None: a weight of its own.
+        bias: add one to the scores.
+        extra: further features of the states, read by columns of their own (MobileBERT, arXiv 2004.02984).
+
     Raises:
         ConfigurationError: the token embedding has another width than the states.
     """
 
-    def __init__(self, width: int, vocab_size: int, *, rows: int, tied_to: nn.Embedding | None, bias: bool) -> None:
+    def __init__(
+        self, width: int, vocab_size: int, *, rows: int, tied_to: nn.Embedding | None, bias: bool, extra: int = 0
+    ) -> None:
         super().__init__()
         if tied_to is not None and tied_to.embedding_dim != width:
             raise ConfigurationError(
@@ -30,12 +40,17 @@ class VocabularyProjection(nn.Module):
             )
         self.weight = nn.Parameter(torch.empty(rows, width)) if tied_to is None else tied_to.weight
         self.bias = nn.Parameter(torch.zeros(rows)) if bias else None
+        self.extra = nn.Linear(extra, rows, bias=False) if extra else None
         self.vocab_size = vocab_size
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Map [..., width] to [..., vocab_size]; padding rows of the table are cut off, so that none can win."""
+        """Map [..., width + extra] to [..., vocab_size]; padding rows of the table are cut off and cannot win."""
         # The cut comes after the product: the padded width multiplies faster.
-        return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
+        if self.extra is None:
+            return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
+        width = self.weight.shape[1]
+        scores: Tensor = F.linear(hidden[..., :width], self.weight, self.bias) + self.extra(hidden[..., width:])
+        return scores[..., : self.vocab_size]
 
 
 def padded_rows(vocab_size: int, multiple: int) -> int:

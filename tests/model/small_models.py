@@ -46,6 +46,9 @@ def small_config(family, /, **changes):
     elif family == "xlnet":
         keys |= {"norm_place": "post", "final_norm": False, "position": PositionConfig(kind="sinusoidal")}
         keys |= {"bias": BiasConfig(qkv=False, out=False), "heads": {"masked_lm": {"transform": False}}}
+    elif family == "mobilebert":
+        keys |= {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2}
+        keys |= {"activation": "relu", "bottleneck_dim": 12, "feed_forwards": 2, "heads": {"masked_lm": 1.0}}
     elif family == "decoder":
         keys |= {"norm": "rms", "activation": "silu", "gated": True, "kv_heads": 2, "heads": {"lm": 1.0}}
         keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "position": PositionConfig(kind="rope")}

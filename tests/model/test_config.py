@@ -45,7 +45,7 @@ def disentangled(kind="none", **chosen):
         ({"heads": {"masked_lm": 0.0}}, "greater than 0"),
         ({"heads": {"masked_lm": {"weight": 1.0, "normalise": "rows"}}}, "'label' or 'row'"),
         ({"heads": {"token": {"normalise": "row"}}}, "heads.token.normalise: the head token does not read this key"),
-        ({"heads": {"sentence": {"group_size": 4}}}, "it reads weight"),
+        ({"heads": {"sentence": {"group_size": 4}}}, "it reads transform, weight"),
         ({"heads": {"similarity": {"group_size": 1}}}, "greater than or equal to 2"),
         ({"heads": {"similarity": {"negatives": "all"}}}, "'other' or 'both'"),
         ({"heads": {"span_boundary": {"max_span_tokens": 0}}}, "greater than or equal to 1"),

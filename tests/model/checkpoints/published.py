@@ -20,6 +20,7 @@ BODY = {
     "xlm": "xlm",
     "xlnet": "xlnet",
     "deberta": "deberta", "deberta-v2": "deberta",
+    "mobilebert": "mobilebert",
 }  # fmt: skip
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
@@ -45,6 +46,8 @@ CLASSES = {
     "distilbert": ("DistilBertConfig", "DistilBertForMaskedLM"),
     "deberta": ("DebertaConfig", "DebertaForMaskedLM"),
     "deberta-v2": ("DebertaV2Config", "DebertaV2ForMaskedLM"),
+    "mobilebert": ("MobileBertConfig", "MobileBertForMaskedLM"),
+    "mobilebert pretraining": ("MobileBertConfig", "MobileBertForPreTraining"),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
     "openai-gpt": ("OpenAIGPTConfig", "OpenAIGPTLMHeadModel"),
     "llama": ("LlamaConfig", "LlamaForCausalLM"),
@@ -110,6 +113,16 @@ def options(case, seed):
                     "norm_rel_ebd": draw.choice(["none", "layer_norm"]), "conv_kernel_size": draw.choice([0, 3, 5]),
                     "conv_act": found["hidden_act"]}  # fmt: skip
             return found | more if model_type == "deberta-v2" else found
+        case "mobilebert":
+            narrow = draw.choice([True, False])
+            return {"vocab_size": VOCABULARY, "hidden_size": dim + 1, "num_hidden_layers": layers,
+                    "num_attention_heads": heads, "intermediate_size": ffn, "max_position_embeddings": places,
+                    "type_vocab_size": draw.choice([1, 2]), "hidden_act": draw.choice(["gelu", "relu"]),
+                    "embedding_size": dim - draw.choice([0, 1, 3]), "intra_bottleneck_size": heads * 2,
+                    "num_feedforward_networks": draw.choice([1, 2, 4]), "use_bottleneck_attention": narrow,
+                    "key_query_shared_bottleneck": not narrow, "classifier_activation": draw.choice([True, False]),
+                    "normalization_type": draw.choice(["no_norm", "layer_norm"]), "layer_norm_eps": 1e-5,
+                    "pad_token_id": 0}  # fmt: skip
         case "gpt":
             found = ids | {"n_embd": dim, "n_layer": layers, "n_head": heads, "n_positions": places}
             more = {"n_inner": draw.choice([ffn, None]), "scale_attn_weights": draw.choice([True, False]),
@@ -157,6 +170,8 @@ def peer(case, seed=0, **changes):
     for parameter in theirs.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
         parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+    if getattr(theirs.config, "trigram_input", False):  # the class reads the padding beside a token, ours does not
+        theirs.get_input_embeddings().weight.data[theirs.config.pad_token_id] = 0
     return theirs.eval()
 
 

@@ -5,7 +5,7 @@ from model.registry import names
 from tests.model.small_models import FAMILIES, RECURRENT, VOCABULARY, batch_for, built, states
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT, "mobilebert"])
 def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     network = built(family)
     tensors = batch_for(family, lengths=[6, 6])
@@ -19,7 +19,7 @@ def test_padding_beside_a_row_changes_it_by_rounding_only(family):
     assert torch.allclose(states(network, tensors)[:, :6], states(network, short)[:, :6], atol=1e-5)
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT, "mobilebert"])
 def test_rows_of_one_token_and_filler_rows_are_finite(family):
     network, tensors = built(family), batch_for(family, lengths=[1, 1, 1])
     tensors["row_weight"] = torch.zeros(3)

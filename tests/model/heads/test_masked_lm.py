@@ -8,7 +8,11 @@ from model.errors import ConfigurationError
 from tests.model.small_models import VOCABULARY, batch_for, built
 
 
-@pytest.mark.parametrize("changes", [{}, {"emb_dim": 10}, {"emb_dim": 10, "out_dim": 7, "tied": False}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"emb_dim": 10}, {"emb_dim": 10, "out_dim": 7, "tied": False}, {"emb_dim": 10, "out_dim": 17}],
+    ids=str,
+)
 def test_scores_by_hand(changes):
     network = built("encoder", **changes)
     head = network.heads["masked_lm"]
@@ -16,6 +20,9 @@ def test_scores_by_hand(changes):
         torch.nn.init.normal_(parameter, std=0.3)
     hidden = torch.randn(2, 3, 24)
     table = network.family.tokens.weight if network.config.tied else head.projection.weight
+    assert table.shape[1] == (network.config.embedding_width if network.config.tied else network.config.output_width)
+    if table.shape[1] < network.config.output_width:  # the rest of a tied projection is its own
+        table = torch.cat((table, head.projection.extra.weight), dim=1)
     assert table.shape == (VOCABULARY, changes.get("out_dim") or changes.get("emb_dim", 24))
     inner = F.gelu(hidden @ head.transform.weight.T + head.transform.bias)
     centred = inner - inner.mean(-1, keepdim=True)

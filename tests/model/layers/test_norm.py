@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.layers.norm import RMSNorm, build_norm
+from model.layers.norm import NoNorm, RMSNorm, build_norm
 from tests.model.small_models import small_config
 
 
@@ -12,6 +12,14 @@ def test_rms_norm_by_hand():
     with torch.no_grad():
         norm.weight.copy_(torch.tensor([1.0, 2.0]))
     assert norm(torch.tensor([[3.0, 4.0]]))[0].tolist() == pytest.approx([3 / 12.5**0.5, 8 / 12.5**0.5])
+
+
+def test_no_norm_by_hand():
+    norm = NoNorm(2)
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([1.0, 2.0]))
+        norm.bias.copy_(torch.tensor([0.5, -1.0]))
+    assert norm(torch.tensor([[3.0, 4.0]])).tolist() == [[3.5, 7.0]]
 
 
 def test_rms_statistics_are_taken_in_fp32():

@@ -1,0 +1,138 @@
+"""MobileBERT (arXiv 2004.02984)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from model.checkpoints._key_map import HeadedClass, layer_names
+from model.checkpoints.bert import ACTIVATIONS, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead, refuse_no_types
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+from model.layers.bottleneck import BottleneckConfig
+
+__all__ = ["MobileBert"]
+
+_CONSTANT_EPS = 1e-5
+"""Of those norms that transformers builds without `layer_norm_eps`."""
+_LAYER = {
+    "enter.linear": "bottleneck.input.dense",
+    "enter.norm": "bottleneck.input.LayerNorm",
+    "enter_attention.linear": "bottleneck.attention.dense",
+    "enter_attention.norm": "bottleneck.attention.LayerNorm",
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.out": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "leave": "output.bottleneck.dense",
+    "norm": "output.bottleneck.LayerNorm",
+}
+"""Modules of a layer, besides its feed-forward blocks."""
+
+
+class MobileBert(MaskedLMHead):
+    """Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has names of its own."""
+
+    model_type = "mobilebert"
+    headed = "MobileBertForMaskedLM"
+    bare = "MobileBertModel"
+    auto = "AutoModelForMaskedLM"
+    base = "mobilebert."
+    heads = ("masked_lm",)
+    others = (HeadedClass(("masked_lm", "sentence"), "MobileBertForPreTraining", "AutoModelForPreTraining"),)
+    marks: ClassVar = Bert.marks
+    body = Bert.body
+    fixed: ClassVar = {**FIXED, "family": "mobilebert"}
+    fields: ClassVar = {
+        **FIELDS,
+        "position.maximum": "max_position_embeddings",
+        "emb_dim": "embedding_size",
+        "out_dim": "hidden_size",
+        "bottleneck_dim": "intra_bottleneck_size",
+        "feed_forwards": "num_feedforward_networks",
+    }
+    defaults: ClassVar = {
+        **DEFAULTS,
+        "hidden_act": "relu",
+        "hidden_dropout_prob": 0.0,
+        "embedding_size": 128,
+        "intra_bottleneck_size": 128,
+        "num_feedforward_networks": 4,
+    }
+    only: ClassVar = {"trigram_input": (True,), "use_bottleneck": (True,), "tie_word_embeddings": (True,)}
+    also_read = (
+        *("use_bottleneck_attention", "key_query_shared_bottleneck", "normalization_type", "classifier_activation"),
+        "true_hidden_size",
+    )
+    activation = "hidden_act"
+    activations: ClassVar = ACTIVATIONS
+    head = "cls.predictions"
+    modules: ClassVar = {
+        "family.tokens": "mobilebert.embeddings.word_embeddings",
+        "family.embeddings.project": "mobilebert.embeddings.embedding_transformation",
+        "family.embeddings.position.table": "mobilebert.embeddings.position_embeddings",
+        "family.embeddings.types": "mobilebert.embeddings.token_type_embeddings",
+        "family.embeddings.norm": "mobilebert.embeddings.LayerNorm",
+        **layer_names("family", "mobilebert.encoder.layer", _LAYER),
+        "heads.masked_lm.transform": "cls.predictions.transform.dense",
+        "heads.masked_lm.norm": "cls.predictions.transform.LayerNorm",
+        "heads.masked_lm.projection.extra": "cls.predictions.dense",
+        "heads.sentence.pooler.dense": "mobilebert.pooler.dense",
+        "heads.sentence.classifier": "cls.seq_relationship",
+    }
+    transposed = ("predictions.dense",)
+    left_out = (r"^(mobilebert\.)?pooler\.", r"\.bottleneck\.attention\.")
+    buffers = (r"embeddings\.position_ids$",)
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of modules, with those of each feed-forward block."""
+        assert isinstance(config, BottleneckConfig)
+        *others, last = range(config.feed_forwards)
+        blocks = {number: f"ffn.{number}." for number in others} | {last: ""}
+        names: dict[str, str] = {}
+        for number, block in blocks.items():
+            names |= {
+                f"feed_forwards.{number}.up": f"{block}intermediate.dense",
+                f"feed_forwards.{number}.down": f"{block}output.dense",
+                f"feed_forward_norms.{number}": f"{block}output.LayerNorm",
+            }
+        return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the input of the values, the kind of the body's norms, and whether the pooler transforms.
+
+        Raises:
+            ConfigurationError: a switch chooses a computation that we do not have.
+        """
+        refuse_no_types(self.model_type, plain)
+        norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
+        if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
+            raise ConfigurationError(
+                "config.json of type mobilebert: normalization_type: expected no_norm, or layer_norm with "
+                f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
+            )
+        narrow, shared = plain.get("use_bottleneck_attention", False), plain.get("key_query_shared_bottleneck", True)
+        if not narrow and not shared:
+            raise ConfigurationError(
+                "config.json of type mobilebert: key_query_shared_bottleneck: expected true unless "
+                "use_bottleneck_attention is, got false for both"
+            )
+        switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
+        if "sentence" in self.heads_in(tensors):
+            transform = plain.get("classifier_activation", True)
+            switches["heads.sentence"] = {"weight": 1.0, "transform": transform}
+        return switches
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the input of the values, the kind of the body's norms, and whether the pooler transforms."""
+        assert isinstance(config, BottleneckConfig)
+        sentence = config.heads.get("sentence")
+        return {
+            "classifier_activation": sentence is None or sentence.transform,
+            "use_bottleneck_attention": not config.wide_values,
+            "key_query_shared_bottleneck": config.wide_values,
+            "normalization_type": "no_norm" if config.no_norm else "layer_norm",
+        }

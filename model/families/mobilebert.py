@@ -1,0 +1,85 @@
+"""MobileBERT (arXiv 2004.02984): a deep and thin encoder of bottlenecks, on trigrams of a narrow token table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.errors import BatchError
+from model.families import Family
+from model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
+from model.layers.position import Learned
+from model.layers.trigram import neighbours, trigrams
+from model.masks import document_mask, padding_mask, plan_attention
+
+__all__ = ["MobileBert"]
+
+
+class MobileBert(Family):
+    """A bidirectional stack: every token sees its whole row, or with `document_ids` its document."""
+
+    Options: ClassVar = BottleneckConfig
+    architecture: ClassVar = "encoder"
+    needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        super().__init__()
+        assert isinstance(config, BottleneckConfig)
+        self.config = config
+        self.tokens = nn.Embedding(rows, config.embedding_width)
+        self.embeddings = TrigramEmbeddings(config)
+        self.layers = nn.ModuleList(BottleneckLayer(config) for _ in range(config.layers))
+        # Counted now: a sharded engine leaves parameters empty on each rank.
+        parts = (self.embeddings.project, self.layers)
+        self._entries: int = sum(weight.numel() for part in parts for weight in part.parameters() if weight.ndim == 2)
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return hidden states [B, T, dim].
+
+        Raises:
+            BatchError: rows are to be read in one direction, and the embeddings have read both already.
+        """
+        if "attention" in tensors:
+            raise BatchError(
+                "batch: the family mobilebert reads both neighbours of a token, so that it cannot read rows in several "
+                "modes of attention; take another family, or an objective with attention: bidirectional"
+            )
+        ids, documents = tensors["input_ids"], tensors.get("document_ids")
+        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
+        vectors = trigrams(self.tokens(ids), neighbours(padding, documents))
+        x: Tensor = self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))
+        pairs = None if documents is None else document_mask(documents)
+        plan = plan_attention(None, padding, causal=False, pairs=pairs)
+        for layer in self.layers:
+            x = layer(x, plan)
+        return x
+
+    def flops(self, tokens: int, target_tokens: int) -> float:
+        """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
+        wide = self.config.attention_heads * self.config.head_width
+        scores = self.config.layers * 4.0 * wide * tokens
+        operations: float = tokens * (2.0 * self._entries + scores)
+        return operations
+
+
+class TrigramEmbeddings(nn.Module):
+    """Everything between trigrams and the first layer: a change of width, places, segment types, norm, dropout."""
+
+    def __init__(self, config: BottleneckConfig) -> None:
+        super().__init__()
+        self.project = nn.Linear(3 * config.embedding_width, config.dim)
+        self.position = Learned(config.dim, config.position.maximum, config.position.offset)
+        self.types = nn.Embedding(config.type_vocab_size, config.dim) if config.type_vocab_size else None
+        self.norm = body_norm(config, config.dim)
+        self.dropout = nn.Dropout(config.dropout.embedding)
+
+    def forward(self, vectors: Tensor, positions: Tensor, types: Tensor | None) -> Tensor:
+        """Return [B, T, dim] from trigrams [B, T, 3 x emb_dim], place ids [B, T] and type ids [B, T] (None: 0)."""
+        x = self.project(vectors) + self.position.embed(positions)
+        if self.types is not None:
+            x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)
+        out: Tensor = self.dropout(self.norm(x))
+        return out

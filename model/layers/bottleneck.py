@@ -1,0 +1,127 @@
+"""The layer of MobileBERT (arXiv 2004.02984): narrow inside, wide between layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.key_types import STRICT, Depth, Width
+from model.layers.attention import Attention
+from model.layers.feed_forward import FeedForward
+from model.layers.norm import NoNorm, build_norm
+from model.masks import AttentionPlan
+
+__all__ = ["BottleneckConfig", "BottleneckLayer", "body_norm"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class BottleneckConfig(ModelConfig):
+    """Keys of a stack of bottlenecks; attention_heads and ffn_dim are those inside a layer."""
+
+    bottleneck_dim: Width
+    """Width inside a layer: of attention, and of the ends of the feed-forward blocks."""
+    feed_forwards: Depth = 4
+    """Feed-forward blocks of a layer, one after the other."""
+    wide_values: bool = True
+    """Values are read from the layer's wide input, queries and keys from a bottleneck of their own; false: one
+    bottleneck gives the input of all."""
+    no_norm: bool = True
+    """The body's norms are a weight and a bias without statistics; false: those that `norm` names. Heads have `norm`
+    in any case."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needed = {"norm_place": "post", "final_norm": False, "emb_norm": True, "emb_scale": False}
+        needed |= {"scale_by_depth": False, "local": None}
+        for key, value in needed.items():
+            if (given := getattr(self, key)) != value:
+                raise ValueError(f"{key}: a stack of bottlenecks has {value} only, got {given}")
+        if self.position.kind != "learned":
+            raise ValueError(f"position.kind: a stack of bottlenecks has learned only, got {self.position.kind}")
+        if self.position.disentangled is not None:
+            raise ValueError("position.disentangled: a stack of bottlenecks has none, got a table of distances")
+        if self.share.groups is not None:
+            raise ValueError(f"share.groups: a stack of bottlenecks shares no layers, got {self.share.groups}")
+
+    @property
+    def head_width(self) -> int:
+        """Width of one attention head."""
+        return self.head_dim or self.bottleneck_dim // self.attention_heads
+
+    def _wrong_attention(self) -> str:
+        if self.head_dim is None and self.bottleneck_dim % self.attention_heads:
+            return (
+                f"attention_heads: {self.attention_heads} heads do not divide bottleneck_dim {self.bottleneck_dim}; "
+                "change either, or give head_dim"
+            )
+        if self.attention_heads % self.key_value_heads:
+            return f"kv_heads: expected a divisor of attention_heads {self.attention_heads}, got {self.kv_heads}"
+        return ""
+
+
+class BottleneckLayer(nn.Module):
+    """Bottleneck, self-attention, several feed-forward blocks, and the way back to the width of the stack."""
+
+    def __init__(self, config: BottleneckConfig) -> None:
+        super().__init__()
+        width = config.bottleneck_dim
+        inner = replace(config, dim=width)
+        self.enter = Entrance(config)
+        self.enter_attention = Entrance(config) if config.wide_values else None
+        self.attention = BottleneckAttention(inner, config.dim if config.wide_values else width)
+        self.attention_norm = body_norm(config, width)
+        self.feed_forwards = nn.ModuleList(FeedForward(inner) for _ in range(config.feed_forwards))
+        self.feed_forward_norms = nn.ModuleList(body_norm(config, width) for _ in range(config.feed_forwards))
+        self.leave = nn.Linear(width, config.dim)
+        self.dropout = nn.Dropout(config.dropout.hidden)
+        self.norm = body_norm(config, config.dim)
+
+    def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
+        """Map [B, T, dim] to the same shape."""
+        narrow = self.enter(x)
+        if self.enter_attention is None:
+            mixed = self.attention(narrow, narrow, plan)
+        else:
+            mixed = self.attention(self.enter_attention(x), x, plan)
+        narrow = self.attention_norm(narrow + mixed)
+        for feed_forward, norm in zip(self.feed_forwards, self.feed_forward_norms, strict=True):
+            narrow = norm(narrow + feed_forward(narrow))
+        out: Tensor = self.norm(x + self.dropout(self.leave(narrow)))
+        return out
+
+
+class Entrance(nn.Module):
+    """The map from the width of the stack to that inside a layer."""
+
+    def __init__(self, config: BottleneckConfig) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.dim, config.bottleneck_dim)
+        self.norm = body_norm(config, config.bottleneck_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, T, dim] to [B, T, bottleneck_dim]."""
+        out: Tensor = self.norm(self.linear(x))
+        return out
+
+
+class BottleneckAttention(Attention):
+    """Self-attention that reads its values from another input, `value_width` wide, than queries and keys."""
+
+    def __init__(self, config: ModelConfig, value_width: int) -> None:
+        super().__init__(config)
+        self.value = nn.Linear(value_width, self.value.out_features, bias=config.bias.qkv)
+
+    def forward(self, x: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
+        """Map [B, T, dim] and [B, T, value_width] to [B, T, dim]."""
+        query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(values))
+        mixed = self.mix(query, key, value, plan)
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+
+def body_norm(config: BottleneckConfig, width: int) -> nn.Module:
+    """Build a norm of the body, over `width` features."""
+    return NoNorm(width) if config.no_norm else build_norm(config, width)

@@ -1,0 +1,46 @@
+"""Token vectors beside those of both neighbours (MobileBERT, arXiv 2004.02984)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["neighbours", "trigrams"]
+
+
+def neighbours(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
+    """Return [B, T - 1] bool, True where a place and the next one are tokens of one document; None: all are.
+
+    Args:
+        padding: [B, 1, 1, T] bool from `padding_mask`, or None.
+        document_ids: [B, T] document numbers, or None where a row is one document.
+    """
+    joined = None
+    if padding is not None:
+        real = padding[:, 0, 0]
+        joined = real[:, 1:] & real[:, :-1]
+    if document_ids is not None:
+        same = document_ids[:, 1:] == document_ids[:, :-1]
+        joined = same if joined is None else joined & same
+    return joined
+
+
+def trigrams(vectors: Tensor, joined: Tensor | None) -> Tensor:
+    """Return [B, T, 3 x width]: the vector of the next token, of the token itself and of the one before.
+
+    A neighbour that does not exist, because the row, the document or the padding begins, is zeros.
+
+    Args:
+        vectors: token vectors [B, T, width].
+        joined: from `neighbours`.
+
+    Example:
+        >>> trigrams(torch.tensor([[[1.0], [2.0], [3.0]]]), torch.tensor([[True, False]])).tolist()
+        [[[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [0.0, 3.0, 0.0]]]
+    """
+    following, before = vectors[:, 1:], vectors[:, :-1]
+    if joined is not None:
+        shown = joined[..., None]
+        following, before = following * shown, before * shown
+    return torch.cat((F.pad(following, (0, 0, 0, 1)), vectors, F.pad(before, (0, 0, 1, 0))), dim=-1)

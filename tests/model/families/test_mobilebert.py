@@ -1,0 +1,73 @@
+"""MobileBERT: neighbours, documents, and losses and gradients of transformers' class for pretraining."""
+
+import pytest
+import torch
+
+from model.checkpoints import build_checkpoint, read_checkpoint
+from model.checkpoints._conversion import to_ours
+from model.checkpoints.mobilebert import MobileBert
+from model.errors import BatchError
+from tests.model.checkpoints.published import VOCABULARY, saved
+from tests.model.small_models import batch_for, built, changed, states
+
+CLOSE = 1e-9
+BODIES = {
+    "as published": {"normalization_type": "no_norm", "use_bottleneck_attention": False},
+    "narrow values": {"normalization_type": "no_norm", "use_bottleneck_attention": True},
+    "layer norms": {"normalization_type": "layer_norm", "use_bottleneck_attention": False},
+}
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_states_scores_losses_and_gradients_are_those_of_transformers(body, layers, tmp_path):
+    shared = not body["use_bottleneck_attention"]
+    sizes = {"num_attention_heads": 3, "num_hidden_layers": layers, "hidden_size": 13, "embedding_size": 5}
+    sizes |= {"intra_bottleneck_size": 6, "type_vocab_size": 2, "num_feedforward_networks": 3}
+    theirs = saved(tmp_path, "mobilebert pretraining", **body, **sizes, key_query_shared_bottleneck=shared).double()
+    ours = build_checkpoint(read_checkpoint(tmp_path)).double()  # states without norms are large: fp32 rounds them
+    draw = torch.Generator().manual_seed(1)
+    lengths, places = torch.tensor([11, 1, 6]), torch.arange(11).expand(3, 11)
+    valid = places < lengths[:, None]
+    ids = torch.randint(4, VOCABULARY, (3, 11), generator=draw).masked_fill(~valid, 0)
+    labels = torch.randint(4, VOCABULARY, (3, 11), generator=draw)
+    labelled = valid & (torch.rand((3, 11), generator=draw) < 0.5)
+    types = torch.randint(0, 2, (3, 11), generator=draw)
+    tensors = {"input_ids": ids, "position_ids": places, "lengths": lengths, "type_ids": types}
+    found = theirs(
+        input_ids=ids, attention_mask=valid.long(), token_type_ids=types, output_hidden_states=True,
+        labels=labels.masked_fill(~labelled, -100), next_sentence_label=torch.tensor([0, 1, 1]),
+    )  # fmt: skip
+    with torch.no_grad():
+        scores = ours.logits(tensors)
+        assert (ours.family(tensors) - found.hidden_states[-1])[valid].abs().max() < CLOSE
+    assert (scores["masked_lm"] - found.prediction_logits)[valid].abs().max() < CLOSE
+    assert (scores["sentence"] - found.seq_relationship_logits).abs().max() < CLOSE
+    tensors |= {"label_index": labelled.flatten().nonzero().squeeze(1), "label_ids": labels[labelled]}
+    tensors |= {"row_weight": torch.ones(3), "sentence_label": torch.tensor([0, 1, 1])}
+    losses = ours(tensors)
+    assert losses["masked_lm"].count == int(labelled.sum())
+    loss = sum(head.total / head.count for head in losses.values())
+    assert loss.item() == pytest.approx(found.loss.item(), rel=1e-5)
+    loss.backward()
+    found.loss.backward()
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    wanted = to_ours(MobileBert(), ours.config, gradients, [name for name, _ in ours.named_parameters()])
+    for name, parameter in ours.named_parameters():
+        assert torch.allclose(parameter.grad, wanted[name], rtol=1e-4, atol=1e-5), name
+
+
+def test_packed_documents_read_nothing_of_each_other():
+    network = built("mobilebert")
+    tensors = batch_for("mobilebert", lengths=[11])
+    tensors["document_ids"] = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]])
+    before = states(network, tensors)[0]
+    for place in range(11):
+        same = (before == states(network, changed(tensors, "input_ids", 0, place))[0]).all(-1)
+        assert same.tolist() == (tensors["document_ids"][0] != tensors["document_ids"][0, place]).tolist()
+
+
+def test_rows_in_one_direction_are_refused():
+    tensors = batch_for("mobilebert") | {"attention": torch.tensor([0, 1, 2, 3]), "prefix_length": torch.ones(4)}
+    with pytest.raises(BatchError, match="reads both neighbours of a token"):
+        built("mobilebert")(tensors)

@@ -1,0 +1,38 @@
+"""The keys of a stack of bottlenecks; what a layer computes is compared with transformers in the test of its family."""
+
+import pytest
+from pydantic import ValidationError
+
+from model.config import ShareConfig
+from model.layers.bottleneck import BottleneckLayer, body_norm
+from model.layers.norm import NoNorm
+from tests.model.small_models import small_config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bottleneck_dim": 10}, "4 heads do not divide bottleneck_dim 10"),
+        ({"kv_heads": 3}, "kv_heads: expected a divisor of attention_heads 4, got 3"),
+        ({"norm_place": "pre"}, "norm_place: a stack of bottlenecks has post only, got pre"),
+        ({"final_norm": True}, "final_norm: a stack of bottlenecks has False only, got True"),
+        ({"position": {"kind": "rope"}}, "position.kind: a stack of bottlenecks has learned only, got rope"),
+        ({"share": ShareConfig(groups=1)}, "share.groups: a stack of bottlenecks shares no layers, got 1"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_keys_that_do_not_go_together_are_named(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        small_config("mobilebert", **changes)
+
+
+def test_heads_divide_the_bottleneck_alone():
+    config = small_config("mobilebert", dim=23, bottleneck_dim=12)
+    assert config.head_width == 3
+    assert BottleneckLayer(config).attention.value.weight.shape == (12, 23)
+    assert BottleneckLayer(small_config("mobilebert", wide_values=False)).attention.value.weight.shape == (12, 12)
+
+
+def test_norms_with_and_without_statistics():
+    assert isinstance(body_norm(small_config("mobilebert"), 3), NoNorm)
+    assert body_norm(small_config("mobilebert", no_norm=False, eps=0.1), 3).eps == 0.1
