@@ -26,6 +26,7 @@ OWN = {
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
     "electra": "{name: replaced_token_detection, label: electra, max_length: 128, replacement: unigram}",
     "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128, replacement: unigram}",
+    "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }
 """Recipes whose sets the demo does not make, and the entries that make small ones."""
 MARGIN = 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from model.config import ModelConfig
-from model.registry import find
+from model.registry import find, names
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.head_features import HEAD_OF_COLUMN
@@ -29,7 +29,7 @@ def served_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 
 
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
-    """Refuse a set whose rows a head reads, though they are for others or lack what it learns from.
+    """Refuse a set whose rows a head reads, though they are for others, or lack what it or the family learns from.
 
     Args:
         manifest: of an example set.
@@ -37,13 +37,21 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         key: the configuration's name of the set, with its path.
 
     Raises:
-        ConfigurationError: the message names the head.
+        ConfigurationError: the message names the head or the column.
     """
     columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
-    served, generator = served_targets(manifest, model), find("model.families", model.family).generator_targets
+    families = {name: find("model.families", name) for name in names("model.families")}
+    ordered = [name for name, family in families.items() if "rank" in family.optional]
+    if "prediction_order" in columns and model.family not in ordered:
+        raise ConfigurationError(
+            f"{key}: prediction_order says which places are predicted, and when; the family {model.family} would see "
+            f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
+        )
+    served, generator = served_targets(manifest, model), families[model.family].generator_targets
+    labelled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
-        if target not in served and "label_index" in find("model.heads", name).needs and "label_positions" in columns:
+        if target not in served and "label_index" in find("model.heads", name).needs and labelled:
             raise ConfigurationError(
                 f"{key}: model.heads.{name} would learn from labels that are for {', '.join(sorted(served))}: leave "
                 "the set or the head out"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from model.config import ModelConfig
+from model.registry import find
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.collate import Collate
@@ -52,10 +53,11 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
     columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
     read = set(Collate.from_manifest(manifest).columns)
+    optional = find("model.families", model.family).optional
     wanted = HEAD_OF_COLUMN if model.architecture == "encoder" else {}
     for name in columns:
         if name == "segment_starts":
-            if not (model.type_vocab_size or model.languages):
+            if not (model.type_vocab_size or model.languages or "type_ids" in optional):
                 yield name, "segment embeddings (model.type_vocab_size)"
         elif name == "languages":
             if not model.languages:

@@ -37,7 +37,8 @@ class Family(nn.Module, ABC):
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch."""
     optional: ClassVar[frozenset[str]] = frozenset()
-    """Tensors that it reads where a batch holds them, besides those that every family of its architecture reads."""
+    """Tensors that it reads where a batch holds them, whatever the configuration, besides those that every family of
+    its architecture reads."""
     generator_targets: ClassVar[frozenset[str]] = frozenset()
     """Targets whose heads read a generator. The other heads read rows in which its tokens are at the labelled places.
     Empty: there is no generator."""

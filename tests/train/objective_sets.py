@@ -54,7 +54,7 @@ def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int 
         "options": to_plain(chosen.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": {"padding_side": "right", "decoder_start": None},
+        "frame": {"padding_side": objective.frame.padding_side, "decoder_start": None},
     }
     tokenizer = {
         "name": "byte_bpe",

@@ -28,6 +28,16 @@ def opened(folder: Path, shards: Any, heads: dict[str, Any], **changes: Any) -> 
     return open_datasets(load_config(TrainConfig, written, []))
 
 
+def test_an_order_of_prediction_needs_a_query_stream(tmp_path: Path) -> None:
+    """An encoder of one stream would see what it predicts; `data.ignore` does not help it."""
+    shards = str(write_objective_sets(tmp_path, "permuted_lm", rows=8, heldout=2))
+    with pytest.raises(ConfigurationError, match=r"prediction_order .* family encoder .* set model.family to xlnet"):
+        opened(tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["prediction_order"])
+    streams = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}}
+    changes = {f"model__{key}": value for key, value in streams.items()}
+    assert opened(tmp_path, shards, {"masked_lm": {"transform": False}}, **changes).rows > 0
+
+
 @pytest.mark.parametrize(
     ("name", "heads", "ignore"),
     [

@@ -36,6 +36,11 @@ GENERATOR = {
     "model__family": "replaced_tokens",
     "model__generator": {"layers": 1, "dim": 16, "attention_heads": 2, "ffn_dim": 32},
 }
+XLNET = {
+    "model__family": "xlnet",
+    "model__position": {"kind": "sinusoidal"},
+    "model__bias": {"qkv": False, "out": False},
+}
 CASES = {
     "nsp": Case("next_sentence_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
     "sop": Case("sentence_order_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
@@ -62,6 +67,8 @@ CASES = {
         model=GENERATOR | {"model__embedding_sharing": "disentangled"},
     ),
     "pairs": Case("sentence_comparison", {"similarity": {"group_size": 4}}),
+    "plm": Case("permuted_lm", {"masked_lm": {"transform": False}}, {"frame": "xlnet"}, model=XLNET),
+    "plm half": Case("permuted_lm", {"masked_lm": {"transform": False}}, {"prediction_rate": 0.5}, model=XLNET),
 }
 SOME = [pytest.param(case, id=name, marks=[] if name == "nsp" else pytest.mark.slow) for name, case in CASES.items()]
 
@@ -76,9 +83,10 @@ def configured(folder: Path, case: Case) -> Path:
     shards = write_objective_sets(folder / "set", case.objective, **case.options)
     return write_config(
         folder / "train.yaml", shards, folder / "unused", model__heads=case.heads, model__type_vocab_size=case.types,
-        model__dim=32, model__ffn_dim=64, model__dropout={}, model__position={"maximum": 64}, model__init={"std": 0.1},
+        model__dim=32, model__ffn_dim=64, model__dropout={}, model__init={"std": 0.1},
         data__global_batch=16, data__micro_batch=8, data__lanes=4, optimizer__learning_rate=0.01, steps=STEPS,
-        schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None, **case.model,
+        schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None,
+        **({"model__position": {"maximum": 64}} | case.model),
     )  # fmt: skip
 
 

@@ -21,9 +21,13 @@ def manifest(*columns: str, heads: tuple[str, ...] = ("masked_lm",), architectur
     return SimpleNamespace(objective=objective, specs=specs, tokenizer=tokenizer, name="set")
 
 
-def model(*targets: str, architecture: str = "encoder", types: int = 0, languages: int = 0) -> Any:
+def model(
+    *targets: str, architecture: str = "encoder", types: int = 0, languages: int = 0, streams: bool = False
+) -> Any:
     named = {name: name for name in targets}
-    return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages)
+    family = "xlnet" if streams else "encoder"
+    return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages,
+                           family=family)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,8 @@ def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ..
 
 def test_what_is_read_or_kept_for_inversion_passes() -> None:
     refuse_unread(manifest(*MASKED, "segment_starts"), model("masked_lm", types=2), [], "x")
+    refuse_unread(manifest(*MASKED, "segment_starts"), model("masked_lm", streams=True), [], "x")
+    refuse_unread(manifest("input_ids", "prediction_order"), model("masked_lm", streams=True), [], "x")
     refuse_unread(manifest(*MASKED, "segment_starts", "languages"), model("masked_lm", languages=2), [], "x")
     pairs = manifest(*MASKED, "sentence_label", heads=("masked_lm", "sentence"))
     refuse_unread(pairs, model("masked_lm", "sentence"), [], "x")

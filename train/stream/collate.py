@@ -20,7 +20,9 @@ from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 from train.stream.full_rows import FullRows
 from train.stream.head_features import HEAD_OF_COLUMN, head_tensors
-from train.stream.labels import label_weights, next_tokens, stored_labels
+from train.stream.labels import label_weights, next_tokens, predicted_labels, stored_labels
+from train.stream.left_padding import COLUMNS as LEFT_PADDED
+from train.stream.left_padding import pad_left
 from train.stream.padding import (
     document_bounds,
     equal_lengths,
@@ -38,10 +40,10 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
           "prefix_length", "attention", "languages", "target_start", "label_weight", "label_count",
-          *HEAD_OF_COLUMN)  # fmt: skip
+          "prediction_order", *HEAD_OF_COLUMN)  # fmt: skip
 _DECISIVE = {
     "attention": ("which places a place may read", "encoder"),
-    "prediction_order": ("which places are predicted, and when", None),
+    "prediction_order": ("which places are predicted, and when", "encoder"),
     "target_start": ("at which position the decoder begins", "encoder_decoder"),
 }
 """Columns that decide the objective: their meaning, and the architecture that reads them."""
@@ -78,7 +80,7 @@ class Collate:
         columns: list columns of the examples; those without a rule here (noise kept for inversion) are not read.
         special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
         decoder_start: id that decoder inputs begin with; needed by encoder-decoders.
-        padding_side: of the frame.
+        padding_side: of the frame; only rows of encoders are padded on the left, and their last token is [CLS].
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label crosses a boundary.
         predict_from: place from which the label at place i is predicted: `same` for i, `previous` for i - 1.
@@ -119,12 +121,15 @@ class Collate:
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
         self.full_rows = FullRows()
-        self._bare = architecture == "encoder" and self.columns == ("input_ids",)
+        self._left = padding_side == "left"
+        self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
         if "input_ids" not in have or "pad" not in special_ids:
             raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
         self._pad = special_ids["pad"]
-        if padding_side != "right":
-            raise ConfigurationError(f"padding_side '{padding_side}': batches are padded on the right only")
+        counted = sorted(set(self.columns) - LEFT_PADDED)
+        if self._left and (architecture != "encoder" or counted):
+            kind = f"rows with {counted[0]}" if counted else f"rows of a {architecture}"
+            raise ConfigurationError(f"padding_side '{padding_side}': {kind} are padded on the right only")
         for name in sorted(have & _DECISIVE.keys()):
             meaning, reader = _DECISIVE[name]
             if architecture != reader:
@@ -155,10 +160,10 @@ class Collate:
         parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
         first = parts[0]
         for manifest, part in zip(manifests, parts, strict=True):
-            if part.architecture != first.architecture or part._stored_targets != first._stored_targets:
+            if part._kind != first._kind:
                 raise ConfigurationError(
                     f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one stream: their "
-                    f"batches differ in architecture or in where labels are: {first._kind} and {part._kind}"
+                    f"batches differ in architecture or padding, or in where labels are: {first._kind} and {part._kind}"
                 )
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
                 raise ConfigurationError(
@@ -195,7 +200,8 @@ class Collate:
 
     @property
     def _kind(self) -> str:
-        return f"{self.architecture} with target_ids" if self._stored_targets else self.architecture
+        padded = f"{self.architecture} padded on the left" if self._left else self.architecture
+        return f"{padded} with target_ids" if self._stored_targets else padded
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -281,7 +287,7 @@ class Collate:
             tensors.update(label_weights(columns, tensors))
         if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
             tensors.update(head_tensors(self.columns, columns, tensors, ids, lengths, self._pad))
-        return tensors
+        return pad_left(tensors) if self._left else tensors
 
     def _labels(
         self,
@@ -302,6 +308,8 @@ class Collate:
         if of is None:
             if "label_positions" in columns:
                 return stored_labels(columns, ids.shape[1], self._previous)
+            if "prediction_order" in columns:
+                return predicted_labels(columns, ids)
             return next_tokens(ids, lengths, prefix, starts) if self._next_tokens else {}
         following = np.array([part._next_tokens for part in self._parts])[of]
         if self.architecture == "encoder":
@@ -310,9 +318,13 @@ class Collate:
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
             parts.append(stored_labels(columns, ids.shape[1], previous))
+        rank = {}
+        if "prediction_order" in columns:
+            parts.append(predicted_labels(columns, ids))
+            rank = {"rank": parts[-1]["rank"]}
         index, labels = (torch.cat([one[name] for one in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
-        return {"label_index": index[order], "label_ids": labels[order]}
+        return {"label_index": index[order], "label_ids": labels[order], **rank}
 
     def _targets(self, column: Column, source: Int64, start: Int64 | None, begin: int | Int64) -> dict[str, Tensor]:
         """Return decoder rows: the target shifted right after `decoder_start`; every target place is a label.

@@ -15,7 +15,7 @@ from pipeline.rows import Ragged
 from train.stream.padding import flatten
 from train.stream.row_buffer import Column
 
-__all__ = ["label_weights", "next_tokens", "stored_labels"]
+__all__ = ["label_weights", "next_tokens", "predicted_labels", "stored_labels"]
 
 
 @lru_cache(maxsize=64)
@@ -37,6 +37,22 @@ def stored_labels(columns: Mapping[str, Column], width: int, previous: bool | In
         if len(positions) and positions.min() < 0:
             raise IntegrityError("a label at place 0 cannot be predicted from the place before it (predict_from)")
     return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
+
+
+def predicted_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
+    """Return `rank` [B, T] from `prediction_order`, 0 for context and r + 1 for the r-th prediction, and the labels.
+
+    A label is the token at its own place. Labels are in the order of prediction.
+    """
+    places, rows = flatten(columns["prediction_order"])
+    counts = np.bincount(rows, minlength=len(ids))
+    rank = np.zeros(ids.shape, np.int64)
+    rank[rows, places] = 1 + np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return {
+        "rank": torch.from_numpy(rank),
+        "label_index": torch.from_numpy(rows * ids.shape[1] + places),
+        "label_ids": torch.from_numpy(ids[rows, places].astype(np.int64)),
+    }
 
 
 def label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

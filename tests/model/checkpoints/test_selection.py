@@ -10,7 +10,7 @@ from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
     **{family: family for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")},
-    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "elmo": None, "awd": None,
+    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "xlnet": "xlnet", "elmo": None, "awd": None,
 }  # fmt: skip
 """Beginnings of the names of presets, and their types; None: transformers has none."""
 

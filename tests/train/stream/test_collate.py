@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -290,10 +291,11 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
     [
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
         (("encoder", ["input_ids"], {}), {}, "pad"),
-        (("encoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "right only"),
+        (("decoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "rows of a decoder .* right only"),
+        (("encoder", ["input_ids", "attention"], SPECIAL), {"padding_side": "left"}, "with attention .* right only"),
         (("encoder", ["input_ids", "label_positions"], SPECIAL), {}, "needs label_ids"),
         (("decoder", ["input_ids", "attention", "prefix_length"], SPECIAL), {}, "attention .* no decoder reads it"),
-        (("encoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
+        (("decoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
         (("encoder", ["input_ids", "target_ids", "target_start"], SPECIAL), {}, "target_start .* no encoder reads it"),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
         (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
@@ -304,12 +306,47 @@ def test_what_cannot_be_collated_is_refused(arguments: Any, options: dict[str, A
         Collate(*arguments, **options)
 
 
-def test_left_padding_in_a_manifest_is_refused(tmp_path: Path) -> None:
+def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path: Path) -> None:
     facts = objective("encoder")
     facts["frame"]["padding_side"] = "left"
-    shards = write_set(tmp_path, [], objective=facts)
-    with pytest.raises(ConfigurationError, match="left"):
-        Collate.from_manifest(shards.manifest)
+    left, right = (
+        write_set(tmp_path / side, [], objective=one).manifest
+        for side, one in (("left", facts), ("right", objective("encoder")))
+    )
+    found = Collate.from_manifest(left)({"input_ids": column([[5, 6, 2], [7, 2]])}, None)
+    assert found["left_padding"].tolist() == [0, 1]
+    with pytest.raises(ConfigurationError, match=r"differ in .* padding.*: encoder padded on the left and encoder"):
+        Collate.from_manifests([left, right])
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_order_of_prediction(side: str) -> None:
+    """Rows of five, three and no tokens (filler); places 3, 0 and 1 of the first are predicted in this order."""
+    lists = {"input_ids": [[5, 6, 7, 8, 9], [10, 11, 12], []], "prediction_order": [[3, 0, 1], [1], []]}
+    found = collated("encoder", lists, [1, 1, 0], padding_side=side)
+    assert found["label_ids"] == [8, 5, 6, 11]
+    if side == "right":
+        assert found["rank"] == [[2, 3, 0, 1, 0], [0, 1, 0, 0, 0], [0] * 5]
+        assert found["label_index"] == [3, 0, 1, 6]
+    else:
+        assert found["rank"] == [[2, 3, 0, 1, 0], [0, 0, 0, 1, 0], [0] * 5]
+        assert found["label_index"] == [3, 0, 1, 8]
+        assert found["left_padding"] == [0, 2, 4]
+    assert [found["input_ids"][index // 5][index % 5] for index in found["label_index"]] == found["label_ids"]
+
+
+def test_an_order_beside_masked_rows() -> None:
+    """Rows of another objective have labels and no order: they are context, labels are in the order of places."""
+    ordered, masked = (Collate("encoder", ["input_ids", *more], SPECIAL) for more in
+                       (["prediction_order"], ["label_positions", "label_ids"]))  # fmt: skip
+    merged = copy(ordered)
+    merged._parts = (ordered, masked)
+    lists = {"input_ids": [[5, 6, 7], [5, 4, 7]], "prediction_order": [[2, 0], []], "label_positions": [[], [1]],
+             "label_ids": [[], [6]]}  # fmt: skip
+    found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1]))
+    assert found["rank"].tolist() == [[2, 0, 1], [0, 0, 0]]
+    assert found["label_index"].tolist() == [0, 2, 4]
+    assert found["label_ids"].tolist() == [5, 7, 6]
 
 
 @pytest.mark.parametrize("family", ["decoder", "encoder"])
