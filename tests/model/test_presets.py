@@ -16,11 +16,23 @@ BERT_LARGE_HEAD = 1024 * 1024 + 1024 + 2 * 1024 + 30522
 ELMO_DIRECTION = 2 * 512 * 4 * 4096 + 4 * 4096 + 4096 * 512
 ELMO_CHARACTERS = 262 * 16 + 16 * (32 + 64 + 192 + 512 + 1280 + 3072 + 7168) + 2048
 ELMO = ELMO_CHARACTERS + 2 * (2 * 2048 * 2048 + 2 * 2048) + 2048 * 512 + 512 + 4 * ELMO_DIRECTION
-# Vocabulary, parameters. BERT: the published count without its pooler, with the masked-LM head.
+TINY_HEAD = 312 * 312 + 312 + 2 * 312 + 30522
+T5_ENCODER = 12 * (4 * 768 * 768 + 2 * 768 * 3072 + 2 * 768) + 768
+# Vocabulary, parameters. BERT and TinyBERT: the published count without its pooler, with the masked-LM head.
 EXPECTED = {
     "bert_base": (30522, 109_482_240 - (768 * 768 + 768) + BERT_HEAD),
     "bert_large": (30522, 335_141_888 - (1024 * 1024 + 1024) + BERT_LARGE_HEAD),
     "mobilebert": (30522, 36_860_220),
+    "bert_multilingual_base": (119547, 178_566_653),
+    "tinybert_4": (30522, 14_350_248 - (312 * 312 + 312) + TINY_HEAD),
+    "tinybert_6": (30522, 66_955_008 - (768 * 768 + 768) + BERT_HEAD),
+    "albert_base": (30000, 11_813_810),
+    "albert_large": (30000, 17_847_474),
+    "albert_xlarge": (30000, 59_021_490),
+    "albert_xxlarge": (30000, 223_158_450),
+    "megatron_bert_345m": (29056, 334_723_458),
+    "megatron_bert_3_9b": (30592, 3_869_260_674),
+    "rembert": (250300, 993_263_548),
     "gpt2_small": (50257, 124_439_808),
     "gpt2_medium": (50257, 354_823_168),
     "llama2_7b": (32000, 6_738_415_616),
@@ -33,6 +45,7 @@ EXPECTED = {
     "llama_tiny": (4000, 2 * 4000 * 256 + 4 * (256 * (2 * 256 + 2 * 128) + 3 * 256 * 688 + 2 * 256) + 256),
     "t5_small": (32128, 60_506_624),
     "t5_base": (32128, 222_903_552),
+    "t5_base_shared": (32128, 222_903_552 - T5_ENCODER),
     "t5_v1_1_base": (32128, 247_577_856),
     "bart_base": (50265, 139_420_416),
     "bart_large": (50265, 406_291_456),

@@ -9,6 +9,8 @@ from tests.model.small_models import small_config
 from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
+    "t5_base_shared": None, "tinybert": "bert", "megatron_bert": "megatron-bert",
+    "albert": "albert", "rembert": "rembert",
     **{family: family for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")},
     "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "xlnet": "xlnet", "elmo": None, "awd": None,
 }  # fmt: skip
