@@ -74,6 +74,8 @@ class Model(nn.Module):
     def _check_padding(self, tensors: Mapping[str, Tensor]) -> None:
         if "left_padding" not in tensors:
             return
+        if not self.family.left_padding:
+            raise BatchError(f"left_padding: the family {self.config.family} reads rows padded on the right only")
         if names := [name for name, head in self.heads.items() if head.unit != "label"]:
             raise BatchError(
                 f"left_padding: the head {names[0]} finds the tokens of a row from its first place: pad on the right"

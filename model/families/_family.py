@@ -46,6 +46,8 @@ class Family(nn.Module, ABC):
     """True: tokens enter as characters, so that the model is built with their spellings."""
     config: ModelConfig
     """Sizes of the stack that `forward` reads."""
+    left_padding: ClassVar[bool] = False
+    """Rows may be padded on the left, as `left_padding` [B] of a batch says."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 

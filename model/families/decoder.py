@@ -28,6 +28,7 @@ class Decoder(Family):
 
     architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids"})
+    left_padding: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -30,6 +30,7 @@ class Encoder(Family):
 
     architecture: ClassVar = "encoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
+    left_padding: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

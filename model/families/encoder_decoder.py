@@ -26,6 +26,7 @@ class EncoderDecoder(Family):
 
     architecture: ClassVar = "encoder_decoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths", "decoder_input_ids", "decoder_position_ids"})
+    left_padding: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

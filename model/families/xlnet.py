@@ -34,6 +34,7 @@ class XLNet(Family):
 
     architecture: ClassVar = "encoder"
     needs: ClassVar = frozenset({"input_ids", "lengths"})
+    left_padding: ClassVar = True
     optional: ClassVar = frozenset({"rank", "type_ids"})
     drawn: ClassVar = ("unknown",)
 

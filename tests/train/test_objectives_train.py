@@ -41,7 +41,13 @@ XLNET = {
     "model__position": {"kind": "sinusoidal"},
     "model__bias": {"qkv": False, "out": False},
 }
+WINDOWS = {
+    "model__position": {"kind": "rope", "theta": 1000.0},
+    "model__local": {"window": 4, "global_every": 2, "theta": 100.0},
+    "model__bias": {"qkv": False, "out": False, "ffn": False, "norm": False, "head": False},
+}
 CASES = {
+    "windows": Case("masked_lm", {"masked_lm": 1.0}, {"mask_rate": 0.3, "cross_documents": False}, model=WINDOWS),
     "nsp": Case("next_sentence_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
     "sop": Case("sentence_order_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
     "sbo": Case("span_boundary", {"masked_lm": 1.0, "span_boundary": 1.0}),

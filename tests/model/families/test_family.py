@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from model.errors import BatchError
 from model.registry import names
 from tests.model.small_models import FAMILIES, RECURRENT, VOCABULARY, batch_for, built, states
 
@@ -42,3 +43,16 @@ def test_a_family_reads_what_it_says_it_needs(family):
         with pytest.raises(KeyError, match=name):
             read({other: value for other, value in needed.items() if other != name})
     assert network.family.tokens.weight.shape == (VOCABULARY, 24)
+
+
+@pytest.mark.parametrize("family", names("model.families"))
+def test_padding_on_the_left_is_read_or_refused(family):
+    network = built(family)
+    tensors = batch_for(family, lengths=[11, 6]) | {"left_padding": torch.tensor([0, 5])}
+    if network.family.left_padding and all(head.unit == "label" for head in network.heads.values()):
+        assert all(loss.total.isfinite() for loss in network(tensors).values())
+        without = {name: value for name, value in tensors.items() if name != "left_padding"}
+        assert any(loss.total != network(without)[head].total for head, loss in network(tensors).items())
+    else:
+        with pytest.raises(BatchError, match="left_padding"):
+            network(tensors)
