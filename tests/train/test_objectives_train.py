@@ -46,10 +46,11 @@ WINDOWS = {
     "model__local": {"window": 4, "global_every": 2, "theta": 100.0},
     "model__bias": {"qkv": False, "out": False, "ffn": False, "norm": False, "head": False},
 }
+ALBERT = {"model__layers": 3, "model__share": {"groups": 1}, "model__emb_dim": 16}
 CASES = {
     "windows": Case("masked_lm", {"masked_lm": 1.0}, {"mask_rate": 0.3, "cross_documents": False}, model=WINDOWS),
     "nsp": Case("next_sentence_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
-    "sop": Case("sentence_order_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2),
+    "sop": Case("sentence_order_prediction", {"masked_lm": 1.0, "sentence": 1.0}, types=2, model=ALBERT),
     "sbo": Case("span_boundary", {"masked_lm": 1.0, "span_boundary": 1.0}),
     "rtd": Case("replaced_token_detection", {"token": 50.0}, {"replacement": "uniform"}),
     "clm": Case(
