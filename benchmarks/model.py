@@ -1,0 +1,261 @@
+"""Forward and backward passes against transformers: the same size, the same rows, the same run, on a CPU.
+
+    python benchmarks/model.py [--rounds 3] [--cases bert_base gpt2_small t5_base packed] [--json FILE]
+
+fp32, no dropout, two threads; each side runs in a process of its own, in turns, and the best of the rounds counts.
+Tokens a second are by CPU time over both threads. Memory is the peak of the process beyond what it held when the model
+and the rows were there. The rows:
+
+- bert_base: 8 rows of 128 tokens, 15 % of them labels. transformers computes the scores of all places. `gathered head`
+  compares our head with the same one over all places.
+- gpt2_small: 4 rows of 256 tokens, all of them labels.
+- t5_base: 8 rows of 128 tokens, and targets of 29.
+- packed: BERT-base on documents of natural lengths (the texts that come with Python, cut at 512 tokens), packed into
+  rows in which documents do not see each other, against a row for each document, padded to the longest of its batch of
+  8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ.update(OMP_NUM_THREADS="2", TOKENIZERS_PARALLELISM="false")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+import torch
+import yaml
+from pydantic import TypeAdapter
+
+from benchmarks.peers.limits import Claim, show_limits, write_json
+from model.build import build_model
+from model.config import ModelConfig
+
+ROOT = Path(__file__).parent.parent
+VOCABULARY = {"bert_base": 30522, "gpt2_small": 50257, "t5_base": 32128}
+LABELS = 0.15
+STEPS = 3
+Step = Callable[[], None]
+
+
+def measure(case: str, side: str) -> dict[str, float]:
+    """Return tokens per CPU second and the megabytes that a step adds to the process."""
+    torch.manual_seed(0)
+    step, tokens = SIDES[case][side]()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step()
+    best = float("inf")
+    for _ in range(STEPS):
+        begun = time.process_time()
+        step()
+        best = min(best, time.process_time() - begun)
+    return {"rate": tokens / best, "peak": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
+
+
+def ours(preset: str, *batches: Mapping[str, torch.Tensor]) -> Step:
+    """Return a step of our model of a preset over some batches, without dropout."""
+    plain = yaml.safe_load((ROOT / f"configs/models/{preset}.yaml").read_text()) | {"dropout": {}}
+    model = build_model(TypeAdapter(ModelConfig).validate_python(plain), VOCABULARY[preset], {})
+
+    def step() -> None:
+        for tensors in batches:
+            (loss,) = model(tensors).values()
+            (loss.total / loss.count).backward()
+        model.zero_grad()
+
+    return step
+
+
+def theirs(kind: str, settings: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Step:
+    """Return a step of a class of transformers, without dropout."""
+    import transformers
+
+    model = getattr(transformers, kind)(transformers.AutoConfig.for_model(**settings))
+
+    def step() -> None:
+        model(**tensors).loss.backward()
+        model.zero_grad()
+
+    return step
+
+
+def masked(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids [rows, columns] and flat places of labels, as many in each row."""
+    ids = torch.randint(5, 30_000, (rows, columns))
+    chosen = torch.rand(rows, columns).argsort(dim=1)[:, : round(LABELS * columns)].sort(dim=1).values
+    return ids, (chosen + torch.arange(rows)[:, None] * columns).flatten()
+
+
+def encoder_batch(ids: torch.Tensor, places: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return our batch of full rows."""
+    rows, columns = ids.shape
+    return {
+        "input_ids": ids,
+        "position_ids": torch.arange(columns)[None],
+        "lengths": torch.full((rows,), columns),
+        "row_weight": torch.ones(rows),
+        "label_index": places,
+        "label_ids": ids.flatten()[places],
+    }
+
+
+def dense(ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Return labels as transformers takes them."""
+    labels = torch.full_like(ids, -100).flatten()
+    labels[places] = ids.flatten()[places]
+    return labels.view_as(ids)
+
+
+def bert_ours(share: float = LABELS) -> tuple[Step, int]:
+    """Return a step of BERT-base; with a share of 1, all places are labels."""
+    ids, places = masked(8, 128)
+    if share == 1:
+        places = torch.arange(ids.numel())
+    return ours("bert_base", encoder_batch(ids, places)), ids.numel()
+
+
+def bert_theirs() -> tuple[Step, int]:
+    """Return a step of BertForMaskedLM."""
+    ids, places = masked(8, 128)
+    settings = {"model_type": "bert", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return theirs("BertForMaskedLM", settings, {"input_ids": ids, "labels": dense(ids, places)}), ids.numel()
+
+
+def gpt2_ours() -> tuple[Step, int]:
+    """Return a step of GPT-2 small."""
+    ids = torch.randint(0, 50_000, (4, 256))
+    places = (torch.arange(255)[None] + 256 * torch.arange(4)[:, None]).flatten()
+    batch = encoder_batch(ids, places) | {"label_ids": ids[:, 1:].flatten()}
+    return ours("gpt2_small", batch), ids.numel()
+
+
+def gpt2_theirs() -> tuple[Step, int]:
+    """Return a step of GPT2LMHeadModel."""
+    ids = torch.randint(0, 50_000, (4, 256))
+    settings = {"model_type": "gpt2", "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "use_cache": False}
+    return theirs("GPT2LMHeadModel", settings, {"input_ids": ids, "labels": ids}), ids.numel()
+
+
+def t5_ours() -> tuple[Step, int]:
+    """Return a step of T5-base."""
+    ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
+    batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
+    batch |= {
+        "decoder_input_ids": targets.roll(1, dims=1),
+        "decoder_position_ids": torch.arange(29)[None],
+    }
+    return ours("t5_base", batch), ids.numel() + targets.numel()
+
+
+def t5_theirs() -> tuple[Step, int]:
+    """Return a step of T5ForConditionalGeneration."""
+    ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
+    settings = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "d_kv": 64,
+                "dropout_rate": 0.0, "use_cache": False}  # fmt: skip
+    step = theirs("T5ForConditionalGeneration", settings, {"input_ids": ids, "labels": targets})
+    return step, ids.numel() + targets.numel()
+
+
+def document_sizes() -> list[int]:
+    """Return tokens of 32 documents of natural lengths, cut at 512."""
+    from benchmarks.loader import natural_texts
+
+    texts = natural_texts()
+    chosen = np.random.default_rng(1).choice(len(texts), 32, replace=False)
+    return [min(512, max(4, len(texts[number]) // 4)) for number in chosen]
+
+
+def packed() -> tuple[Step, int]:
+    """Return a step over rows of up to 512 tokens that hold whole documents, first fit."""
+    rows: list[list[int]] = []
+    sizes = document_sizes()
+    for size in sizes:
+        room = next((row for row in rows if sum(row) + size <= 512), None)
+        if room is None:
+            rows.append([size])
+        else:
+            room.append(size)
+    batches = []
+    for row in rows:
+        batch = encoder_batch(*masked(1, sum(row)))
+        batch["position_ids"] = torch.cat([torch.arange(size) for size in row])[None]
+        batch["document_ids"] = torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row))[None]
+        batches.append(batch)
+    return ours("bert_base", *batches), sum(sizes)
+
+
+def padded() -> tuple[Step, int]:
+    """Return a step over batches of 8 documents, each padded to its longest."""
+    sizes = document_sizes()
+    batches = []
+    for first in range(0, len(sizes), 8):
+        lengths = torch.tensor(sizes[first : first + 8])
+        columns = int(lengths.max())
+        ids, places = masked(len(lengths), columns)
+        places = places[(places % columns) < lengths[places // columns]]
+        batches.append(encoder_batch(ids, places) | {"lengths": lengths})
+    return ours("bert_base", *batches), sum(sizes)
+
+
+SIDES: dict[str, dict[str, Callable[[], tuple[Step, int]]]] = {
+    "bert_base": {"ours": bert_ours, "transformers": bert_theirs, "gathered head": lambda: bert_ours(1)},
+    "gpt2_small": {"ours": gpt2_ours, "transformers": gpt2_theirs},
+    "t5_base": {"ours": t5_ours, "transformers": t5_theirs},
+    "packed": {"ours": packed, "padded": padded},
+}
+TARGETS = {"bert_base": 1.2, "gpt2_small": 1.0, "t5_base": 1.0, "packed": 1.6}
+
+
+def compare(cases: list[str], rounds: int) -> list[Claim]:
+    """Run the sides of each case in turns; return what ours is held against."""
+    claims = []
+    for case in cases:
+        best: dict[str, dict[str, float]] = {}
+        for _ in range(rounds):
+            for side in SIDES[case]:
+                command = [sys.executable, __file__, "--case", case, "--side", side]
+                figures = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+                known = best.setdefault(side, figures)
+                best[side] = {
+                    "rate": max(known["rate"], figures["rate"]),
+                    "peak": min(known["peak"], figures["peak"]),
+                }
+        for side in best.keys() - {"ours"}:
+            target = TARGETS[case] if side != "gathered head" else 1.0
+            rates = [best[one]["rate"] for one in ("ours", side)]
+            claims.append(Claim(case, "tokens per CPU second", *rates, side, target, more=True))
+            claims.append(Claim(case, "MB at the peak of a step", *(best[one]["peak"] for one in ("ours", side)), side))
+    return claims
+
+
+def main() -> int:
+    """Print a table of claims."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="*", choices=list(SIDES), default=list(SIDES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--case", choices=list(SIDES), help=argparse.SUPPRESS)
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.case:
+        torch.set_num_threads(2)
+        print(json.dumps(measure(given.case, given.side)))
+        return 0
+    claims = compare(given.cases, given.rounds)
+    show_limits(claims)
+    print(f"\nload {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
+    write_json(given.json, claims)
+    return int(not all(claim.holds for claim in claims))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
