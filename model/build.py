@@ -36,7 +36,7 @@ class Model(nn.Module):
             name: kind(self.family.sizes(kind.target), self.family.tokens, vocab_size) for name, kind in kinds.items()
         }
         for name, head in heads.items():
-            head.normalise = config.heads[name].normalise
+            head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
         # Counted now: a sharded engine leaves parameters empty on each rank.
         self.parameters_by_part: Final = _count_by_part(self)

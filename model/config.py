@@ -113,6 +113,9 @@ class HeadConfig:
     normalise: Literal["label", "row"] = "label"
     """lm, masked_lm, span_boundary: unit that weighs alike in the head's mean: each label, or each row that has labels,
     whatever their number (arXiv 2410.24159)."""
+    label_chunk: Width | None = None
+    """lm, masked_lm: labels whose scores over the vocabulary are held at a time, for less memory and a third more
+    arithmetic of the head; null = all."""
     transform: bool = True
     """masked_lm: a linear map, the activation and a norm before the projection; XLM and XLNet have none. sentence: a
     linear map and tanh before the classes."""

@@ -9,13 +9,15 @@ not hold these tensors, every label weighs 1 and a row counts its labels. `row_w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from model.errors import BatchError
 
@@ -23,6 +25,7 @@ __all__ = [
     "IGNORED",
     "Labels",
     "Loss",
+    "chunked_cross_entropy_sum",
     "count_labels",
     "cross_entropy_sum",
     "gather_labels",
@@ -155,6 +158,27 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
         return F.cross_entropy(logits.float(), label_ids, reduction="sum", ignore_index=IGNORED)
     losses = F.cross_entropy(logits.float(), label_ids, reduction="none", ignore_index=IGNORED)
     return (losses * weights).sum()
+
+
+def chunked_cross_entropy_sum(scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None) -> Tensor:
+    """Return `cross_entropy_sum` of the scores of labels, of which only a chunk is held at a time.
+
+    The backward pass computes the scores of each chunk again, so that a third more arithmetic saves their memory.
+
+    Args:
+        scores: from states [n, dim] to [n, vocabulary].
+        labels: from `gather_labels`.
+        chunk: labels whose scores are held at a time; None: all.
+    """
+
+    def loss(states: Tensor, ids: Tensor, weights: Tensor | None) -> Tensor:
+        return cross_entropy_sum(scores(states), ids, weights)
+
+    if chunk is None or len(labels.ids) <= chunk:
+        return loss(*labels)
+    weights = repeat(None) if labels.weights is None else labels.weights.split(chunk)
+    parts = zip(labels.states.split(chunk), labels.ids.split(chunk), weights, strict=False)
+    return torch.stack([checkpoint(loss, *part, use_reentrant=False) for part in parts]).sum()
 
 
 def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:

@@ -30,6 +30,8 @@ class Head(nn.Module, ABC):
     """Unit of its predictions: labelled places, all tokens of the labelled rows, or rows."""
     normalise: Literal["label", "row"] = "label"
     """Unit that weighs alike in the mean; the model sets it from the configuration."""
+    label_chunk: int | None = None
+    """Labels whose scores are held at a time; the model sets it from the configuration."""
 
     @classmethod
     def key(cls) -> str:

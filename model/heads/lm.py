@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.heads import Head
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import count_labels, cross_entropy_sum, gather_labels
+from model.loss import chunked_cross_entropy_sum, count_labels, gather_labels
 
 __all__ = ["Lm"]
 
@@ -19,7 +19,7 @@ class Lm(Head):
     """Tied to the token embedding or not, no bias: GPT-2, Llama, T5, BART."""
 
     target: ClassVar = "lm"
-    settings: ClassVar = frozenset({"normalise"})
+    settings: ClassVar = frozenset({"normalise", "label_chunk"})
     needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
@@ -32,7 +32,7 @@ class Lm(Head):
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed cross entropy at the labelled places."""
         labels = gather_labels(hidden, tensors)
-        return cross_entropy_sum(self.logits(labels.states), labels.ids, labels.weights)
+        return chunked_cross_entropy_sum(self.logits, labels, self.label_chunk)
 
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default their labels."""

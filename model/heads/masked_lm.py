@@ -12,7 +12,7 @@ from model.heads import Head
 from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import count_labels, cross_entropy_sum, gather_labels
+from model.loss import chunked_cross_entropy_sum, count_labels, gather_labels
 
 __all__ = ["MaskedLM"]
 
@@ -24,7 +24,7 @@ class MaskedLM(Head):
     """
 
     target: ClassVar = "masked_lm"
-    settings: ClassVar = frozenset({"normalise", "transform"})
+    settings: ClassVar = frozenset({"normalise", "transform", "label_chunk"})
     needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
@@ -47,7 +47,7 @@ class MaskedLM(Head):
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed cross entropy at the labelled places."""
         labels = gather_labels(hidden, tensors)
-        return cross_entropy_sum(self.logits(labels.states), labels.ids, labels.weights)
+        return chunked_cross_entropy_sum(self.logits, labels, self.label_chunk)
 
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default their labels."""

@@ -9,7 +9,7 @@ import model.loss
 from model.config import HeadConfig
 from model.errors import BatchError
 from model.loss import IGNORED, cross_entropy_sum, gather_labels
-from tests.model.small_models import FAMILIES, batch_for, built, only, weighted_batch
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, weighted_batch
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -24,6 +24,33 @@ def test_the_sum_is_over_the_labelled_places(family):
     assert loss.total.item() == pytest.approx(by_hand, rel=1e-5)
     assert loss.total.dtype == torch.float32
     assert loss.count == len(tensors["label_ids"])
+
+
+@pytest.mark.parametrize("weights", [False, True], ids=["alike", "weighted"])
+@pytest.mark.parametrize("name", ["lm", "masked_lm"])
+def test_scores_of_chunks_add_up_and_are_not_kept(name, weights):
+    family = "decoder" if name == "lm" else "encoder"
+    tensors = batch_for(family, rows=7)  # 14 labels: chunks of 4, 4, 4 and 2
+    if weights:
+        tensors["label_weight"] = torch.linspace(0.1, 2.0, len(tensors["label_ids"]))
+    results = []
+    for chunk in (None, 4):
+        network, largest = built(family, heads={name: HeadConfig(label_chunk=chunk)}), [0]
+
+        def keep(tensor, largest=largest):
+            rows = len(tensor) if tensor.shape[1:] == (VOCABULARY,) else 0
+            largest[0] = max(largest[0], rows if rows <= 14 else 0)  # a matrix of weights has 24
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = only(network(tensors)).total
+        loss.backward()
+        results.append((loss, [parameter.grad for parameter in network.parameters()], largest[0]))
+    (whole, gradients, all_scores), (parts, others, kept) = results
+    assert parts.item() == pytest.approx(whole.item(), rel=1e-6)
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(gradients, others, strict=True))
+    assert all_scores == len(tensors["label_ids"]) == 14
+    assert kept == 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
