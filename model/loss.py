@@ -176,8 +176,8 @@ def chunked_cross_entropy_sum(scores: Callable[[Tensor], Tensor], labels: Labels
 
     if chunk is None or len(labels.ids) <= chunk:
         return loss(*labels)
-    weights = repeat(None) if labels.weights is None else labels.weights.split(chunk)
-    parts = zip(labels.states.split(chunk), labels.ids.split(chunk), weights, strict=False)
+    weights = repeat(None) if labels.weights is None else torch.split(labels.weights, chunk)
+    parts = zip(torch.split(labels.states, chunk), torch.split(labels.ids, chunk), weights, strict=False)
     return torch.stack([checkpoint(loss, *part, use_reentrant=False) for part in parts]).sum()
 
 
