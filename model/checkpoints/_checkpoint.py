@@ -16,6 +16,7 @@ from torch import Tensor
 from model.build import Model
 from model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
 from model.checkpoints._key_map import KeyMap
+from model.checkpoints._origins import from_origin
 from model.checkpoints._renaming import listed
 from model.checkpoints._selection import map_of_type
 from model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
@@ -133,21 +134,24 @@ def _read_published(folder: Path) -> Checkpoint:
     ours = parameter_shapes(config, rows)
     expected = their_shapes(key_map, config, ours)
     constants = key_map.constants(rows)
-    renamed = key_map.renaming({**expected, **constants}, config).apply(stored, where)
+    present = from_origin(stored, key_map.origins, config.head_width, where)
+    if present.keys() != stored.keys():
+        present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
+    renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
     refuse_damaged(renamed.tensors, where)
     tensors = _without_copies(renamed.tensors, key_map.ties(config), where)
     unused = key_map.unused(config)
     _refuse_constants(tensors, constants, where)
     tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unused}}
     absent = _absent_head(key_map, config, ours, tensors)
-    present = {name: shape for name, shape in ours.items() if name not in absent}
-    _refuse_differing(tensors, their_shapes(key_map, config, present), where)
+    held = {name: shape for name, shape in ours.items() if name not in absent}
+    _refuse_differing(tensors, their_shapes(key_map, config, held), where)
     notes = [f"not read, no part of the model: {listed(renamed.left_out)}"] if renamed.left_out else []
     notes += [f"the head is not there: {listed(absent)}"] if absent else []
     if unread := sorted(key for key in plain if not _known_key(key, key_map)):
         notes.append(f"keys of config.json that were not read: {', '.join(unread)}")
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
-    converted = to_ours(key_map, config, tensors, present)
+    converted = to_ours(key_map, config, tensors, held)
     return Checkpoint(config, rows, converted, ids, key_map.model_type, tuple(files), tuple(absent), tuple(notes))
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model.checkpoints._comparison import differences, flatten
 from model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
+from model.checkpoints._origins import Origin
 from model.checkpoints._renaming import Renaming
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
@@ -115,6 +116,10 @@ class KeyMap:
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
     """Beginnings of names that some files have, and ours of the same tensors; the first that fits counts."""
+    origins: ClassVar[tuple[Origin, ...]] = ()
+    """Names and layouts of the program that the models were published with."""
+    zero_if_absent: ClassVar[tuple[str, ...]] = ()
+    """Their parameters that files of that program leave out, because they would be 0."""
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that training reads and no class has: an export of the body is without."""
 

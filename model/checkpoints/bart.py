@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._origins import Origin
 from model.checkpoints.bert import ACTIVATIONS
 from model.config import ModelConfig
 
@@ -88,6 +89,15 @@ class Bart(KeyMap):
         **_stack("decoder"),
         "heads.lm.projection": "lm_head",
     }
+
+    buffers = (r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",)
+    origins: ClassVar = (
+        Origin(r"decoder\.output_projection\.weight", ("lm_head.weight",)),
+        Origin(
+            r"(encoder|decoder)\.layers\.(\d+)\.(self|encoder)_attn\.in_proj_(weight|bias)",
+            tuple(f"model.{{0}}.layers.{{1}}.{{2}}_attn.{part}_proj.{{3}}" for part in "qkv"),
+        ),
+    )
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return the further names of the token table."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._origins import Origin
 from model.checkpoints._rotation import read_rotation, write_rotation
 from model.config import ModelConfig
 
@@ -81,7 +82,19 @@ class Llama(KeyMap):
         "family.stack.norm": "model.norm",
         "heads.lm.projection": "lm_head",
     }
-    buffers = (r"rotary_emb\.inv_freq$",)
+    buffers = (r"rotary_emb\.inv_freq$", r"^rope\.freqs$")
+    origins: ClassVar = (
+        Origin(r"tok_embeddings\.weight", ("model.embed_tokens.weight",)),
+        Origin(r"norm\.weight", ("model.norm.weight",)),
+        Origin(r"output\.weight", ("lm_head.weight",)),
+        Origin(r"layers\.(\d+)\.attention\.w([qk])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",), True),
+        Origin(r"layers\.(\d+)\.attention\.w([vo])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",)),
+        Origin(r"layers\.(\d+)\.feed_forward\.w1\.weight", ("model.layers.{0}.mlp.gate_proj.weight",)),
+        Origin(r"layers\.(\d+)\.feed_forward\.w2\.weight", ("model.layers.{0}.mlp.down_proj.weight",)),
+        Origin(r"layers\.(\d+)\.feed_forward\.w3\.weight", ("model.layers.{0}.mlp.up_proj.weight",)),
+        Origin(r"layers\.(\d+)\.attention_norm\.weight", ("model.layers.{0}.input_layernorm.weight",)),
+        Origin(r"layers\.(\d+)\.ffn_norm\.weight", ("model.layers.{0}.post_attention_layernorm.weight",)),
+    )
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return the second name of the token table."""

@@ -7,11 +7,16 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from model.checkpoints._origins import Origin
 from model.checkpoints.bert import DEFAULTS, FIELDS, FIXED, ONLY, MaskedLMHead, body_names, refuse_no_types
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
 __all__ = ["Roberta"]
+
+_STACK = r"(?:encoder|decoder)\.sentence_encoder\."
+_LAYER = _STACK + r"layers\.(\d+)\."
+_THEIRS = "roberta.encoder.layer.{0}."
 
 
 class Roberta(MaskedLMHead):
@@ -38,6 +43,26 @@ class Roberta(MaskedLMHead):
     }
     left_out = (r"^(roberta\.)?pooler\.",)
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
+    origins: ClassVar = (
+        Origin(_STACK + r"embed_tokens\.weight", ("roberta.embeddings.word_embeddings.weight",)),
+        Origin(_STACK + r"embed_positions\.weight", ("roberta.embeddings.position_embeddings.weight",)),
+        Origin(_STACK + r"(?:emb_layer_norm|layernorm_embedding)\.(\w+)", ("roberta.embeddings.LayerNorm.{0}",)),
+        Origin(
+            _LAYER + r"self_attn\.in_proj_(weight|bias)",
+            tuple(f"{_THEIRS}attention.self.{part}.{{1}}" for part in ("query", "key", "value")),
+        ),
+        Origin(_LAYER + r"self_attn\.q_proj\.(\w+)", (f"{_THEIRS}attention.self.query.{{1}}",)),
+        Origin(_LAYER + r"self_attn\.k_proj\.(\w+)", (f"{_THEIRS}attention.self.key.{{1}}",)),
+        Origin(_LAYER + r"self_attn\.v_proj\.(\w+)", (f"{_THEIRS}attention.self.value.{{1}}",)),
+        Origin(_LAYER + r"self_attn\.out_proj\.(\w+)", (f"{_THEIRS}attention.output.dense.{{1}}",)),
+        Origin(_LAYER + r"self_attn_layer_norm\.(\w+)", (f"{_THEIRS}attention.output.LayerNorm.{{1}}",)),
+        Origin(_LAYER + r"fc1\.(\w+)", (f"{_THEIRS}intermediate.dense.{{1}}",)),
+        Origin(_LAYER + r"fc2\.(\w+)", (f"{_THEIRS}output.dense.{{1}}",)),
+        Origin(_LAYER + r"final_layer_norm\.(\w+)", (f"{_THEIRS}output.LayerNorm.{{1}}",)),
+        Origin(r"(?:encoder|decoder)\.lm_head\.weight", ("lm_head.decoder.weight",)),
+        Origin(r"(?:encoder|decoder)\.lm_head\.(.+)", ("lm_head.{0}",)),
+    )
+    zero_if_absent = ("roberta.embeddings.token_type_embeddings.weight",)
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the table's places: the first token has that behind the padding id."""

@@ -1,0 +1,61 @@
+"""Tensors as the program that a model was published with names and lays them out, turned into those of transformers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from torch import Tensor
+
+from model.errors import WeightsError
+
+__all__ = ["Origin", "from_origin"]
+
+
+class Origin(NamedTuple):
+    """Names of another program, and theirs in transformers."""
+
+    pattern: str
+    """of the whole name"""
+    names: tuple[str, ...]
+    """with the pattern's groups in them, `{0}`; several for a tensor that is cut into as many along its outputs"""
+    interleaved: bool = False
+    """the rotation turns neighbours among a head's outputs, instead of component i with i + head_dim / 2"""
+
+
+def from_origin(
+    tensors: Mapping[str, Tensor], origins: Iterable[Origin], head_dim: int, where: str
+) -> dict[str, Tensor]:
+    """Return tensors whose names fit a pattern under transformers' names; the others as they are.
+
+    Raises:
+        WeightsError: two tensors have one name in transformers.
+    """
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        for present, part in _translated(name, tensor, origins, head_dim):
+            if present in found:
+                raise WeightsError(f"{where}: {name} and another tensor are both {present}; expected one")
+            found[present] = part
+    return found
+
+
+def _translated(name: str, tensor: Tensor, origins: Iterable[Origin], head_dim: int) -> list[tuple[str, Tensor]]:
+    for origin in origins:
+        if match := re.fullmatch(origin.pattern, name):
+            whole = _halves(tensor, head_dim) if origin.interleaved else tensor
+            names = [template.format(*match.groups()) for template in origin.names]
+            return list(zip(names, whole.chunk(len(names)), strict=True))
+    return [(name, tensor)]
+
+
+def _halves(weight: Tensor, head_dim: int) -> Tensor:
+    """Return the rows of each head with the first of every pair before the second of every pair.
+
+    Example (one head of width 4):
+        >>> import torch
+        >>> _halves(torch.tensor([[0], [1], [2], [3]]), 4).flatten().tolist()
+        [0, 2, 1, 3]
+    """
+    return weight.view(-1, head_dim // 2, 2, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
