@@ -25,6 +25,18 @@ OWN = {
     "separator: sep}",
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
     "electra": "{name: replaced_token_detection, label: electra, max_length: 128, replacement: unigram}",
+    "roberta": "{name: masked_lm, label: roberta, max_length: 128, grouping: full_sentences}",
+    "unilm": "{name: mixture, label: unilm, parts: ["
+    "{name: masked_lm, label: bidirectional, weight: 2, attention: bidirectional, max_length: 128}, "
+    "{name: masked_lm, label: prefix, weight: 2, attention: prefix, max_length: 128}, "
+    "{name: masked_lm, label: left_to_right, attention: left_to_right, max_length: 128}, "
+    "{name: masked_lm, label: right_to_left, attention: right_to_left, max_length: 128}]}",
+    "xlm": "{name: masked_lm, label: xlm, max_length: 128, grouping: document, languages: true}",
+    "mass": "{name: mass, label: mass, max_length: 128}",
+    "ul2": "{name: mixture, label: ul2, parts: ["
+    "{name: span_corruption, label: R, mode: R, input_length: 128, target_length: 128}, "
+    "{name: span_corruption, label: X, mode: X, input_length: 128, noise_density: 0.5, target_length: 128}, "
+    "{name: prefix_lm, label: S, mode: S, architecture: encoder_decoder, suffix_rate: 0.25, max_length: 128}]}",
     "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128, replacement: unigram}",
     "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }

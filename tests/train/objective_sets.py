@@ -5,6 +5,7 @@ A text counts upwards in steps of its own, so that context tells its tokens and 
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from pipeline.config import to_plain
 from pipeline.objectives import build_objective
-from pipeline.registry import choose
+from pipeline.registry import choose, find
 from pipeline.rows import Ragged, Rows
 from pipeline.shards.columns import feature_columns
 from pipeline.vocabulary import Vocabulary
@@ -24,7 +25,10 @@ WORDS: Vocabulary = vocabulary(FIRST_CONTENT + NUMBERS)
 
 
 def counting_samples(seed: int, rows: int) -> Rows:
-    """Rows of 12 to 24 tokens in sentences of four, each with a partner that counts from elsewhere."""
+    """Rows of 12 to 24 tokens in sentences of four, with a partner that counts from elsewhere and a translation.
+
+    A translation is in another language and counts along, three further.
+    """
     random = np.random.RandomState(seed)
     lengths = random.randint(12, 25, rows)
 
@@ -33,28 +37,33 @@ def counting_samples(seed: int, rows: int) -> Rows:
         lists = [(s + d * np.arange(n)) % NUMBERS for s, d, n in zip(starts, strides, sizes, strict=True)]
         return Ragged.from_lists([FIRST_CONTENT + one for one in lists], WORDS.id_dtype)
 
+    ids = texts(lengths)
+    translation = FIRST_CONTENT + (ids.values.astype(np.int64) - FIRST_CONTENT + 3) % NUMBERS
     columns = {
-        "ids": texts(lengths),
+        "ids": ids,
         "sentence_starts": Ragged.from_lists([np.arange(0, n, 4) for n in lengths], np.uint16),
         "document_starts": Ragged.from_lists([[0]] * rows, np.uint16),
         "partner_ids": texts(lengths - 1),
         "partner_document_uid": Ragged.from_lists([[255] * 16] * rows, np.uint8),
         "partner_offset": Ragged.from_lists([[0]] * rows, np.uint32),
+        "target_ids": Ragged(translation.astype(WORDS.id_dtype), ids.offsets),
+        "target_language": Ragged.from_lists([[1]] * rows, np.uint8),
     }
     return Rows(fixed_columns(random.randint(0, 1 << 62, rows).astype(np.uint64)), columns)
 
 
 def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int = 45, **options: Any) -> Path:
     """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
-    chosen = choose("pipeline.objectives", {"name": name, "max_length": 64, **options})
-    objective = build_objective({"name": name, "max_length": 64, **options}, WORDS)
+    keys = {field.name for field in fields(find("pipeline.objectives", name).Options)}
+    entry = {"name": name} | {key: 64 for key in ("max_length", "input_length") if key in keys} | options
+    chosen, objective = choose("pipeline.objectives", entry), build_objective(entry, WORDS)
     facts = {
         "name": name,
         "label": objective.label,
         "options": to_plain(chosen.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": {"padding_side": objective.frame.padding_side, "decoder_start": None},
+        "frame": asdict(objective.frame),
     }
     tokenizer = {
         "name": "byte_bpe",
@@ -63,7 +72,7 @@ def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int 
         "special_ids": dict(WORDS.specials),
         "sentinels": [],
     }
-    shared: dict[str, Any] = {"objective": facts, "tokenizer": tokenizer, "block_rows": 16}
+    shared: dict[str, Any] = {"objective": facts, "tokenizer": tokenizer, "languages": ("de", "en"), "block_rows": 16}
     shared["columns"] = feature_columns(objective.features, WORDS.size)
     for seed, (split, count) in enumerate({"train": rows, "heldout": heldout}.items()):
         samples = counting_samples(seed, count)
