@@ -306,10 +306,7 @@ class ModelConfig:
             return "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
         alike = self.share != ShareConfig() or self.layers < chosen.special_layers
         if chosen.special_layers and (alike or self.norm_place == "pre"):
-            return (
-                "position.disentangled: convolution and mask_decoder each need a layer of their own, not shared, and "
-                "norm_place post"
-            )
+            return "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
         return ""
 
     def _wrong_embedding(self) -> str:

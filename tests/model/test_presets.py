@@ -60,6 +60,14 @@ EXPECTED = {
     "xlm_xnli15_1024": (95000, 249_071_384),
     "xlm_100_1280": (200000, 571_696_960),
     "mass": (60000, 60000 * 1024 + 6 * (12 * (1024**2 + 1024) + 2 * (8 * 1024**2 + 5 * 1024) + 10 * 1024)),
+    "deberta_base": (50265, 139_244_121),
+    "deberta_large": (50265, 406_264_921),
+    "deberta_v2_xlarge": (128100, 887_085_156),
+    "deberta_v2_xxlarge": (128100, 1_567_041_636),
+    "deberta_v3_xsmall": (128100, 70_958_820),
+    "deberta_v3_small": (128100, 142_024_548),
+    "deberta_v3_base": (128100, 184_551_780),
+    "deberta_v3_large": (128100, 435_191_908),
     # 93.6 M in the paper (arXiv 1802.05365), without the softmax: a matrix and a bias of 800,000 words.
     "elmo": (800_000, ELMO + 800_000 * 513),
     # 24 M in the paper (arXiv 1708.02182) with the 10,000 words of the Penn treebank.

@@ -47,6 +47,11 @@ WINDOWS = {
     "bias": {"qkv": False, "out": False, "ffn": False, "norm": False, "head": False},
 }
 ALBERT = TYPES | {"layers": 3, "share": {"groups": 1}, "emb_dim": 16}
+RELATIVE = {
+    "position": {"kind": "none", "maximum": 64, "disentangled": {"max_distance": 16, "mask_decoder": 2}},
+    "norm_place": "post",
+    "final_norm": False,
+}
 CASES = {
     "windows": Case("masked_lm", "encoder", MASKED, {"mask_rate": 0.3, "cross_documents": False}, WINDOWS),
     "nsp": Case("next_sentence_prediction", "encoder", {**MASKED, "sentence": 1.0}, model=TYPES),
@@ -72,6 +77,7 @@ CASES = {
         {**MASKED, "token": 50.0},
         model=GENERATOR | {"embedding_sharing": "disentangled"},
     ),
+    "relative places": Case("masked_lm", "encoder", MASKED, model=RELATIVE),
     "pairs": Case("sentence_comparison", "encoder", {"similarity": {"group_size": 4}}),
     "plm": Case("permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"frame": "xlnet"}, XLNET),
     "plm half": Case("permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"prediction_rate": 0.5}, XLNET),
