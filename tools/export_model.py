@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.checkpoints import Export, export_checkpoint, split
+from model.checkpoints import Export, export_checkpoint, split, with_heads
 from pipeline.files import publish, publish_json
 from pipeline.published.exporting import Frame, export_tokenizer
 from tools.lib.command import Arguments, natural, run_tool, some_path
@@ -25,9 +25,10 @@ __all__ = ["main"]
 def _export(options: argparse.Namespace) -> int:
     refuse_full(options.output)
     found = open_exportable(options.source, options.step)
+    whole = with_heads(found.checkpoint, options.head) if options.head else found.checkpoint
     exports = {
         options.output / name: export_checkpoint(part, model_type=options.type, body_alone=options.parts == "encoder")
-        for name, part in split(found.checkpoint).items()
+        for name, part in split(whole).items()
     }
     for folder, export in exports.items():
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("source", type=some_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the body without its head")
+    parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")
     parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
     parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")

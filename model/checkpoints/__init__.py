@@ -4,7 +4,7 @@ from model.checkpoints._checkpoint import FACTS, MODEL, WEIGHTS, Checkpoint, bui
 from model.checkpoints._comparison import computation, differences
 from model.checkpoints._export import Export, export_checkpoint
 from model.checkpoints._key_map import KeyMap, Slice
-from model.checkpoints._parts import split
+from model.checkpoints._parts import split, with_heads
 from model.checkpoints._selection import map_for, map_of_type
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "map_of_type",
     "read_checkpoint",
     "split",
+    "with_heads",
 ]

@@ -194,8 +194,8 @@ class KeyMap:
             return found
         known = " or ".join(" and ".join(one.heads) for one in self.classes)
         raise ConfigurationError(
-            f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export the body "
-            "alone"
+            f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export some "
+            "of them, or the body alone"
         )
 
     def vocab_size(self, plain: Mapping[str, Any]) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from model.checkpoints._checkpoint import Checkpoint
+from model.errors import ConfigurationError
 from model.registry import find
 
-__all__ = ["split"]
+__all__ = ["split", "with_heads"]
 
 
 def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
@@ -18,3 +20,21 @@ def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
         name: replace(checkpoint, config=config, tensors=tensors, model_type=None)
         for name, (config, tensors) in parts.items()
     } or {"": checkpoint}
+
+
+def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
+    """Return a model with some of its heads alone.
+
+    Raises:
+        ConfigurationError: it has no such head.
+    """
+    config = checkpoint.config
+    if unknown := [name for name in heads if name not in config.heads]:
+        raise ConfigurationError(f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}")
+    left = tuple(f"heads.{name}." for name in config.heads if name not in heads)
+    return replace(
+        checkpoint,
+        config=replace(config, heads={name: config.heads[name] for name in heads}),
+        tensors={name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(left)},
+        absent=tuple(name for name in checkpoint.absent if not name.startswith(left)),
+    )

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from model.checkpoints import build_checkpoint, export_checkpoint, split
+from model.checkpoints import build_checkpoint, export_checkpoint, split, with_heads
+from model.errors import ConfigurationError
 from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
 from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.families.test_replaced_tokens import DISENTANGLED, network_for
@@ -57,3 +58,20 @@ def test_heads_without_a_class_leave_with_the_body_alone():
     assert set(parts["discriminator"].config.heads) == {"corrective", "similarity"}
     for part in parts.values():
         assert export_checkpoint(part, body_alone=True).config["architectures"] == ["ElectraModel"]
+
+
+def test_some_heads_leave_without_the_others(tmp_path):
+    """SpanBERT's boundary head has no class of transformers; the one beside it has."""
+    network = built("encoder", heads={"masked_lm": 1.0, "span_boundary": 0.5}, tied=False, eps=1e-12)
+    whole, tensors = checkpoint_of(network), batch_for("encoder")
+    with pytest.raises(ConfigurationError, match="this one masked_lm and span_boundary: export some of them"):
+        export_checkpoint(whole)
+    export = export_checkpoint(with_heads(whole, ["masked_lm"]))
+    model, report = loaded(export_to(tmp_path / "out", export), export.loader)
+    assert (type(model).__name__, report) == ("BertForMaskedLM", {})
+    valid = torch.arange(11) < tensors["lengths"][:, None]
+    with torch.no_grad():
+        logits = model(input_ids=tensors["input_ids"], attention_mask=valid.long()).logits
+        assert (logits - network.logits(tensors)["masked_lm"])[valid].abs().max() < 1e-5
+    with pytest.raises(ConfigurationError, match="expected some of masked_lm, span_boundary, got lm"):
+        with_heads(whole, ["lm"])
