@@ -136,12 +136,8 @@ class HeadConfig:
     all views of other rows (COCO-LM)."""
 
 
-def _families() -> list[str]:
-    return names("model.families")
-
-
 def _of_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    if isinstance(value, Mapping) and value.get("family") in _families():
+    if isinstance(value, Mapping) and value.get("family") in names("model.families"):
         options = find("model.families", value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
             return TypeAdapter(options).validate_json(json.dumps(value, default=str), strict=True)
@@ -256,7 +252,7 @@ class ModelConfig:
                 raise ValueError(problem)
 
     def _unknown_parts(self) -> str:
-        families, heads = _families(), names("model.heads")
+        families, heads = names("model.families"), names("model.heads")
         if self.family not in families:
             return f"family: expected one of {', '.join(families)}, got '{self.family}'"
         if unknown := [name for name in self.heads if name not in heads]:

@@ -24,7 +24,7 @@ OWN = {
     "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: false, "
     "separator: sep}",
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
-    "electra": "{name: replaced_token_detection, label: electra, max_length: 128, replacement: unigram}",
+    "electra": "{name: replaced_token_detection, label: electra, max_length: 128}",
     "roberta": "{name: masked_lm, label: roberta, max_length: 128, grouping: full_sentences}",
     "unilm": "{name: mixture, label: unilm, parts: ["
     "{name: masked_lm, label: bidirectional, weight: 2, attention: bidirectional, max_length: 128}, "
@@ -37,7 +37,7 @@ OWN = {
     "{name: span_corruption, label: R, mode: R, input_length: 128, target_length: 128}, "
     "{name: span_corruption, label: X, mode: X, input_length: 128, noise_density: 0.5, target_length: 128}, "
     "{name: prefix_lm, label: S, mode: S, architecture: encoder_decoder, suffix_rate: 0.25, max_length: 128}]}",
-    "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128, replacement: unigram}",
+    "coco_lm": "{name: corrective_lm, label: coco_lm, max_length: 128}",
     "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }
 """Recipes whose sets the demo does not make, and the entries that make small ones."""

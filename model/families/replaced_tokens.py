@@ -65,9 +65,9 @@ class ReplacedTokens(Encoder):
         generator: GeneratorConfig
         """The generator's sizes."""
         embedding_sharing: Literal["all", "disentangled"] = "all"
-        """all: one set of token, place and type embeddings and their norm (ELECTRA). disentangled: the discriminator
-        adds a table of its own to the generator's token embeddings, to which it gives no gradient; the rest is not
-        shared (DeBERTa-v3, arXiv 2111.09543)."""
+        """all: one set of token, place and type embeddings and their norm (ELECTRA); relative places belong to each
+        stack. disentangled: the discriminator adds a table of its own to the generator's token embeddings, to which it
+        gives no gradient; the rest is not shared (DeBERTa-v3, arXiv 2111.09543)."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -81,11 +81,6 @@ class ReplacedTokens(Encoder):
                 raise ValueError(
                     f"generator.attention_heads: {self.generator.attention_heads} heads do not divide generator.dim "
                     f"{self.generator.dim}; change either"
-                )
-            if self.embedding_sharing == "all" and self.position.kind not in ("learned", "sinusoidal", "none"):
-                raise ValueError(
-                    "embedding_sharing: all shares the places, which position.kind "
-                    f"{self.position.kind} keeps in each attention; set it to disentangled"
                 )
             if self.embedding_sharing == "disentangled" and "corrective" in self.targets.values() and self.tied:
                 raise ValueError(

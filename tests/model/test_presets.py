@@ -18,6 +18,12 @@ ELMO_CHARACTERS = 262 * 16 + 16 * (32 + 64 + 192 + 512 + 1280 + 3072 + 7168) + 2
 ELMO = ELMO_CHARACTERS + 2 * (2 * 2048 * 2048 + 2 * 2048) + 2048 * 512 + 512 + 4 * ELMO_DIRECTION
 TINY_HEAD = 312 * 312 + 312 + 2 * 312 + 30522
 T5_ENCODER = 12 * (4 * 768 * 768 + 2 * 768 * 3072 + 2 * 768) + 768
+# Generator, discriminator, and the embeddings that are in both: 31,036 rows and a norm.
+ELECTRA = {
+    "electra_small": (13_546_682, 13_549_057, 31_038 * 128),
+    "electra_base": (33_740_602, 109_483_009, 31_038 * 768),
+    "electra_large": (51_295_290, 335_142_913, 31_038 * 1024),
+}
 # Vocabulary, parameters. BERT and TinyBERT: the published count without its pooler, with the masked-LM head.
 EXPECTED = {
     "bert_base": (30522, 109_482_240 - (768 * 768 + 768) + BERT_HEAD),
@@ -68,6 +74,7 @@ EXPECTED = {
     "deberta_v3_small": (128100, 142_024_548),
     "deberta_v3_base": (128100, 184_551_780),
     "deberta_v3_large": (128100, 435_191_908),
+    **{name: (30522, sum(parts) - shared) for name, (*parts, shared) in ELECTRA.items()},
     # 93.6 M in the paper (arXiv 1802.05365), without the softmax: a matrix and a bias of 800,000 words.
     "elmo": (800_000, ELMO + 800_000 * 513),
     # 24 M in the paper (arXiv 1708.02182) with the 10,000 words of the Penn treebank.
@@ -93,6 +100,15 @@ def test_parameter_counts(name):
 
 def test_elmo_has_the_size_of_the_paper():
     assert ELMO == 93_600_864
+
+
+@pytest.mark.parametrize("name", ELECTRA)
+def test_generators_and_discriminators_alone(name):
+    with torch.device("meta"):
+        model = Model(load(name), 30522)
+    parts = model.family.parts(model.config, dict(model.named_parameters()))
+    counts = [sum(tensor.numel() for tensor in tensors.values()) for _, tensors in parts.values()]
+    assert counts == list(ELECTRA[name][:2])
 
 
 def test_operations_follow_the_parameters():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from model.checkpoints import build_checkpoint, export_checkpoint, split, with_heads
+from model.config import DisentangledConfig, PositionConfig
 from model.errors import ConfigurationError
 from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
 from tests.model.checkpoints.test_export import checkpoint_of
@@ -45,6 +46,27 @@ def test_shared_embeddings_are_in_both_and_disentangled_ones_are_added():
     assert len(same) == 5
     assert all(torch.equal(generator[name], discriminator[name]) for name in same)
     assert generator[table].shape == (VOCABULARY, 12)
+
+
+def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
+    """DeBERTa-v3: relative places, which each of the two stacks has for itself."""
+    places = DisentangledConfig(max_distance=12, buckets=6, shared_projections=True, norm=True)
+    network = network_for(
+        **DISENTANGLED, emb_dim=24, eps=1e-7, type_vocab_size=0,
+        position=PositionConfig(kind="none", disentangled=places),
+        generator={"layers": 1, "dim": 24, "attention_heads": 3, "ffn_dim": 20},
+    )  # fmt: skip
+    tensors = batch_for("replaced_tokens", lengths=[11, 11])
+    generator, discriminator = split(checkpoint_of(network)).values()
+    with torch.no_grad():
+        del tensors["sample_words"]
+        views = network.family.views(tensors, network.heads)
+        for part, head in ((generator, "masked_lm"), (discriminator, "token")):
+            export = export_checkpoint(part, body_alone=True)
+            model, report = loaded(export_to(tmp_path / head, export), export.loader)
+            assert (type(model).__name__, report) == ("DebertaV2Model", {})
+            states = model(input_ids=tensors["input_ids"]).last_hidden_state
+            assert (states - views[head].hidden).abs().max() < 1e-5
 
 
 def test_a_model_in_one_piece_stays_as_it_is():

@@ -10,9 +10,10 @@ from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
     "t5_base_shared": None, "tinybert": "bert", "megatron_bert": "megatron-bert",
-    "albert": "albert", "rembert": "rembert",
+    "albert": "albert", "rembert": "rembert", "deberta_v": "deberta-v2", "deberta": "deberta",
     **{family: family for family in ("bert", "modernbert", "mobilebert", "roberta", "gpt2", "llama", "t5", "bart")},
-    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "xlnet": "xlnet", "elmo": None, "awd": None,
+    "xlm_r": "roberta", "xlm": "xlm", "unilm": "bert", "mass": None, "electra": None,
+    "xlnet": "xlnet", "elmo": None, "awd": None,
 }  # fmt: skip
 """Beginnings of the names of presets, and their types; None: transformers has none."""
 

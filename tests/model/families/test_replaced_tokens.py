@@ -199,7 +199,6 @@ def test_operations_are_those_of_both_stacks():
         ({"heads": {"masked_lm": 1.0}}, "at least one head that reads the discriminator"),
         ({"heads": {"token": 1.0, "corrective": 1.0}}, "expected masked_lm"),
         ({"generator": {"layers": 1, "dim": 18, "attention_heads": 4, "ffn_dim": 9}}, "4 heads do not divide"),
-        ({"position": PositionConfig(kind="t5")}, "embedding_sharing: all shares the places"),
         ({"heads": {"masked_lm": 1.0, "corrective": 1.0}} | DISENTANGLED, "embedding_sharing: disentangled keeps"),
     ],
 )
