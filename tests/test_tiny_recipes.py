@@ -18,7 +18,15 @@ from pipeline.__main__ import main as run_pipeline
 
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "configs" / "recipes"
-SETS = {"bert": "masked_lm", "bart": "bart", "deberta": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption"}
+SETS = {
+    "bert": "masked_lm",
+    "bart": "bart",
+    "deberta": "masked_lm",
+    "gpt": "causal_lm",
+    "t5": "span_corruption",
+    "elmo": "causal_lm",
+    "ulmfit": "causal_lm",
+}
 OWN = {
     "albert": "{name: sentence_order_prediction, label: albert, max_length: 128}",
     "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: false, "

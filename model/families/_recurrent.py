@@ -16,7 +16,7 @@ from model.key_types import Width
 __all__ = ["RecurrentOptions", "refuse_parts"]
 
 _READ: Final = frozenset({"vocab_multiple", "init_from", "init.std"})
-_PARTS: Final = ("document_ids", "prefix_length", "left_padding")
+_PARTS: Final = ("document_ids", "prefix_length")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -64,13 +64,13 @@ def _differing(value: Any, default: Any, name: str) -> Iterator[str]:
 
 
 def refuse_parts(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse rows whose parts are read apart: a recurrence reads a row from its first place to its last token.
+    """Refuse rows whose parts are read apart: a recurrence reads a row from end to end.
 
     Raises:
-        BatchError: they hold packed documents that do not see each other, prefixes, or padding on the left.
+        BatchError: they hold packed documents that do not see each other, or prefixes.
     """
     if found := [name for name in _PARTS if name in tensors]:
         raise BatchError(
-            f"batch: {' and '.join(found)}: expected rows of one text, padded on the right: a recurrent family reads "
-            "them from end to end; corrupt with `grouping: document`, or `cross_documents: true` and no prefix"
+            f"batch: {' and '.join(found)}: expected rows of one text, which a recurrent family reads from end to "
+            "end; corrupt with `grouping: document`, or `cross_documents: true` and no prefix"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from train.run import run
 
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
 STEPS = 16
+WITHOUT_ATTENTION = {"elmo": "bidirectional_lm", "ulmfit": "regularised_lm"}
 SMALL = [
     *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn_dim=64", "model.dropout={}"),
     *("data.global_batch=16", "data.micro_batch=8", "data.lanes=8", "optimizer.learning_rate=0.01"),
@@ -70,3 +72,36 @@ def test_loss_falls_from_both_containers(one_rank: RankPool, chain: Chain, tmp_p
     assert "heldout" in read_lines(tmp_path / "first" / "metrics.jsonl")[-1]
     copy = other_container(shards, tmp_path / "copy")
     assert one_rank.run(learn, recipe, str(copy), str(tmp_path / "second"))[0] == first
+
+
+NARROW = [
+    *("model.dim=32", "model.layers=2", "model.cell_dim=40", "model.dropout.hidden=0.1", "zero.stage=2"),
+    *("data.global_batch=16", "data.micro_batch=8", "data.lanes=8", "optimizer.learning_rate=0.02"),
+    *("schedule.warmup=2", "schedule.steps=30", "evaluate.every=null", "evaluate.max_rows=64", "log.tensorboard=false"),
+]
+
+
+def learn_narrow(world: World, recipe: str, shards: str, output: str, steps: int) -> list[dict[str, Any]]:
+    overrides = [f"data.shards={shards}", f"output={output}", f"steps={steps}", *NARROW]
+    config = load_config(TrainConfig, ROOT / "configs" / "recipes" / recipe / "train.yaml", overrides)
+    assert run(config, joined=world) == 0
+    return read_lines(Path(output) / "metrics.jsonl")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", WITHOUT_ATTENTION)
+def test_models_without_attention_learn_and_resume(
+    two_ranks: RankPool, chain: Chain, tmp_path: Path, recipe: str
+) -> None:
+    """With all their dropouts, whose masks are drawn again as they were."""
+    shards = str(chain.output / "corrupt" / "causal_lm" / "train" / "manifest.json")
+    straight, _ = two_ranks.run(learn_narrow, recipe, shards, str(tmp_path / "straight"), 30, timeout=1200)
+    losses = [record["loss"] for record in straight if "losses" in record]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    heldout = straight[-1]["heldout"]["heldout"]
+    assert list(heldout["losses"]) == [WITHOUT_ATTENTION[recipe]]
+    assert 0 < heldout["loss"] < losses[0]
+    two_ranks.run(learn_narrow, recipe, shards, str(tmp_path / "parts"), 3)
+    resumed, _ = two_ranks.run(learn_narrow, recipe, shards, str(tmp_path / "parts"), 6)
+    again = [record["loss"] for record in resumed if "losses" in record]
+    assert [loss.hex() for loss in again] == [loss.hex() for loss in losses[:6]]

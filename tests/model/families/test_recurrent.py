@@ -36,7 +36,7 @@ def test_a_configuration_is_written_and_read(family):
 
 
 @pytest.mark.parametrize("family", RECURRENT)
-@pytest.mark.parametrize("name", ["document_ids", "prefix_length", "left_padding"])
+@pytest.mark.parametrize("name", ["document_ids", "prefix_length"])
 def test_rows_of_parts_are_refused(family, name):
     network, tensors = built(family), batch_for(family)
     with pytest.raises(BatchError, match=f"{name}: expected rows of one text"):
