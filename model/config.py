@@ -117,8 +117,7 @@ class HeadConfig:
     """lm, masked_lm: labels whose scores over the vocabulary are held at a time, for less memory and a third more
     arithmetic of the head; null = all."""
     transform: bool = True
-    """masked_lm: a linear map, the activation and a norm before the projection; XLM and XLNet have none. sentence: a
-    linear map and tanh before the classes."""
+    """masked_lm: a linear map, activation and norm before the projection; sentence: a linear map and tanh before it."""
     activation_penalty: Annotated[float, Field(ge=0)] = 2.0
     """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
     change_penalty: Annotated[float, Field(ge=0)] = 1.0

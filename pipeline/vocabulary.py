@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["SENTINELS", "SPECIALS", "Vocabulary"]
+__all__ = ["ADD_SPECIALS", "SENTINELS", "SPECIALS", "Vocabulary"]
 
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128
 """Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""
 MODES: Final = ("R", "S", "X")
+
+ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
+"""The way out where an objective needs special tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,9 @@ class Vocabulary:
         """Return the id of a special token; where the tokenizer lacks it, a ConfigurationError names what needs it."""
         if name not in self.specials:
             have = ", ".join(sorted(self.specials)) or "none"
-            raise ConfigurationError(f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}")
+            raise ConfigurationError(
+                f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}; {ADD_SPECIALS}"
+            )
         return self.specials[name]
 
     @property

@@ -1,8 +1,9 @@
 """Export a model for transformers: `python tools/export_model.py RUN_OR_DIR DIR_OUT [--parts encoder]`.
 
 RUN_OR_DIR is a training run, whose fp32 weights of the newest whole checkpoint are taken, or a folder that
-import_model wrote. DIR_OUT gets config.json, model.safetensors, generation_config.json where the class generates, the
-tokenizer, and a model card. A run with a generator and a discriminator becomes two folders of these names in DIR_OUT.
+import_model wrote. DIR_OUT gets config.json, model.safetensors (or parts with an index), generation_config.json where
+the class generates, the tokenizer, and a model card; with --pooling also the files by which sentence-transformers loads
+it. A run with a generator and a discriminator becomes two folders of these names in DIR_OUT.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pipeline.published.exporting import Frame, export_tokenizer
 from tools.lib.command import Arguments, natural, run_tool, some_path
 from tools.lib.exportable import Exportable, open_exportable
 from tools.lib.model_card import model_card
-from tools.lib.model_folder import refuse_full, write_tensors
+from tools.lib.model_folder import refuse_full
+from tools.lib.sentence_embeddings import POOLINGS, check_pooling, write_modules
+from tools.lib.weight_parts import byte_count, write_weights
 
 __all__ = ["main"]
 
@@ -26,6 +29,9 @@ def _export(options: argparse.Namespace) -> int:
     refuse_full(options.output)
     found = open_exportable(options.source, options.step)
     whole = with_heads(found.checkpoint, options.head) if options.head else found.checkpoint
+    if options.pooling:
+        alone, named = options.parts == "encoder", found.tokenizer is not None
+        check_pooling(found.checkpoint.config, encoder_alone=alone, tokenizer=named)
     exports = {
         options.output / name: export_checkpoint(part, model_type=options.type, body_alone=options.parts == "encoder")
         for name, part in split(whole).items()
@@ -65,7 +71,9 @@ def _export_tokenizer(folder: Path, found: Exportable) -> str:
 
 def _write(folder: Path, options: argparse.Namespace, found: Exportable, export: Export) -> None:
     """Write the folder; config.json, without which nothing loads, is last."""
-    write_tensors(folder / "model.safetensors", export.tensors)
+    write_weights(folder, export.tensors, options.max_shard_size)
+    if options.pooling:
+        write_modules(folder, options.pooling, found.checkpoint.config)
     if export.generation:
         publish_json(folder / "generation_config.json", export.generation)
     languages = tuple(options.language) or found.languages
@@ -94,6 +102,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the body without its head")
     parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
+    parser.add_argument("--pooling", choices=POOLINGS, help="with --parts encoder: for sentence-transformers")
+    parser.add_argument(
+        "--max-shard-size",
+        type=byte_count,
+        default="50GB",
+        metavar="SIZE",
+        help="largest file of weights (%(default)s)",
+    )
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")
     parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
     parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")

@@ -36,6 +36,7 @@ from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
 from train.loop import Run, train
 from train.run_directory import claim, refuse_output, settle, writing
+from train.source_tokenizer import compare_tokenizers
 from train.spelling import spellings_of
 from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
@@ -60,7 +61,7 @@ def dry_run(config: TrainConfig) -> int:
     device = device_of(os.environ)
     begin = find_begin(config, datasets.description, size, device, found)
     model = _build(config, datasets.train)
-    lines += _fill(model, config, begin)
+    lines += _fill(model, config, begin, datasets.train)
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
         lines += begin.lines(read_status(config.output))
@@ -117,7 +118,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         return 0
     with world.together():
         model = _build(config, datasets.train)
-        filled = _fill(model, config, begin)
+        filled = _fill(model, config, begin, datasets.train)
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, model, datasets, world.size)
         stop.interrupts = False
@@ -256,8 +257,9 @@ def _build(config: TrainConfig, shards: ShardSet) -> Model:
     return build_model(config.model, tokenizer.vocab_size, tokenizer.special_ids, spellings)
 
 
-def _fill(model: Model, config: TrainConfig, begin: Begin) -> list[str]:
+def _fill(model: Model, config: TrainConfig, begin: Begin, shards: ShardSet) -> list[str]:
     """Copy the weights of `model.init_from`, unless the run resumes; return what a start prints."""
     if config.model.init_from is None or begin.found is not None:
         return []
-    return fill(model, config.model.init_from).lines()
+    said = compare_tokenizers(config.model.init_from, shards)
+    return [*fill(model, config.model.init_from).lines(), *said]

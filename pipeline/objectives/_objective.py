@@ -18,7 +18,7 @@ from pipeline.kernels.ragged import spread, trimmed
 from pipeline.registry import choose
 from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
 from pipeline.seeding import kernel_keys, reversed_bits, words
-from pipeline.vocabulary import Vocabulary
+from pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 
 __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
 
@@ -229,7 +229,9 @@ class Objective(ABC):
         if mode == "none":
             return None
         if mode not in modes:
-            raise self.refuse_options(f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}")
+            raise self.refuse_options(
+                f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}; {ADD_SPECIALS}"
+            )
         return modes[mode]
 
     def refuse_options(self, message: str, kind: type[ConfigurationError] = ConfigurationError) -> ConfigurationError:

@@ -21,7 +21,7 @@ from pipeline.objectives._denoising import refuse_specials
 from pipeline.objectives._objective import LONGEST_ROW
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS
-from pipeline.vocabulary import Vocabulary
+from pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 
 __all__ = ["SpanCorruption"]
 
@@ -127,7 +127,8 @@ class SpanCorruption(Objective):
         if wanted > len(self._sentinels):
             raise self.refuse_options(
                 f"a row of {self.content_length} tokens has {marks} spans and needs {wanted} sentinels, the tokenizer "
-                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length"
+                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length; "
+                f"{ADD_SPECIALS}"
             )
         special = self.vocabulary.special[self._sentinels[:wanted]]
         if len(set(self._sentinels[:wanted].tolist())) < wanted or not special.all():

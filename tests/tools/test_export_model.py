@@ -105,9 +105,12 @@ def test_a_run_is_exported_with_its_facts(shard_sets: Path, tmp_path: Path, caps
 
 def test_the_body_of_a_run_alone(shard_sets: Path, tmp_path: Path) -> None:
     write_run(tmp_path, shard_sets, [3], 1, **BERT)
-    assert main([str(tmp_path), str(tmp_path / "out"), "--parts", "encoder", "--step", "3"]) == 0
     assert main([str(tmp_path), str(tmp_path / "other"), "--head", "lm"]) == 64
     assert main([str(tmp_path), str(tmp_path / "other"), "--head", "masked_lm"]) == 0
+    more = ["--parts", "encoder", "--pooling", "mean", "--max-shard-size", "10KB"]
+    assert main([str(tmp_path), str(tmp_path / "out"), "--step", "3", *more]) == 0
+    assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
+    assert (tmp_path / "out" / "model.safetensors.index.json").is_file()
     _, report = transformers.BertModel.from_pretrained(
         tmp_path / "out", output_loading_info=True, add_pooling_layer=False
     )

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import re
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import registry
+from pipeline.errors import ConfigurationError
 from pipeline.objectives import Objective, Skip
 from pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, samples, vocabulary
@@ -68,6 +70,24 @@ def changed(first: Rows, second: Rows) -> np.ndarray:
             for a, b in zip(first, second, strict=True)
         ]
     )
+
+
+@each
+def test_special_tokens_that_its_rows_hold_are_needed(name: str) -> None:
+    """Without one of them it, or its part, is refused; the message names the objective, the token and the way out."""
+    words = vocabulary(1000)
+    examples, _ = wide(name, words).corrupt(samples([64, 300], words), np.zeros(2, np.uint16), 1)
+    ids = [column.values for key, column in examples.columns.items() if "ids" in key]
+    written = set(np.concatenate(ids).tolist())
+    roles = [role for role, index in words.specials.items() if index in written]
+    for role in roles:
+        lacks = replace(words, specials={other: index for other, index in words.specials.items() if other != role})
+        message = rf"objective '\w+' \(\w+\) needs the special token '{role}'.*`tokenizer\.add: true`"
+        with pytest.raises(ConfigurationError, match=message):
+            wide(name, lacks)
+    if written & set(words.sentinels):
+        with pytest.raises(ConfigurationError, match=r"sentinels, the tokenizer has 0.*`tokenizer\.add: true`"):
+            wide(name, replace(words, sentinels=()))
 
 
 @each
