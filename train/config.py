@@ -20,7 +20,7 @@ from pipeline.config import STRICT, renamed_keys, to_plain
 from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
-from train.model_source import with_source
+from train.beginning.model_source import with_source
 from train.stream.config import DataConfig
 
 __all__ = [

@@ -15,8 +15,8 @@ from pipeline.errors import ConfigurationError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig
-from train.datasets import Datasets, check_length
 from train.evaluate import batches_of_pass
+from train.sets.datasets import Datasets, check_length
 from train.stream.online_corruption import Corruption
 from train.stream.phases import distinct_sets, set_labels
 

@@ -16,18 +16,19 @@ from pipeline.configuration.redaction import redacted_text
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet
-from train.begin import Begin, find_begin
+from train.beginning.begin import Begin, find_begin
+from train.beginning.initial_weights import fill
+from train.beginning.source_tokenizer import compare_tokenizers
+from train.beginning.spelling import spellings_of
 from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.finding import newest_whole
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig, check_world
 from train.cost_estimate import estimate_cost, operations_per_second
-from train.datasets import Datasets, open_datasets, open_stream
 from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
-from train.initial_weights import fill
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal
@@ -36,8 +37,7 @@ from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
 from train.loop import Run, train
 from train.run_directory import claim, refuse_output, settle, writing
-from train.source_tokenizer import compare_tokenizers
-from train.spelling import spellings_of
+from train.sets.datasets import Datasets, open_datasets, open_stream
 from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream

@@ -9,9 +9,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.objectives import Objective, build_objective
 from pipeline.preview.words import Words
 from tools.gallery.cases import EVERY_WORD
-from train.head_data import judges_generator
+from train.sets.head_data import judges_generator
+from train.sets.unread_columns import kept_for_inversion
 from train.stream.collate import Collate
-from train.unread_columns import kept_for_inversion
 
 __all__ = ["training_rows", "training_table"]
 

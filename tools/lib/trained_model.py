@@ -10,11 +10,11 @@ import torch
 from model.build import Model, build_model
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
+from train.beginning.spelling import spellings_of
 from train.checkpoint.parts import CheckpointReader
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.errors import CheckpointError
 from train.run_directory import read_config
-from train.spelling import spellings_of
 
 __all__ = ["TrainedModel", "load_trained"]
 

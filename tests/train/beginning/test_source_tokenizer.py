@@ -11,7 +11,7 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.tokenizers import save_tokenizer
 from pipeline.tokenizers.character import Character
-from train.source_tokenizer import compare_tokenizers
+from train.beginning.source_tokenizer import compare_tokenizers
 
 RESERVED = 154 + 256
 """Ids before those of the characters."""

@@ -12,7 +12,7 @@ from tests.shard_sets import change_manifest
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 from train.config import TrainConfig
-from train.datasets import open_datasets
+from train.sets.datasets import open_datasets
 
 PAIRED = {"similarity": {"group_size": 2}}
 

@@ -12,7 +12,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.tokenizers._tokenizer import save_tokenizer
 from pipeline.tokenizers.word import Word
 from tests.model.small_models import small_config
-from train.spelling import spellings_of
+from train.beginning.spelling import spellings_of
 
 
 def shards_below(folder: Path, tokenizer: Word, fingerprint: str = "") -> Any:

@@ -17,10 +17,10 @@ from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.train.masked_set import write_config, write_masked_sets
+from train.beginning.initial_weights import fill
 from train.checkpoint.format import Index, steps_in
 from train.config import TrainConfig
 from train.distributed import World
-from train.initial_weights import fill
 from train.run import run
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigurationError
-from train.unread_columns import refuse_unread
+from train.sets.unread_columns import refuse_unread
 
 MASKED = ("input_ids", "label_positions", "label_ids")
 

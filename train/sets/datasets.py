@@ -13,13 +13,13 @@ from pipeline.shards.manifest import manifest_path
 from pipeline.shards.store import as_url, local_path
 from train.config import TrainConfig
 from train.distributed import device_of
-from train.head_data import refuse_unfit_heads, served_targets
+from train.sets.head_data import refuse_unfit_heads, served_targets
+from train.sets.unread_columns import refuse_unread
 from train.stream.config import DataConfig
 from train.stream.mixture import Phase
 from train.stream.online_corruption import Corruption, corruption_of
 from train.stream.phases import Input, describe, distinct_sets, open_phases
 from train.stream.stream import Stream
-from train.unread_columns import refuse_unread
 
 __all__ = ["Datasets", "check_languages", "check_length", "open_datasets", "open_stream"]
 

@@ -18,11 +18,11 @@ from tests.shard_sets import objective, write_set
 from tests.train.masked_set import masked_rows, write_masked_sets
 from tests.train.synthetic import plain_config
 from train.config import TrainConfig
-from train.datasets import check_languages, open_datasets
 from train.distributed import World
 from train.errors import ClozelineError, ConfigurationError
 from train.logs.journal import read_lines
 from train.run import dry_run, run
+from train.sets.datasets import check_languages, open_datasets
 
 
 def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:

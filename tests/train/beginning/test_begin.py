@@ -14,7 +14,7 @@ from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
 from tests.train.test_refused_starts import contents, start
-from train.begin import Begin
+from train.beginning.begin import Begin
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig
 from train.errors import CheckpointError
