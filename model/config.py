@@ -8,18 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    PlainSerializer,
-    TypeAdapter,
-    ValidatorFunctionWrapHandler,
-)
+from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from model.key_types import STRICT, Depth, Probability, Width, changed_keys
+from model.head_config import HeadConfig, HeadEntry
+from model.key_types import STRICT, Depth, Width, changed_keys
+from model.layer_config import BiasConfig, DropoutConfig, InitConfig, ShareConfig
 from model.position_config import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 from model.registry import find, names
 
@@ -40,116 +35,12 @@ __all__ = [
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class BiasConfig:
-    """Biases of the projections of a layer."""
-
-    qkv: bool = True
-    """Queries, keys and values."""
-    key: bool = True
-    """Keys, where queries and values have one."""
-    out: bool = True
-    """The attention's output projection."""
-    ffn: bool = True
-    """Both ends of the feed-forward block."""
-    norm: bool = True
-    """Every LayerNorm; RMSNorm never has one."""
-    head: bool = True
-    """The transform of the masked LM head."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class DropoutConfig:
-    """Dropout probabilities in [0, 1)."""
-
-    embedding: Probability = 0.0
-    """After the embeddings (and their norm)."""
-    attention: Probability = 0.0
-    """Attention weights."""
-    hidden: Probability = 0.0
-    """The output of each attention and feed-forward block, before it is added to the residual."""
-    activation: Probability = 0.0
-    """Inside the feed-forward block, after the activation."""
-    output: Probability = 0.0
-    """After the stack's final norm (T5)."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class InitConfig:
-    """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
-
-    scheme: Literal["normal", "t5"] = "normal"
-    """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
-    std: Annotated[float, Field(gt=0, le=10)] = 0.02
-    """Standard deviation of the normal scheme."""
-    cutoff: Annotated[float, Field(gt=0)] | None = None
-    """normal: standard deviations beyond which nothing is drawn (truncated normal); null = no bound."""
-    embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
-    """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""
-    scale_residual: bool = False
-    """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers); so does the transform of the
-    masked LM head (ModernBERT)."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class ShareConfig:
-    """Layers that use the same weights."""
-
-    groups: Depth | None = None
-    """Sets of weights that the layers of a stack use, the first ones the first set (arXiv 1909.11942); 1 = all layers
-    are alike, null = every layer has its own."""
-    group_layers: Depth = 1
-    """Layers of a group, applied in order; a divisor of the layers of each stack."""
-    stacks: bool = False
-    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay apart (arXiv 1910.10683)."""
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class HeadConfig:
-    """The part of a head in the loss of the model."""
-
-    weight: Annotated[float, Field(gt=0)] = 1.0
-    """Factor of the head's mean loss."""
-    normalise: Literal["label", "row"] = "label"
-    """lm, masked_lm, span_boundary: unit that weighs alike in the head's mean: each label, or each row that has labels,
-    whatever their number (arXiv 2410.24159)."""
-    label_chunk: Width | None = None
-    """lm, masked_lm: labels whose scores over the vocabulary are held at a time, for less memory and a third more
-    arithmetic of the head; null = all."""
-    transform: bool = True
-    """masked_lm: a linear map, activation and norm before the projection; sentence: a linear map and tanh before it."""
-    activation_penalty: Annotated[float, Field(ge=0)] = 2.0
-    """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
-    change_penalty: Annotated[float, Field(ge=0)] = 1.0
-    """regularised_lm: factor of the mean square of its change to the next place, added in training."""
-    max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
-    """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
-    copy_weight: Annotated[float, Field(ge=0)] = 50.0
-    """corrective: factor of the loss of copying, beside 1 for the loss of the tokens (arXiv 2102.08473)."""
-    temperature: Annotated[float, Field(gt=0)] = 0.05
-    """similarity: cosines are divided by it; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
-    group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
-    """similarity: consecutive rows of the global batch whose texts are compared, a divisor of data.micro_batch."""
-    negatives: Literal["other", "both"] = "other"
-    """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view is with
-    all views of other rows (COCO-LM)."""
-
-
 def _of_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     if isinstance(value, Mapping) and value.get("family") in names("model.families"):
         options = find("model.families", value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
             return TypeAdapter(options).validate_json(json.dumps(value, default=str), strict=True)
     return validate(value)
-
-
-def _long_form(value: Any) -> Any:
-    return {"weight": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
-def _short_form(head: HeadConfig) -> Any:
-    changed = changed_keys(head)
-    return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -234,7 +125,7 @@ class ModelConfig:
     init_from: Path | None = None
     """Run directory, or folder of a published or imported model, whose weights the model begins with: all of the body,
     and of the heads those that are there. null = initial weights."""
-    heads: dict[str, Annotated[HeadConfig, BeforeValidator(_long_form), PlainSerializer(_short_form)]]
+    heads: dict[str, HeadEntry]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
 

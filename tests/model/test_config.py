@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from model.build import build_model
-from model.config import DisentangledConfig, InitConfig, ModelConfig, PositionConfig, ShareConfig
+from model.config import ModelConfig, PositionConfig, ShareConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
 from tests.model.small_models import small_config
@@ -117,24 +117,10 @@ def test_a_family_has_keys_of_its_own(tmp_path, strict):
         TypeAdapter(ModelConfig).validate_python(plain | {"sizes": [3]})
 
 
-@pytest.mark.parametrize("schema", [ModelConfig, PositionConfig, DisentangledConfig, InitConfig, ShareConfig, *OPTIONS])
+@pytest.mark.parametrize("schema", [ModelConfig, *OPTIONS])
 def test_every_field_is_described(schema):
     for name in vars(schema)["__annotations__"].keys() & schema.__pydantic_fields__.keys():
         assert schema.__pydantic_fields__[name].description, name
-
-
-def test_heads_have_a_short_form_and_a_long_one():
-    """What is saved of a head without options is a number, as it was before there were any."""
-    plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
-    assert plain["heads"] == {"masked_lm": 1.0}
-    similar = {"similarity": {"weight": 1.0, "group_size": 4}}
-    read = TypeAdapter(ModelConfig).validate_python(plain | {"heads": {"similarity": {"group_size": 4}}})
-    assert TypeAdapter(ModelConfig).dump_python(read, mode="json")["heads"] == similar
-    for given, dumped in ((2, 2.0), ({"weight": 2}, 2.0), ({"normalise": "row"}, {"weight": 1.0, "normalise": "row"})):
-        text = json.dumps(plain | {"heads": {"masked_lm": given}})
-        config = TypeAdapter(ModelConfig).validate_json(text, strict=True)
-        assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == {"masked_lm": dumped}
-    assert config.head_weights == {"masked_lm": 1.0}
 
 
 def test_special_ids_must_lie_in_the_vocabulary():

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from model.position_config import LocalConfig, PositionConfig, ScalingConfig
+from model.position_config import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_table_is_a_limit():
     assert PositionConfig(maximum=7).limit == 7
 
 
-@pytest.mark.parametrize("schema", [LocalConfig, PositionConfig, ScalingConfig])
+@pytest.mark.parametrize("schema", [DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig])
 def test_every_field_is_described(schema):
     for name, field in schema.__pydantic_fields__.items():
         assert field.description, name

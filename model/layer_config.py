@@ -1,0 +1,76 @@
+"""Configuration of the parts of layers: biases, dropout, initial weights, and weights that layers share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from model.key_types import STRICT, Depth, Probability
+
+__all__ = ["BiasConfig", "DropoutConfig", "InitConfig", "ShareConfig"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class BiasConfig:
+    """Biases of the projections of a layer."""
+
+    qkv: bool = True
+    """Queries, keys and values."""
+    key: bool = True
+    """Keys, where queries and values have one."""
+    out: bool = True
+    """The attention's output projection."""
+    ffn: bool = True
+    """Both ends of the feed-forward block."""
+    norm: bool = True
+    """Every LayerNorm; RMSNorm never has one."""
+    head: bool = True
+    """The transform of the masked LM head."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DropoutConfig:
+    """Dropout probabilities in [0, 1)."""
+
+    embedding: Probability = 0.0
+    """After the embeddings (and their norm)."""
+    attention: Probability = 0.0
+    """Attention weights."""
+    hidden: Probability = 0.0
+    """The output of each attention and feed-forward block, before it is added to the residual."""
+    activation: Probability = 0.0
+    """Inside the feed-forward block, after the activation."""
+    output: Probability = 0.0
+    """After the stack's final norm (T5)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class InitConfig:
+    """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
+
+    scheme: Literal["normal", "t5"] = "normal"
+    """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
+    std: Annotated[float, Field(gt=0, le=10)] = 0.02
+    """Standard deviation of the normal scheme."""
+    cutoff: Annotated[float, Field(gt=0)] | None = None
+    """normal: standard deviations beyond which nothing is drawn (truncated normal); null = no bound."""
+    embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
+    """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""
+    scale_residual: bool = False
+    """GPT-2: projections that write into the residual stream get std / sqrt(2 x layers); so does the transform of the
+    masked LM head (ModernBERT)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ShareConfig:
+    """Layers that use the same weights."""
+
+    groups: Depth | None = None
+    """Sets of weights that the layers of a stack use, the first ones the first set (arXiv 1909.11942); 1 = all layers
+    are alike, null = every layer has its own."""
+    group_layers: Depth = 1
+    """Layers of a group, applied in order; a divisor of the layers of each stack."""
+    stacks: bool = False
+    """encoder_decoder: both stacks use the same layers; positions and cross-attention stay apart (arXiv 1910.10683)."""
