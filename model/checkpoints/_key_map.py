@@ -235,8 +235,13 @@ class KeyMap:
     # -- names of tensors -------------------------------------------------------------------------------------------
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return names that a file may hold for a tensor that has another name: {other name: name}."""
-        return {}
+        """Return names that a file may hold for a tensor that has another name, {other name: name}.
+
+        By default it is the weight of a tied projection, beside the token table.
+        """
+        projection, table = f"heads.{self.heads[0]}.projection.weight", "family.tokens.weight"
+        targets = self.targets(config, (projection, table)) if config.tied else {}
+        return {targets[projection].name: targets[table].name} if targets else {}
 
     def unused(self, config: ModelConfig) -> dict[str, str]:
         """Return tensors that the class saves and never reads, and those that they are written as copies of."""

@@ -101,8 +101,8 @@ class Bart(KeyMap):
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return the further names of the token table."""
-        names = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
-        return dict.fromkeys([*names, "lm_head.weight"] if config.tied else names, "model.shared.weight")
+        tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
+        return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
     def constants(self, vocab_size: int) -> dict[str, Tensor]:
         """Return the bias of the logits, 0 in every published checkpoint."""

@@ -112,12 +112,7 @@ class MaskedLMHead(KeyMap):
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return the second names of the output projection."""
-        if not config.tied:
-            return {}
-        return {
-            f"{self.head}.decoder.bias": f"{self.head}.bias",
-            f"{self.head}.decoder.weight": f"{self.base}embeddings.word_embeddings.weight",
-        }
+        return {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)} if config.tied else {}
 
     def unused(self, config: ModelConfig) -> dict[str, str]:
         """Return the bias that an untied projection does not read."""

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints.bert import FIXED
-from model.config import ModelConfig
 
 __all__ = ["DistilBert"]
 
@@ -68,7 +67,3 @@ class DistilBert(KeyMap):
         "heads.masked_lm.projection.weight": "vocab_projector.weight",
     }
     buffers = (r"embeddings\.position_ids$",)
-
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"} if config.tied else {}

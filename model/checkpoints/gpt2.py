@@ -81,10 +81,6 @@ class Gpt2(KeyMap):
     transposed = ("c_attn", "c_proj", "c_fc")
     buffers = (r"\.attn\.bias$", r"\.attn\.masked_bias$")
 
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"lm_head.weight": "transformer.wte.weight"} if config.tied else {}
-
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the inner width, by default four times the outer, and the scores' factor."""
         inner = plain.get("n_inner")

@@ -96,10 +96,6 @@ class Llama(KeyMap):
         Origin(r"layers\.(\d+)\.ffn_norm\.weight", ("model.layers.{0}.post_attention_layernorm.weight",)),
     )
 
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"lm_head.weight": "model.embed_tokens.weight"} if config.tied else {}
-
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the rotation."""
         return read_rotation(self.model_type, {**self.defaults, **plain})

@@ -111,10 +111,6 @@ class ModernBert(KeyMap):
         "heads.masked_lm.projection": "decoder",
     }
 
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"decoder.weight": "model.embeddings.tok_embeddings.weight"} if config.tied else {}
-
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return which layers are local, with their window, and both bases of the rotation."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, fused_names
-from model.config import ModelConfig
 
 __all__ = ["OpenaiGpt"]
 
@@ -36,10 +35,6 @@ class OpenaiGpt(KeyMap):
     }
     transposed = ("c_attn", "c_proj", "c_fc")
     buffers = (r"\.attn\.bias$", r"(^|\.)position_ids$")
-
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"lm_head.weight": "transformer.tokens_embed.weight"} if config.tied else {}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the inner width, always four times the outer."""

@@ -103,8 +103,8 @@ class T5(KeyMap):
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return the further names of the token table."""
-        names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
-        return dict.fromkeys([*names, "lm_head.weight"] if config.tied else names, "shared.weight")
+        tables = [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
+        return {**dict.fromkeys(tables, "shared.weight"), **super().ties(config)}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the kind of feed-forward block, and whether the head is tied and its input scaled."""

@@ -82,10 +82,6 @@ class Xlm(KeyMap):
         """Return the rows of the token table, which older files call `n_words`."""
         return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
 
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"pred_layer.proj.weight": "transformer.embeddings.weight"} if config.tied else {}
-
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the inner width, four times the outer; the activation; and the languages that have embeddings."""
         languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0

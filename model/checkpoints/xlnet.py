@@ -97,7 +97,3 @@ class XLNet(KeyMap):
             **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},
             "family.unknown": Reshaped("transformer.mask_emb", (1, 1, config.embedding_width)),
         }
-
-    def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return the second name of the token table."""
-        return {"lm_loss.weight": "transformer.word_embedding.weight"} if config.tied else {}
