@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.heads import Head
+from model.heads._label_head import LabelHead
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import count_labels, cross_entropy_sum, gather_labels
+from model.loss import cross_entropy_sum, gather_labels
 
 __all__ = ["BidirectionalLm"]
 
 
-class BidirectionalLm(Head):
+class BidirectionalLm(LabelHead):
     """One linear map with bias for both halves of a state: the first has read the left, the second the right.
 
     A label at place i is the token after it. The left half at i predicts that, and the right half at i + 1 predicts the
@@ -27,14 +27,10 @@ class BidirectionalLm(Head):
     """
 
     target: ClassVar = "lm"
-    settings: ClassVar = frozenset({"normalise"})
-    needs: ClassVar = frozenset({"label_index", "label_ids"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
-        self.projection = VocabularyProjection(
-            config.dim // 2, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
-        )
+        self.projection = VocabularyProjection(config.dim // 2, vocab_size, tokens, tied=config.tied, bias=True)
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed cross entropy of both directions."""
@@ -49,7 +45,7 @@ class BidirectionalLm(Head):
 
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default twice their labels."""
-        return 2 * count_labels(tensors)
+        return 2 * super().counted(tensors)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of the next token, from the left alone: [..., dim] to [..., vocab_size]."""

@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
-from model.heads import Head
+from model.heads._label_head import LabelHead
 from model.layers.variational_dropout import drop_features
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import IGNORED, count_labels, cross_entropy_sum, gather_labels
+from model.loss import IGNORED, cross_entropy_sum, gather_labels
 
 __all__ = ["RegularisedLm"]
 
 
-class RegularisedLm(Head):
+class RegularisedLm(LabelHead):
     """Dropout of features, then one linear map with bias onto the vocabulary, tied to the token embedding or not.
 
     In training each label adds `activation_penalty` x the mean square of its state after dropout, and `change_penalty`
@@ -25,14 +25,11 @@ class RegularisedLm(Head):
     """
 
     target: ClassVar = "lm"
-    settings: ClassVar = frozenset({"normalise", "activation_penalty", "change_penalty"})
-    needs: ClassVar = frozenset({"label_index", "label_ids"})
+    settings: ClassVar = LabelHead.settings | {"activation_penalty", "change_penalty"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
-        self.projection = VocabularyProjection(
-            config.dim, vocab_size, rows=tokens.num_embeddings, tied_to=tokens if config.tied else None, bias=True
-        )
+        self.projection = VocabularyProjection(config.dim, vocab_size, tokens, tied=config.tied, bias=True)
         self.settings_of = config.heads["regularised_lm"]
         self.dropout = config.dropout.output
 
@@ -46,10 +43,6 @@ class RegularisedLm(Head):
         penalties = gather_labels(self._penalties(hidden.float(), dropped.float()), tensors).states[:, 0]
         counted = (labels.ids != IGNORED).float()
         return total + (penalties * (counted if labels.weights is None else counted * labels.weights)).sum()
-
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return what rows with weight add to the divisor, by default their labels."""
-        return count_labels(tensors)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores: [..., dim] to [..., vocab_size]."""

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.heads import Head
+from model.heads._label_head import LabelHead
 from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import count_labels, cross_entropy_sum, gather_labels
+from model.loss import cross_entropy_sum, gather_labels
 
 __all__ = ["SpanBoundary"]
 
 
-class SpanBoundary(Head):
+class SpanBoundary(LabelHead):
     """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.
 
     The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and those from
@@ -26,8 +26,8 @@ class SpanBoundary(Head):
     """
 
     target: ClassVar = "span_boundary"
-    settings: ClassVar = frozenset({"normalise", "max_span_tokens"})
-    needs: ClassVar = frozenset({"label_index", "label_ids", "span_left", "span_right", "span_offset"})
+    settings: ClassVar = LabelHead.settings | {"max_span_tokens"}
+    needs: ClassVar = LabelHead.needs | {"span_left", "span_right", "span_offset"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
@@ -39,12 +39,7 @@ class SpanBoundary(Head):
         self.outer_norm = build_norm(config, width)
         extra = width - config.embedding_width if config.tied else 0
         self.projection = VocabularyProjection(
-            width - extra,
-            vocab_size,
-            rows=tokens.num_embeddings,
-            tied_to=tokens if config.tied else None,
-            bias=True,
-            extra=extra,
+            width - extra, vocab_size, tokens, tied=config.tied, bias=True, extra=extra
         )
         self.act = ACTIVATIONS[config.activation]
 
@@ -56,10 +51,6 @@ class SpanBoundary(Head):
             left = right = offset = torch.zeros_like(labels.ids)
         scores = self._scores(flat.index_select(0, left), flat.index_select(0, right), offset)
         return cross_entropy_sum(scores, labels.ids, labels.weights)
-
-    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return what rows with weight add to the divisor, by default their labels inside spans."""
-        return count_labels(tensors)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of every place as a span of its own, [B, T, dim] to [B, T, vocab_size].

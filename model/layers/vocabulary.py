@@ -20,8 +20,8 @@ class VocabularyProjection(nn.Module):
     Args:
         width: features of the states that the weight reads.
         vocab_size: ids that are predicted.
-        rows: of the weight.
-        tied_to: the token embedding whose weight it is; None: a weight of its own.
+        tokens: the token embedding; the weight has as many rows.
+        tied: the weight is the token embedding's.
         bias: add one to the scores.
         extra: further features of the states, read by columns of their own (MobileBERT, arXiv 2004.02984).
 
@@ -30,15 +30,16 @@ class VocabularyProjection(nn.Module):
     """
 
     def __init__(
-        self, width: int, vocab_size: int, *, rows: int, tied_to: nn.Embedding | None, bias: bool, extra: int = 0
+        self, width: int, vocab_size: int, tokens: nn.Embedding, *, tied: bool, bias: bool, extra: int = 0
     ) -> None:
         super().__init__()
-        if tied_to is not None and tied_to.embedding_dim != width:
+        rows = tokens.num_embeddings
+        if tied and tokens.embedding_dim != width:
             raise ConfigurationError(
-                f"model.emb_dim: a head tied to embeddings of width {tied_to.embedding_dim} reads states of width "
+                f"model.emb_dim: a head tied to embeddings of width {tokens.embedding_dim} reads states of width "
                 f"{width}; set model.tied to false, or emb_dim to {width}"
             )
-        self.weight = nn.Parameter(torch.empty(rows, width)) if tied_to is None else tied_to.weight
+        self.weight = tokens.weight if tied else nn.Parameter(torch.empty(rows, width))
         self.bias = nn.Parameter(torch.zeros(rows)) if bias else None
         self.extra = nn.Linear(extra, rows, bias=False) if extra else None
         self.vocab_size = vocab_size

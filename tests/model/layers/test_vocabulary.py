@@ -59,8 +59,8 @@ def test_padded_vocabulary_rows_never_win(family):
 def test_scores_are_products_with_the_rows_of_the_table():
     torch.manual_seed(0)
     table = torch.nn.Embedding(48, 24)
-    for tied, bias in ((table, False), (None, True)):
-        projection = VocabularyProjection(24, 37, rows=48, tied_to=tied, bias=bias)
+    for tied, bias in ((True, False), (False, True)):
+        projection = VocabularyProjection(24, 37, table, tied=tied, bias=bias)
         torch.nn.init.normal_(projection.weight)
         if bias:
             torch.nn.init.normal_(projection.bias)

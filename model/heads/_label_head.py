@@ -1,0 +1,28 @@
+"""The heads that predict a token at each labelled place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from model.heads._head import Head
+from model.loss import chunked_cross_entropy_sum, count_labels, gather_labels
+
+__all__ = ["LabelHead"]
+
+
+class LabelHead(Head):
+    """A head whose loss is the cross entropy of its scores at the labelled places; no other place is projected."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"label_index", "label_ids"})
+    settings: ClassVar[frozenset[str]] = frozenset({"normalise"})
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed cross entropy at the labelled places."""
+        return chunked_cross_entropy_sum(self.logits, gather_labels(hidden, tensors), self.label_chunk)
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return what rows with weight add to the divisor, by default their labels."""
+        return count_labels(tensors)
