@@ -7,7 +7,7 @@ processes, and what is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -247,11 +247,25 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     return {key: value for key, value in plain.items() if not _is_free(key)}
 
 
-def present_frozen(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options."""
+def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
+    """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options.
+
+    Keys of the model that the version did not have are at their default, which stands for what it did.
+
+    Args:
+        saved: what it gave.
+        model: whose keys these are.
+    """
     renamed = dict(renamed_keys(TrainConfig))
     present = {renamed.get(key, key): value for key, value in saved.items()}
-    return {key: value for key, value in present.items() if not _is_free(key)}
+    defaults = {one.name: to_plain(one.default) for one in fields(model) if one.default is not MISSING}
+    added = {key: value for key, value in flatten(defaults, "model.").items() if not _within(key, present)}
+    return {key: value for key, value in (added | present).items() if not _is_free(key)}
+
+
+def _within(key: str, present: Mapping[str, Any]) -> bool:
+    """Return whether a key, a mapping that holds it, or a key in it is there."""
+    return any(f"{key}.".startswith(f"{one}.") or one.startswith(f"{key}.") for one in present)
 
 
 def _is_free(key: str) -> bool:

@@ -36,7 +36,7 @@ def test_refusals_change_nothing(tmp_path, capsys):
     saved(tmp_path / "in", "bert")
     assert main([str(tmp_path / "in"), str(tmp_path / "in")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err
-    (tmp_path / "in" / "config.json").write_text(json.dumps({"model_type": "xlnet"}))
+    (tmp_path / "in" / "config.json").write_text(json.dumps({"model_type": "bloom"}))
     assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 64
     assert "model_type: expected one of" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

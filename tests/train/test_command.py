@@ -222,12 +222,12 @@ def test_interrupt_before_training_is_one_line(
 ) -> None:
     from train import command, run
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command if point in ("dry_run", "load_config") else run, point, interrupted)
     if point == "claim":
-        monkeypatch.setattr(run, "start", lambda: World(0, 1, 0, torch.device("cpu"), None))
+        monkeypatch.setattr(run, "start", lambda **_: World(0, 1, 0, torch.device("cpu"), None))
         monkeypatch.setattr(World, "raise_everywhere", lambda _self, _error: None)
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     words = ["--config", str(config), *(["--dry-run"] if point == "dry_run" else [])]

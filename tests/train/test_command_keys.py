@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from model.position_config import ScalingConfig
 from model.registry import find, names
 from pipeline.command import keys_of
 from tests.settable_keys import unsettable
@@ -26,6 +27,21 @@ GIVEN = {
 HEADS = "model.heads={masked_lm: {}, span_boundary: {}, corrective: {}, similarity: {}}"
 
 
+MAPPINGS = {
+    "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
+    "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],
+    **{
+        f"model.position.scaling.{key}": [
+            "model.position={kind: rope}",
+            f"model.position.scaling={{kind: {kind}, factor: 2.0, original_maximum: 64}}",
+        ]
+        for kind, keys in ScalingConfig.READS.items()
+        for key in ("kind", "factor", *keys)
+    },
+}
+"""Keys below a mapping that is null by default, and what gives the mapping."""
+
+
 def of_a_head(key: str) -> str:
     """The key of a head that reads it, in place of any head's."""
     last = key.partition(" ")[0].rpartition(".")[2]
@@ -36,9 +52,12 @@ def of_a_head(key: str) -> str:
 def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     keys = [(of_a_head(key), *rest) for key, *rest in keys_of(TrainConfig, _ALGORITHMS)]
     phases = [entry for entry in keys if entry[0].startswith("data.phases")]
-    others = [entry for entry in keys if entry not in phases]
+    below = {mapping: [entry for entry in keys if entry[0].startswith(mapping)] for mapping in MAPPINGS}
+    others = [entry for entry in keys if entry not in sum(below.values(), phases)]
     sets = ["output=o", "data.shards=[s, t]", "data.corrupt=[masked_lm]", HEADS]
     assert unsettable(TrainConfig, DEMO, sets, others, GIVEN) == []
+    for mapping, entries in below.items():
+        assert unsettable(TrainConfig, DEMO, [*sets, *MAPPINGS[mapping]], entries, GIVEN) == []
     assert unsettable(TrainConfig, DEMO, ["output=o", f"data.phases=[{PHASE}, {LAST}]"], phases, GIVEN) == []
 
 

@@ -84,7 +84,7 @@ def test_a_run_of_an_earlier_version_is_read_and_resumed(one_rank: RankPool, tmp
 def _write_former_names(output: Path) -> None:
     path = output / "config.yaml"
     text = path.read_text(encoding="utf-8")
-    for words in (("ffn_dim:", "ffn:"), ("type_vocab_size:", "types:"), ("on_damaged:", "on_corrupt:"),
+    for words in (("  ffn_dim:", "  ffn:"), ("type_vocab_size:", "types:"), ("on_damaged:", "on_corrupt:"),
                   ("max_rows:", "rows:"), ("max_damaged_fraction:", "max_corrupt_fraction:")):  # fmt: skip
         assert words[0] in text
         text = text.replace(*words)

@@ -86,7 +86,7 @@ def find_begin(
     """
     if found is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
-    saved = None if found is None else _saved_state(found[1])
+    saved = None if found is None else _saved_state(found[1], config)
     config = config.with_horizon(_horizon(config, saved))
     shape = {
         "world_size": world_size,
@@ -111,9 +111,9 @@ def _horizon(config: TrainConfig, saved: TrainState | None) -> int:
     return given or config.steps
 
 
-def _saved_state(index: Index) -> TrainState:
+def _saved_state(index: Index, config: TrainConfig) -> TrainState:
     state = read_state(index)
-    return replace(state, frozen=present_frozen(state.frozen))
+    return replace(state, frozen=present_frozen(state.frozen, config.model))
 
 
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:

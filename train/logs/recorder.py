@@ -127,7 +127,7 @@ class Recorder:
             "time": time.time(),
             "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
             "losses": losses,
-            "figures": {name: means[name] for name in result.figures},
+            **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
             "tokens": state.tokens,

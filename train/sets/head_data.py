@@ -40,14 +40,15 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         ConfigurationError: the message names the head or the column.
     """
     columns = {spec.name for spec in manifest.specs if spec.kind == "list"}
-    families = {name: find("model.families", name) for name in names("model.families")}
-    ordered = [name for name, family in families.items() if "rank" in family.optional]
-    if "prediction_order" in columns and model.family not in ordered:
+    family = find("model.families", model.family)
+    if "prediction_order" in columns and "rank" not in family.optional:
+        families = {name: find("model.families", name) for name in names("model.families")}
+        ordered = [name for name, other in families.items() if "rank" in other.optional]
         raise ConfigurationError(
             f"{key}: prediction_order says which places are predicted, and when; the family {model.family} would see "
             f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
         )
-    served, generator = served_targets(manifest, model), families[model.family].generator_targets
+    served, generator = served_targets(manifest, model), family.generator_targets
     labelled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
