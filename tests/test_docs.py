@@ -11,8 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clozeline.__main__ import commands as commands_of_clozeline
+from model.checkpoints._selection import map_of_type
+from model.registry import find
+from model.registry import names as model_names
 from pipeline.config import config_file, load_config
 from pipeline.execution.order import all_stages
 from pipeline.recipe import load_recipe
@@ -22,6 +26,7 @@ from tools.gallery.training import training_rows
 from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / "configs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = {"sh", "python", "text", "yaml"}
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
@@ -182,15 +187,16 @@ def test_the_readme_shows_what_its_code_prints() -> None:
         assert [line.rstrip() for line in done.stdout.splitlines()] == output.splitlines()
 
 
-def test_the_readme_lists_the_folders_and_files_of_both_packages() -> None:
+def test_the_readme_lists_the_folders_and_files_of_the_packages() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     listing = re.search(r"^```text\n(pipeline/ .*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert listing is not None
-    for package, part in zip(("pipeline", "train"), re.split(r"^train/", listing[1], flags=re.MULTILINE), strict=True):
+    parts = re.split(r"^(?:train|model)/", listing[1], flags=re.MULTILINE)
+    for package, part in zip(("pipeline", "train", "model"), parts, strict=True):
         listed = re.findall(r"(?<=\s)([a-z_]+/|[a-z_]+\.py)(?=\s)", part)
-        folders = [f"{path.parent.name}/" for path in (ROOT / package).glob("*/__init__.py")]
+        folders = {f"{path.parent.name}/" for path in (ROOT / package).glob("*/*.py")}
         files = [path.name for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
-        assert sorted(listed) == sorted(folders + files)
+        assert sorted(listed) == sorted([*folders, *files])
 
 
 def test_the_operations_page_lists_every_event_of_a_run() -> None:
@@ -221,6 +227,44 @@ def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained() -> None:
     untrained = {name for name in objectives if all(row[3].startswith("none yet") for row in training_rows(name))}
     section = text[text.index("## Not there yet") :]
     assert set(re.findall(r"`(\w+)`", section)) & set(objectives) == untrained
+
+
+def models_of_the_page() -> list[list[str]]:
+    """Cells of docs/models.md: model, family, architecture, heads, recipe, sizes, classes; a dash is empty."""
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    table = page.partition("| model | family |")[2].partition("\n\n")[0]
+    return [[cell.strip().replace("–", "") for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+
+
+@pytest.mark.parametrize("cells", models_of_the_page(), ids=lambda cells: cells[0])
+def test_a_model_of_the_page_is_what_its_files_say(cells: list[str]) -> None:
+    _, family, architecture, heads, recipe, sizes, classes = cells
+    paths = [CONFIGS / "models" / f"{size}.yaml" for size in sizes.split(", ") if size]
+    configurations = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths]
+    if recipe:
+        training = CONFIGS / "recipes" / recipe / "train.yaml"
+        configurations.append(yaml.safe_load(training.read_text(encoding="utf-8"))["model"])
+    found = {head for configuration in configurations for head in configuration["heads"]}
+    families = {configuration["family"] for configuration in configurations}
+    if classes:
+        key_map = map_of_type(classes.split("`")[1])
+        found |= {head for one in key_map.classes for head in one.heads}
+        families.add(key_map.fixed["family"])
+        with_heads = ", ".join(one.name for one in key_map.classes)
+        assert classes == f"`{key_map.model_type}`: {with_heads}" + (f"; {key_map.bare}" if key_map.bare else "")
+    assert families == {family}
+    assert find("model.families", family).architecture == architecture
+    assert set(heads.split(", ")) == found
+
+
+def test_every_file_of_a_model_is_in_one_row_of_the_page() -> None:
+    rows = models_of_the_page()
+    recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
+    assert sorted([*recipes, "demo"]) == sorted(path.name for path in (CONFIGS / "recipes").iterdir())
+    assert sorted(", ".join(sizes).split(", ")) == sorted(path.stem for path in (CONFIGS / "models").iterdir())
+    types = [find("model.checkpoints", name).model_type for name in model_names("model.checkpoints")]
+    assert sorted(cell.split("`")[1] for cell in classes) == sorted(types)
+    assert {row[1] for row in rows} == set(model_names("model.families"))
 
 
 def test_links_between_pages() -> None:
