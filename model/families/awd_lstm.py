@@ -14,6 +14,7 @@ from model.cache import Cache
 from model.config import STRICT, ModelConfig
 from model.families import Family
 from model.families._recurrent import RecurrentOptions, refuse_parts
+from model.flops import matrix_flops
 from model.key_types import Probability
 from model.layers.lstm import LongShortTermMemory, State
 from model.layers.variational_dropout import drop_features, drop_words
@@ -53,7 +54,7 @@ class AwdLstm(Family):
         self.layers = nn.ModuleList(
             LongShortTermMemory(inputs, outputs, config.weight_dropout) for inputs, outputs in pairwise(widths)
         )
-        self._token_flops = 2.0 * sum(4 * outputs * (inputs + outputs) for inputs, outputs in pairwise(widths))
+        self._token_flops = matrix_flops(self.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim]."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from model.config import STRICT, ModelConfig
 from model.families import Family
 from model.families._recurrent import RecurrentOptions, refuse_parts
+from model.flops import matrix_flops
 from model.layers.characters import CharacterEncoder, character_ids
 from model.layers.projected_lstm import ProjectedLstm
 
@@ -73,11 +74,7 @@ class Elmo(Family):
         self.tokens = nn.Embedding(rows, width)
         self.words = CharacterEncoder(config.character_dim, config.filters, config.highways, width)
         self.left, self.right = _Direction(config), _Direction(config)
-        # Counted now, as the heads': a sharded engine leaves parameters empty.
-        layers = [*self.left.parameters(), *self.right.parameters()]
-        self._token_flops = self.words.flops(config.max_characters) + 2.0 * sum(
-            weight.numel() for weight in layers if weight.ndim == 2
-        )
+        self._token_flops = self.words.flops(config.max_characters) + matrix_flops(self.left, self.right)
         spelling = torch.zeros(rows, config.max_characters, dtype=torch.int16)
         self.spelling: Tensor
         self.register_buffer("spelling", spelling, persistent=False)  # the tokenizer has it

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.errors import BatchError
 from model.families import Family
+from model.flops import matrix_flops
 from model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
 from model.layers.position import Learned
 from model.layers.trigram import neighbours, trigrams
@@ -32,9 +33,7 @@ class MobileBert(Family):
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.embeddings = TrigramEmbeddings(config)
         self.layers = nn.ModuleList(BottleneckLayer(config) for _ in range(config.layers))
-        # Counted now: a sharded engine leaves parameters empty on each rank.
-        parts = (self.embeddings.project, self.layers)
-        self._entries: int = sum(weight.numel() for part in parts for weight in part.parameters() if weight.ndim == 2)
+        self._token_flops = matrix_flops(self.embeddings.project, self.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states [B, T, dim].
@@ -60,9 +59,7 @@ class MobileBert(Family):
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         wide = self.config.attention_heads * self.config.head_width
-        scores = self.config.layers * 4.0 * wide * tokens
-        operations: float = tokens * (2.0 * self._entries + scores)
-        return operations
+        return tokens * (self._token_flops + self.config.layers * 4.0 * wide * tokens)
 
 
 class TrigramEmbeddings(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.flops import matrix_flops
 from model.loss import Loss, weigh_rows_alike
 
 __all__ = ["Head"]
@@ -70,7 +71,7 @@ class Head(nn.Module, ABC):
 
     def flops(self) -> float:
         """Return the forward's floating-point operations for one prediction: each entry of a matrix is used once."""
-        return 2.0 * sum(parameter.numel() for parameter in self.parameters() if parameter.ndim == 2)
+        return matrix_flops(self)
 
     def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         if self.normalise == "label":

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model.flops import matrix_flops
+
 __all__ = ["CHARACTERS", "CharacterEncoder", "Highway", "character_ids"]
 
 _BYTES: Final = 256
@@ -76,11 +78,11 @@ class CharacterEncoder(nn.Module):
 
     def flops(self, places: int) -> float:
         """Return the floating-point operations of the forward for one word of `places` characters."""
-        total = 2.0 * self.projection.weight.numel()
+        total = matrix_flops(self.projection, self.highways)
         for convolution in self.convolutions:
             assert isinstance(convolution, nn.Conv1d)
             total += 2.0 * convolution.weight.numel() * (places - convolution.kernel_size[0] + 1)
-        return total + sum(2.0 * parameter.numel() for parameter in self.highways.parameters() if parameter.ndim == 2)
+        return total
 
 
 class Highway(nn.Module):

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig
 from model.layers.feed_forward import FeedForward
+from model.layers.frequencies import frequencies
 from model.layers.residual import Residual
 from model.masks import BLOCKED
 
@@ -107,8 +108,8 @@ def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:
 
     The first half of the features are sines, the second half cosines.
     """
-    frequencies = 10000.0 ** -(torch.arange(0, width, 2, device=device).float() / width)
-    angles = torch.arange(columns - 1, -columns, -1, device=device).float()[:, None] * frequencies
+    distances = torch.arange(columns - 1, -columns, -1, device=device)
+    angles = distances.float()[:, None] * frequencies(width, 10000.0, device)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[None]
 
 
