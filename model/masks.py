@@ -14,6 +14,7 @@ __all__ = [
     "BLOCKED",
     "AttentionPlan",
     "RelativePlaces",
+    "batch_padding",
     "document_mask",
     "mode_mask",
     "padding_mask",
@@ -72,6 +73,12 @@ def padding_mask(
     if left_padding is not None:
         places = places - left_padding.to(device)[:, None]
     return ((places >= 0) & (places < lengths.to(device)[:, None]))[:, None, None, :]
+
+
+def batch_padding(tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the padding mask of the rows of `input_ids`, padded on either side; None where no row is padded."""
+    ids = tensors["input_ids"]
+    return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
 
 
 def document_mask(document_ids: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ _THEIRS = "roberta.encoder.layer.{0}."
 
 
 class Roberta(MaskedLMHead):
-    """BERT whose places begin behind the padding id; its head always has the exact GELU."""
+    """BERT whose places begin after the padding id; its head always has the exact GELU."""
 
     model_type = "roberta"
     headed = "RobertaForMaskedLM"
@@ -65,7 +65,7 @@ class Roberta(MaskedLMHead):
     zero_if_absent = ("roberta.embeddings.token_type_embeddings.weight",)
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the table's places: the first token has that behind the padding id."""
+        """Return the table's places: the first token has the one after the padding id."""
         refuse_no_types(self.model_type, plain)
         pad, rows = plain.get("pad_token_id", 1), plain.get("max_position_embeddings")
         if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:

@@ -89,5 +89,5 @@ class Family(nn.Module, ABC):
         """Return the floating-point operations of one row's forward, heads excluded."""
 
     def label_flops(self, tokens: int) -> float:
-        """Return the operations that each labelled place of a row of so many tokens adds to `flops`."""
+        """Return the operations that each labelled place adds to `flops`, for a row of `tokens`."""
         return 0.0

@@ -13,7 +13,7 @@ from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import document_mask, padding_mask
+from model.masks import batch_padding, document_mask
 
 __all__ = ["Decoder"]
 
@@ -57,7 +57,7 @@ class Decoder(Family):
             vectors,
             tensors["position_ids"],
             tensors.get("type_ids"),
-            _left_padding_mask(tensors),
+            batch_padding(tensors) if "left_padding" in tensors else None,  # causality hides padding on the right
             pairs=documents,
             prefix_length=prefix,
             cache=cache,
@@ -67,11 +67,3 @@ class Decoder(Family):
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""
         return stack_flops(self.config, tokens, causal=True)
-
-
-def _left_padding_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """Return the padding mask of rows that are padded on the left; causality hides padding on the right."""
-    if "left_padding" not in tensors:
-        return None
-    ids = tensors["input_ids"]
-    return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors["left_padding"])

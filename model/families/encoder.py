@@ -12,7 +12,7 @@ from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import padding_mask, pair_mask
+from model.masks import batch_padding, pair_mask
 
 __all__ = ["Encoder"]
 
@@ -45,7 +45,7 @@ class Encoder(Family):
 
     def read(self, stack: Stack, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return a stack's hidden states [B, T, dim] of rows with these token vectors [B, T, emb_dim]."""
-        padding = padding_mask(tensors["lengths"], vectors.shape[1], vectors.device, tensors.get("left_padding"))
+        padding = batch_padding(tensors)
         types = tensors.get("type_ids")
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])

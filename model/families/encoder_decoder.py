@@ -13,7 +13,7 @@ from model.config import ModelConfig
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import padding_mask
+from model.masks import batch_padding
 
 __all__ = ["EncoderDecoder"]
 
@@ -52,9 +52,8 @@ class EncoderDecoder(Family):
         return hidden
 
     def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        ids = tensors["input_ids"]
-        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
-        return self.encoder(self.tokens(ids), tensors["position_ids"], tensors.get("type_ids"), padding), padding
+        vectors, padding = self.tokens(tensors["input_ids"]), batch_padding(tensors)
+        return self.encoder(vectors, tensors["position_ids"], tensors.get("type_ids"), padding), padding
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""

@@ -14,7 +14,7 @@ from model.flops import matrix_flops
 from model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
 from model.layers.position import Learned
 from model.layers.trigram import neighbours, trigrams
-from model.masks import document_mask, padding_mask, plan_attention
+from model.masks import batch_padding, document_mask, plan_attention
 
 __all__ = ["MobileBert"]
 
@@ -46,9 +46,8 @@ class MobileBert(Family):
                 "batch: the family mobilebert reads both neighbours of a token, so that it cannot read rows in several "
                 "modes of attention; take another family, or an objective with attention: bidirectional"
             )
-        ids, documents = tensors["input_ids"], tensors.get("document_ids")
-        padding = padding_mask(tensors["lengths"], ids.shape[1], ids.device)
-        vectors = trigrams(self.tokens(ids), neighbours(padding, documents))
+        documents, padding = tensors.get("document_ids"), batch_padding(tensors)
+        vectors = trigrams(self.tokens(tensors["input_ids"]), neighbours(padding, documents))
         x: Tensor = self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))
         pairs = None if documents is None else document_mask(documents)
         plan = plan_attention(None, padding, causal=False, pairs=pairs)

@@ -16,7 +16,7 @@ from model.layers.embeddings import Embeddings
 from model.layers.norm import build_norm
 from model.layers.position import Position
 from model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
-from model.masks import padding_mask, pair_mask, rank_mask
+from model.masks import batch_padding, pair_mask, rank_mask
 from model.settling import predicted_places
 
 __all__ = ["XLNet"]
@@ -72,7 +72,7 @@ class XLNet(Family):
         columns, device = rank.shape[1], rank.device
         types = tensors.get("type_ids", torch.zeros_like(rank))
         visible = rank_mask(rank, places.shape[1] - columns)
-        padding = padding_mask(tensors["lengths"], columns, device, tensors.get("left_padding"))
+        padding = batch_padding(tensors)
         if padding is not None:
             visible = visible & padding
         if (pairs := pair_mask(tensors)) is not None:

@@ -13,7 +13,7 @@ def test_every_field_is_described():
 
 
 def test_heads_have_a_short_form_and_a_long_one():
-    """What is saved of a head without options is a number, as it was before there were any."""
+    """A head without options is saved as a number, as it was before there were any."""
     plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
     assert plain["heads"] == {"masked_lm": 1.0}
     similar = {"similarity": {"weight": 1.0, "group_size": 4}}
