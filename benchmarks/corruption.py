@@ -71,6 +71,7 @@ _TARGETS = {
 }
 _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 80.0),
+    ("masked_lm, by frequency", {"name": "masked_lm", "frequency_exponent": 0.5}, 40.0),
     ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 150.0),
     ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 100.0),
     ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 1000.0),

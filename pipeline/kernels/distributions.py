@@ -1,4 +1,8 @@
-"""Discrete laws as integer tables, and drawing from them: no float ever decides what is drawn.
+"""Discrete laws as integer tables, and drawing from them; and exponential times.
+
+The same words draw the same on every machine. Tables are integers. Times are floats made by additions,
+multiplications and divisions alone, which IEEE 754 rounds in one way; the last bit of `numpy.log` and of powers
+depends on the processor.
 
 A table holds rising 32-bit thresholds; a 32-bit word u means the number of thresholds <= u. Tables of lengths from 1 on
 begin with the threshold 0.
@@ -18,11 +22,13 @@ from pipeline.arrays import Int64, UInt64
 from pipeline.kernels.rates import MILLION
 
 __all__ = [
+    "exponentials",
     "frequency_thresholds",
     "geometric_thresholds",
     "guide",
     "inverse_cdf",
     "poisson_thresholds",
+    "powers",
     "reciprocal_thresholds",
 ]
 
@@ -31,6 +37,9 @@ _FEW: Final = 16
 """Thresholds that are quicker compared one by one than searched."""
 _STEPS: Final = 3
 """Thresholds after those of the guide that are quicker compared than searched."""
+_LN_2: Final = 0.6931471805599453
+_SERIES: Final = tuple(2 / power for power in (13, 11, 9, 7, 5, 3, 1))
+"""Factors of the odd powers of y in ln((1 + y) / (1 - y)); those left out are below 2e-12 of it for |y| < 0.172."""
 
 
 def poisson_thresholds(mean_thousandths: int) -> UInt64:
@@ -77,6 +86,40 @@ def frequency_thresholds(counts: NDArray[np.integer[Any]]) -> UInt64:
     """
     cumulative = list(accumulate(max(1, count) for count in counts.tolist()))
     return np.array([(count << 32) // cumulative[-1] for count in cumulative[:-1]], dtype=np.uint64)
+
+
+def powers(counts: NDArray[np.integer[Any]], exponent: float) -> NDArray[np.float64]:
+    """Return count ** exponent for each count, rounded from 25 digits; a count of 0 counts as 1.
+
+    Example: counts 0, 9 and 16 with the exponent 0.5 are 1.0, 3.0 and 4.0.
+    """
+    different, where = np.unique(counts, return_inverse=True)
+    with localcontext() as context:
+        context.prec = 25
+        power = Decimal(repr(exponent))
+        exact = [float(Decimal(max(1, count)) ** power) for count in different.tolist()]
+    return np.array(exact, dtype=np.float64)[where]
+
+
+def exponentials(words48: UInt64) -> NDArray[np.float64]:
+    """Return the exponential times of mean 1 that 48-bit words draw: -ln((word + 1/2) / 2**48), all above 0.
+
+    With u = m x 2**e and m between the square roots of 1/2 and 2, ln(u) is e x ln(2) + ln(m), and ln(m) is a series
+    in (m - 1) / (m + 1).
+    """
+    mantissa, exponent = np.frexp((words48.astype(np.float64) + 0.5) * 2.0**-48)
+    small = mantissa < 0.7071067811865476
+    mantissa += mantissa * small
+    exponent -= small
+    ratio = (1 - mantissa) / (1 + mantissa)
+    square = ratio * ratio
+    series: NDArray[np.float64] = np.full_like(square, _SERIES[0])
+    for factor in _SERIES[1:]:
+        series *= square
+        series += factor
+    series *= ratio
+    series -= exponent * _LN_2
+    return series
 
 
 def guide(thresholds: UInt64) -> Int64:

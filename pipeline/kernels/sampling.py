@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import Int64, UInt64
+from pipeline.kernels.distributions import exponentials
 from pipeline.kernels.rates import MILLION
 from pipeline.rows import Ragged
 from pipeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
 
 __all__ = [
     "choose",
+    "choose_weighted",
     "compose",
     "draw",
     "offsets_of",
@@ -139,9 +141,49 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
         counts: at most `candidates`, shape [n].
         stream: which words to use.
     """
+    return _smallest(counts, _numbered_words(keys, stream, candidates))
+
+
+def choose_weighted(keys: UInt64, mean_times: Ragged, counts: Int64, stream: int = POSITIONS) -> Ragged:
+    """Choose for each row `counts[i]` of its candidates, ascending (uint16), one by one in proportion to their weights.
+
+    A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are chosen. Their law is that
+    of draws without replacement, each among those that are left (Efraimidis and Spirakis, 2006).
+
+    Args:
+        keys: one key a row, shape [n].
+        mean_times: 1 / weight of each candidate, above 0 (float64); at most 65,535 a row.
+        counts: at most the row's candidates, shape [n].
+        stream: which words to use.
+
+    Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
+    """
+    return _smallest(counts, _numbered_times(keys, stream, mean_times))
+
+
+def _numbered_times(keys: UInt64, stream: int, mean_times: Ragged) -> Iterator[tuple[Any, UInt64]]:
+    """Yield what `_numbered_words` does, with the bits of exponential times in place of words.
+
+    The bits of positive floats rise with them, and the lowest 16 give way to the index.
+    """
+    sizes, offsets = mean_times.lengths, mean_times.offsets
+    for rows, numbered in _numbered_words(keys, stream, sizes):
+        index = np.arange(numbered.shape[1])
+        outside = index >= sizes[rows][:, None]
+        places = offsets[:-1][rows][:, None] + index
+        places[outside] = 0
+        times = exponentials(numbered >> np.uint64(16)) * mean_times.values.take(places)
+        np.bitwise_and(times.view(np.uint64), _HIGH, out=numbered)
+        numbered |= index.astype(np.uint64)
+        numbered[outside] = _NEVER
+        yield rows, numbered
+
+
+def _smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
+    """Return the low 16 bits of the `counts[i]` smallest words of each row, ascending."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
-    for rows, words in _numbered_words(keys, stream, candidates):
+    for rows, words in batches:
         wanted = counts[rows]
         largest = int(wanted.max(initial=0))
         if largest == 0:

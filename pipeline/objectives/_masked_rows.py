@@ -18,9 +18,10 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
+from pipeline.kernels.distributions import powers
 from pipeline.kernels.ragged import IdSet, after_head, framed
 from pipeline.kernels.rates import Rate, count, parts_per_million
-from pipeline.kernels.sampling import choose, roles
+from pipeline.kernels.sampling import choose, choose_weighted, offsets_of, roles
 from pipeline.objectives import Draws, Objective, Skip
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
@@ -29,6 +30,7 @@ __all__ = [
     "MASKED_FEATURES",
     "WEIGHT_FEATURES",
     "Budget",
+    "FrequencyExponent",
     "MaskShare",
     "MaskedOptions",
     "MaskedRow",
@@ -40,6 +42,7 @@ __all__ = [
     "SingleRow",
     "check_shares",
     "choose_tokens",
+    "frequency_times",
     "labels_put_back",
     "mask_tokens",
     "maskable_tokens",
@@ -71,6 +74,11 @@ RandomShare: TypeAlias = Annotated[
 MaxLabels: TypeAlias = Annotated[
     Annotated[int, Field(ge=1)] | None,
     Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no bound."),
+]
+
+FrequencyExponent: TypeAlias = Annotated[
+    Rate,
+    Field(description="Exponent e: tokens become labels by weights 1 / (count in the corpus)^e (XLM: 0.5); 0: alike."),
 ]
 
 RowGrouping: TypeAlias = Annotated[
@@ -262,20 +270,43 @@ def labels_put_back(example: Example) -> NDArray[Any]:
     return original
 
 
-def choose_tokens(keys: UInt64, ids: Ragged, special: IdSet, budget: Budget) -> Ragged:
-    """Choose for each row a uniform subset of its tokens that are not special; flat places in `ids`, ascending.
+def choose_tokens(
+    keys: UInt64, ids: Ragged, special: IdSet, budget: Budget, mean_times: NDArray[np.float64] | None = None
+) -> Ragged:
+    """Choose for each row a subset of its tokens that are not special; flat places in `ids`, ascending.
 
     Args:
         keys: one key a row.
         ids: rows, which may hold special tokens.
         special: what is never chosen.
         budget: from the number of maskable tokens of each row to the number that is chosen.
+        mean_times: 1 / weight of each id of the vocabulary, as `choose_weighted` takes them; None: all alike.
     """
     maskable, first = maskable_tokens(ids, special)
     sizes = np.diff(first)
-    chosen = choose(keys, sizes, budget(sizes))
+    if mean_times is None:
+        chosen = choose(keys, sizes, budget(sizes))
+    else:
+        candidates = ids.values if maskable is None else ids.values[maskable]
+        chosen = choose_weighted(keys, Ragged(mean_times.take(candidates), offsets_of(sizes)), budget(sizes))
     places = chosen.values + np.repeat(first[:-1], chosen.lengths)
     return Ragged(places if maskable is None else maskable[places], chosen.offsets)
+
+
+def frequency_times(objective: Objective, exponent: float) -> NDArray[np.float64] | None:
+    """Return count ** exponent for each id, the mean times of `choose_tokens`; None for the exponent 0.
+
+    Raises:
+        ConfigurationError: the corpus's counts are unknown.
+    """
+    if exponent == 0:
+        return None
+    counts = objective.vocabulary.token_counts
+    if counts is None:
+        raise objective.refuse_options(
+            "frequency_exponent needs encode/token_counts.arrow above the samples; run the stage encode first"
+        )
+    return powers(counts, exponent)
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -15,7 +16,17 @@ from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import scalars
 from pipeline.kernels.rates import Rate, count_between, parts_per_million
 from pipeline.objectives import Draws, Frame
-from pipeline.objectives._masked_rows import MASKED_FEATURES, WEIGHT_FEATURES, MaskedRow, RoleOptions, maskable_tokens
+from pipeline.objectives._masked_rows import (
+    MASKED_FEATURES,
+    WEIGHT_FEATURES,
+    Budget,
+    FrequencyExponent,
+    MaskedRow,
+    RoleOptions,
+    choose_tokens,
+    frequency_times,
+    maskable_tokens,
+)
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, RATES, below, words
 from pipeline.vocabulary import Vocabulary
@@ -54,6 +65,9 @@ class MaskedLM(MaskedRow):
     restricts what a place may read: then `attention` and `prefix_length` say how; the labels do not depend on it. The
     prefix ends at any place with content on both sides, each equally likely, so such a row needs two tokens.
 
+    With `frequency_exponent` e the k labels are drawn one after the other among those that are left, each with a weight
+    of 1 / count^e, where count is the token's in the corpus, 0 counting as 1 (XLM: arXiv 1901.07291 §3.3, e = 0.5).
+
     `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, evenly spread over its variants, as in the likelihood
     bound of masked diffusion (LLaDA: arXiv 2502.09992). `label_weight` m / k and `label_count` m make the loss nats per
     token. With `predict_from: previous` a model predicts the label at place i from place i - 1 (masked next-token
@@ -74,6 +88,7 @@ class MaskedLM(MaskedRow):
 
         mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
         """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""
+        frequency_exponent: FrequencyExponent = 0.0
         predict_from: Literal["same", "previous"] = "same"
         """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
@@ -108,6 +123,15 @@ class MaskedLM(MaskedRow):
             return super().budget(draws, maskable)
         lowest, highest = map(parts_per_million, rates.uniform)
         return count_between(maskable, lowest, highest, draws.stratified(self.label, RATES))
+
+    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
+        """Return flat places in `ids` of the labels, by the weights of `frequency_exponent`."""
+        return choose_tokens(keys, ids, self.special, budget, self._mean_times)
+
+    @cached_property
+    def _mean_times(self) -> NDArray[np.float64] | None:
+        """Return the inverse weight of each id; only drawing needs the counts."""
+        return frequency_times(self, self.options.frequency_exponent)
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:
         """Return the rows' weights, attention and languages, where they are declared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from pipeline.config import STRICT
 from pipeline.groupings import GroupingSpec, MinimumRow
 from pipeline.objectives import Skip
 from pipeline.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.objectives._masked_rows import FrequencyExponent, choose_tokens, frequency_times
 from pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, words
 from pipeline.vocabulary import Vocabulary
@@ -23,7 +25,8 @@ __all__ = ["TranslationLM"]
 class TranslationLM(MaskedPair):
     """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a pair together.
 
-    Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. Features:
+    Exactly k of the tokens of both sides are labels, so that a word may be predicted from its translation. With
+    `frequency_exponent` e a token's weight is 1 / count^e, as in masked LM (§3.3: e = 0.5). Features:
     those of masked LM, `segment_starts` [2], `languages` [2] (codes of the segments).
 
     Example (mask_rate 0.4: 4 of 9; roles [MASK]):
@@ -43,6 +46,7 @@ class TranslationLM(MaskedPair):
 
         max_length: int = 256
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
+        frequency_exponent: FrequencyExponent = 0.0
         order: Literal["random", "fixed"] = "random"
         """Side that is first: each with probability 1/2, or always the text."""
         reset_positions: bool = True
@@ -71,6 +75,17 @@ class TranslationLM(MaskedPair):
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
         skips[(skips == Skip.NONE) & (ids.lengths + targets.lengths > self.content_length)] = Skip.TOO_LONG
         return self.without_text(skips, maskable_lengths(ids, self.special) + maskable_lengths(targets, self.special))
+
+    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+        """Return flat places in the framed rows of the labels, by the weights of `frequency_exponent`."""
+        if self._mean_times is None:
+            return super().select(keys, rows, pairs)
+        return choose_tokens(keys, rows, self.special, self.budget, self._mean_times)
+
+    @cached_property
+    def _mean_times(self) -> NDArray[np.float64] | None:
+        """Return the inverse weight of each id; only drawing needs the counts."""
+        return frequency_times(self, self.options.frequency_exponent)
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw which side is first."""

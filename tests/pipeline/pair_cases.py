@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import floor, log
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pipeline.rows import Example, Ragged, Rows
 from pipeline.seeding import POSITIONS
 from pipeline.vocabulary import Vocabulary
 from tests.pipeline.corruption_cases import SEP, fixed_columns
-from tests.pipeline.word_cases import masked_by_hand, smallest
+from tests.pipeline.word_cases import drawn, masked_by_hand, smallest
 
 CLS = 1
 
@@ -23,13 +23,26 @@ def frame(first: Sequence[int], second: Sequence[int]) -> list[int]:
 
 
 def slow_masks(
-    row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary
+    row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary, exponent: float = 0
 ) -> tuple[list[int], list[int], list[int]]:
     """The row with masks, the places of its labels, and their ids."""
     places = [place for place, token in enumerate(row) if not vocabulary.special[token]]
     k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
+    if exponent:
+        tokens = [row[place] for place in places]
+        positions = sorted(places[index] for index in earliest(key, tokens, vocabulary, exponent)[:k])
+        return masked_by_hand(key, row, positions, vocabulary)
     positions = sorted(places[index] for index in smallest(key, POSITIONS, len(places), k))
     return masked_by_hand(key, row, positions, vocabulary)
+
+
+def earliest(key: np.uint64, tokens: list[int], vocabulary: Vocabulary, exponent: float) -> list[int]:
+    """The tokens' indices by exponential times whose means are powers of the tokens' counts."""
+    assert vocabulary.token_counts is not None
+    uniform = [((roll >> 16) + 0.5) / 2**48 for roll in drawn(key, POSITIONS, len(tokens))]
+    counts = [max(1, int(vocabulary.token_counts[token])) for token in tokens]
+    times = [-log(u) * count**exponent for u, count in zip(uniform, counts, strict=True)]
+    return sorted(range(len(tokens)), key=times.__getitem__)
 
 
 def unmasked(example: Example) -> list[int]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import floor
+from math import floor, log
 
 import numpy as np
 import pytest
 
 from pipeline.kernels.distributions import (
+    exponentials,
     frequency_thresholds,
     geometric_thresholds,
     guide,
     inverse_cdf,
+    powers,
     reciprocal_thresholds,
 )
 from pipeline.seeding import mix
@@ -64,3 +66,28 @@ def test_thresholds_of_frequencies_are_exact() -> None:
     counts, total = np.array([2**50, 1, 2**50], np.uint64), 2**51 + 1
     expected = [floor(Fraction(2**50, total) * 2**32), floor(Fraction(2**50 + 1, total) * 2**32)]
     assert frequency_thresholds(counts).tolist() == expected
+
+
+def test_exponentials_are_logarithms() -> None:
+    near_the_roots = [int(2**48 * 2**-0.5) + step for step in (-1, 0, 1)]
+    drawn = (WORDS[:2000] >> np.uint64(16)).tolist()
+    numbers = [0, 1, 2**47 - 1, 2**47, *near_the_roots, 2**48 - 2, 2**48 - 1, *drawn]
+    expected = [-log((number + 0.5) / 2**48) for number in numbers]
+    assert exponentials(np.array(numbers, np.uint64)).tolist() == pytest.approx(expected, rel=1e-11)
+
+
+def test_exponentials_have_the_same_bits_everywhere() -> None:
+    found = exponentials(np.array([0, 2**20 + 3, 2**47 - 1, 2**48 - 2**30], np.uint64)).view(np.uint64)
+    assert [hex(bits) for bits in found.tolist()] == [
+        "0x4040fb6b4b37945b",
+        "0x4033687a671af8d1",
+        "0x3fe62e42fefa3a0f",
+        "0x3ed00001ffe0554d",
+    ]
+
+
+def test_powers_of_counts() -> None:
+    counts = np.array([16, 0, 1, 9, 16, 10**12], np.uint64)
+    assert powers(counts, 0.5).tolist() == [4, 1, 1, 3, 4, 10**6]
+    assert powers(counts, 1.0).tolist() == [16, 1, 1, 9, 16, 10**12]
+    assert powers(np.array([10]), 0.3).tolist() == pytest.approx([10**0.3], rel=1e-15)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise, permutations
-from math import comb
+from math import comb, log
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.kernels.sampling import (
     choose,
+    choose_weighted,
     compose,
     draw,
     offsets_of,
@@ -67,6 +68,47 @@ def test_choose_without_rows_and_at_the_upper_bound() -> None:
     assert len(choose(KEYS[:0], empty, empty)) == 0
     everything = choose(KEYS[:1], np.array([65535]), np.array([65535]))
     assert everything[0].tolist() == list(range(65535))
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
+def test_choose_weighted_equals_a_plain_sort_of_times(equal: bool) -> None:
+    candidates = np.full(40, 70) if equal else sizes(90)
+    means = Ragged((1 + np.arange(candidates.sum()) * 7919 % 1009) ** 0.5, offsets_of(candidates))
+    counts = candidates * 7 // 20
+    chosen = choose_weighted(KEYS[: len(counts)], means, counts, SLOTS)
+    for row, (size, number) in enumerate(zip(candidates.tolist(), counts.tolist(), strict=True)):
+        uniform = [((word(KEYS[row], SLOTS, index) >> 16) + 0.5) / 2**48 for index in range(size)]
+        times = [-log(u) * mean for u, mean in zip(uniform, means[row].tolist(), strict=True)]
+        assert chosen[row].tolist() == sorted(sorted(range(size), key=times.__getitem__)[:number])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_weighted_subsets_have_the_law_of_draws_one_by_one(number: int) -> None:
+    """Each subset of 5 candidates: the sum over its orders of weight / weight that is left."""
+    weights, rows = [1.0, 2.0, 3.0, 5.0, 8.0], 200_000
+
+    def in_order(order: tuple[int, ...]) -> float:
+        probability, left = 1.0, sum(weights)
+        for one in order:
+            probability, left = probability * weights[one] / left, left - weights[one]
+        return probability
+
+    subsets = list(combinations(range(5), number))
+    exact = np.array([sum(map(in_order, permutations(subset))) for subset in subsets])
+    assert exact.sum() == pytest.approx(1)
+    keys = words(np.array([11], np.uint64), 0, rows)[0]
+    means = Ragged(np.tile(1 / np.array(weights), rows), np.arange(rows + 1) * 5)
+    chosen = choose_weighted(keys, means, np.full(rows, number)).values.reshape(rows, number)
+    codes = (1 << chosen.astype(np.int64)).sum(axis=1)
+    observed = [int((codes == sum(1 << one for one in subset)).sum()) for subset in subsets]
+    assert sum(observed) == rows
+    assert chi_square_is_plausible(observed, exact * rows, len(subsets) - 1)
+
+
+def test_choose_weighted_without_rows_and_of_everything() -> None:
+    assert len(choose_weighted(KEYS[:0], Ragged(np.empty(0), np.zeros(1, np.int64)), np.empty(0, np.int64))) == 0
+    means = Ragged(np.array([5.0, 1e9, 1.0]), np.array([0, 0, 3]))
+    assert choose_weighted(KEYS[:2], means, np.array([0, 3])).values.tolist() == [0, 1, 2]
 
 
 def test_permute_equals_a_plain_sort() -> None:

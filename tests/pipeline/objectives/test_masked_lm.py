@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil, comb, floor
@@ -9,6 +10,7 @@ from math import ceil, comb, floor
 import numpy as np
 import pytest
 
+from pipeline.errors import ConfigurationError
 from pipeline.seeding import LABELS, RATES, kernel_keys, words
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
@@ -24,6 +26,7 @@ from tests.pipeline.objectives.runner import (
 )
 from tests.pipeline.pair_cases import slow_masks
 
+COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
 UNIFORM = {"uniform": [0.0, 1.0]}
 
 
@@ -32,6 +35,29 @@ def test_equals_a_plain_loop(specials: float) -> None:
     rows = samples([1 + (37 * row) % 90 for row in range(500)] + [510] * 20, specials=specials)
     for key, sample, example in keyed(wide("masked_lm"), rows, variant=4, seed=6):
         assert masked(example) == slow_masks([1, *sample["ids"].tolist(), 2], key, 150_000, WORDS)
+
+
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_labels_by_frequency_equal_a_plain_loop(specials: float) -> None:
+    objective = wide("masked_lm", COUNTED, frequency_exponent=0.5)
+    rows = samples([1 + (37 * row) % 90 for row in range(100)] + [510] * 5, specials=specials)
+    for key, sample, example in keyed(objective, rows, variant=4, seed=6):
+        assert masked(example) == slow_masks([1, *sample["ids"].tolist(), 2], key, 150_000, COUNTED, exponent=0.5)
+
+
+def test_a_rare_token_is_a_label_as_often_as_its_count_says() -> None:
+    """One label of two tokens: weights of 1 and 1 / 3 for the counts 1 and 9."""
+    counts = np.full(WORDS.size, 9, np.uint64)
+    counts[200] = 1
+    objective = wide("masked_lm", replace(WORDS, token_counts=counts), frequency_exponent=0.5)
+    rare = sum(int(example["label_ids"][0]) == 200 for example in variants_of(objective, [201, 200]))
+    assert within_sigmas(rare, 4000, 3 / 4)
+
+
+def test_labels_by_frequency_need_counts() -> None:
+    objective = wide("masked_lm", frequency_exponent=0.5)
+    with pytest.raises(ConfigurationError, match=r"frequency_exponent needs encode/token_counts\.arrow"):
+        corrupt(objective, samples([10]))
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 1.0])

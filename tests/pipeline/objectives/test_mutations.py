@@ -59,6 +59,7 @@ OF_KERNELS = [
     ("pipeline/kernels/rates.py", "(n * ppm + MILLION // 2)", "(n * ppm)", RATES),
     ("pipeline/kernels/rates.py", "wanted = np.maximum(1, (2000", "wanted = np.maximum(2, (2000", RATES),
     ("pipeline/kernels/sampling.py", "words.partition(largest - 1, axis=1)", "pass", KERNELS),
+    ("pipeline/kernels/sampling.py", " * mean_times.values.take(places)", "", KERNELS),
     ("pipeline/kernels/sampling.py", "choose(keys, kept + 1, counts", "choose(keys, kept, counts", KERNELS),
     ("pipeline/kernels/sampling.py", "np.flatnonzero(changed & ~masked)", "np.flatnonzero(changed)", MASKED),
     ("pipeline/seeding.py", '"<I", variant', '"<I", 0', MASKED),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
@@ -31,6 +32,14 @@ def test_equals_a_plain_loop(order: str, specials: float) -> None:
         assert masked(example) == slow_masks(frame(sides[0][0], sides[1][0]), key, 150_000, WORDS)
         assert example["segment_starts"].tolist() == [0, len(sides[0][0]) + 2]
         assert example["languages"].tolist() == [language for _, language in sides]
+
+
+def test_labels_by_frequency_equal_a_plain_loop() -> None:
+    counted = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
+    objective = wide("translation_lm", counted, order="fixed", frequency_exponent=0.5)
+    for key, sample, example in keyed(objective, samples([1 + (37 * row) % 90 for row in range(100)], specials=0.1)):
+        row = frame(sample["ids"].tolist(), sample["target_ids"].tolist())
+        assert masked(example) == slow_masks(row, key, 150_000, counted, exponent=0.5)
 
 
 def test_labels_are_counted_over_both_sides() -> None:
