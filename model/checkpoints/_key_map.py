@@ -6,7 +6,7 @@ A map is data: tables of keys and names. What a table cannot say is a method tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import TypeAdapter
@@ -19,7 +19,7 @@ from model.checkpoints._renaming import Renaming
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["HeadedClass", "KeyMap", "Reshaped", "Slice", "Target", "layer_names"]
+__all__ = ["HeadedClass", "KeyMap", "Reshaped", "Slice", "Target", "layer_names", "slice_names"]
 
 _OF_DECODER: Final = ("decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
@@ -287,6 +287,11 @@ class KeyMap:
 def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
     """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
     return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
+
+
+def slice_names(ours: str, theirs: str, parts: Sequence[str]) -> dict[str, Slice]:
+    """Return the modules that a checkpoint holds as one, in the order of its parts."""
+    return {f"{ours}.{name}": Slice(theirs, part, len(parts)) for part, name in enumerate(parts)}
 
 
 def _dumped(config: ModelConfig) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, Slice, layer_names
+from model.checkpoints._key_map import KeyMap, Slice, layer_names, slice_names
 from model.checkpoints.bert import ACTIVATIONS
 from model.config import ModelConfig
 
@@ -45,10 +45,8 @@ DEFAULTS: Mapping[str, Any] = {
 
 def fused_names() -> dict[str, Slice]:
     """Return the parts of the one projection for queries, keys and values."""
-    return {
-        f"family.stack.layers.{{i}}.attention.body.{name}": Slice("transformer.h.{i}.attn.c_attn", part, 3)
-        for part, name in enumerate(("query", "key", "value"))
-    }
+    ours, theirs = "family.stack.layers.{i}.attention.body", "transformer.h.{i}.attn.c_attn"
+    return slice_names(ours, theirs, ("query", "key", "value"))
 
 
 class Gpt2(KeyMap):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, Slice, layer_names
+from model.checkpoints._key_map import KeyMap, layer_names, slice_names
 from model.checkpoints._rotation import agreed
 from model.checkpoints.bert import ACTIVATIONS
 from model.config import LocalConfig, ModelConfig
@@ -15,6 +15,7 @@ from model.errors import ConfigurationError
 
 __all__ = ["ModernBert"]
 
+_LAYER = "family.stack.layers.{i}"
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _THETA = {_GLOBAL: 160000.0, _LOCAL: 10000.0}
 _FORMER = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
@@ -97,14 +98,8 @@ class ModernBert(KeyMap):
                 "feed_forward.norm": "mlp_norm",
             },
         ),
-        **{
-            f"family.stack.layers.{{i}}.attention.body.{name}": Slice("model.layers.{i}.attn.Wqkv", part, 3)
-            for part, name in enumerate(("query", "key", "value"))
-        },
-        **{
-            f"family.stack.layers.{{i}}.feed_forward.body.{name}": Slice("model.layers.{i}.mlp.Wi", part, 2)
-            for part, name in enumerate(("gate", "up"))
-        },
+        **slice_names(f"{_LAYER}.attention.body", "model.layers.{i}.attn.Wqkv", ("query", "key", "value")),
+        **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.Wi", ("gate", "up")),
         "family.stack.norm": "model.final_norm",
         "heads.masked_lm.transform": "head.dense",
         "heads.masked_lm.norm": "head.norm",
