@@ -23,6 +23,7 @@ SETS = {
     "bart": "bart",
     "deberta": "masked_lm",
     "gpt": "causal_lm",
+    "mobilebert": "masked_lm",
     "t5": "span_corruption",
     "elmo": "causal_lm",
     "ulmfit": "causal_lm",

@@ -46,6 +46,15 @@ WINDOWS = {
     "local": {"window": 4, "global_every": 2, "theta": 100.0},
     "bias": {"qkv": False, "out": False, "ffn": False, "norm": False, "head": False},
 }
+BOTTLENECKS = TYPES | {
+    "bottleneck_dim": 16,
+    "feed_forwards": 2,
+    "emb_dim": 16,
+    "out_dim": 32,
+    "norm_place": "post",
+    "final_norm": False,
+    "emb_norm": True,
+}
 ALBERT = TYPES | {"layers": 3, "share": {"groups": 1}, "emb_dim": 16}
 RELATIVE = {
     "position": {"kind": "none", "maximum": 64, "disentangled": {"max_distance": 16, "mask_decoder": 2}},
@@ -55,6 +64,7 @@ RELATIVE = {
 CASES = {
     "windows": Case("masked_lm", "encoder", MASKED, {"mask_rate": 0.3, "cross_documents": False}, WINDOWS),
     "nsp": Case("next_sentence_prediction", "encoder", {**MASKED, "sentence": 1.0}, model=TYPES),
+    "bottlenecks": Case("next_sentence_prediction", "mobilebert", {**MASKED, "sentence": 1.0}, model=BOTTLENECKS),
     "sop": Case("sentence_order_prediction", "encoder", {**MASKED, "sentence": 1.0}, model=ALBERT),
     "sbo": Case("span_boundary", "encoder", {**MASKED, "span_boundary": 1.0}),
     "rtd": Case("replaced_token_detection", "encoder", {"token": 50.0}, {"replacement": "uniform"}),
@@ -175,7 +185,7 @@ def test_the_loss_falls(two_ranks: RankPool, tmp_path: Path, case: Case) -> None
     assert all(math.isfinite(loss) and loss > 0 for loss in heldout["losses"].values())
     judging = case.heads.keys() & {"token", "corrective"}
     figures = {f"{head}/{name}" for head in judging for name in ("accuracy", "replaced")}
-    for found in (records[0]["figures"], heldout["figures"]):
+    for found in (records[0].get("figures", {}), heldout.get("figures", {})):
         assert found.keys() == figures
         assert all(0 < share < 1 for share in found.values())
 
@@ -194,9 +204,9 @@ def test_ranks_and_micro_batches_change_nothing(
         assert theirs["loss"] == pytest.approx(mine["loss"], rel=1e-5)
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
         assert theirs["losses"] == pytest.approx(mine["losses"], rel=1e-5)
-        assert theirs["figures"] == pytest.approx(mine["figures"], rel=1e-12)
+        assert theirs.get("figures", {}) == pytest.approx(mine.get("figures", {}), rel=1e-12)
         assert theirs["tokens"] == mine["tokens"]
     ours, others = (records[-1]["heldout"]["heldout"] for records in (alone, together))
     assert others["losses"] == pytest.approx(ours["losses"], rel=1e-5)
-    assert others["figures"] == pytest.approx(ours["figures"], rel=1e-12)
+    assert others.get("figures", {}) == pytest.approx(ours.get("figures", {}), rel=1e-12)
     assert others["labels"] == ours["labels"]
