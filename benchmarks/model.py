@@ -160,7 +160,7 @@ def t5_theirs() -> tuple[Step, int]:
     """Return a step of T5ForConditionalGeneration."""
     ids, targets = torch.randint(0, 32_000, (8, 128)), torch.randint(0, 32_000, (8, 29))
     settings = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "d_kv": 64,
-                "dropout_rate": 0.0, "use_cache": False}  # fmt: skip
+                "dropout_rate": 0.0, "use_cache": False, "pad_token_id": 0, "decoder_start_token_id": 0}  # fmt: skip
     step = theirs("T5ForConditionalGeneration", settings, {"input_ids": ids, "labels": targets})
     return step, ids.numel() + targets.numel()
 
