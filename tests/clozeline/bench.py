@@ -120,6 +120,7 @@ class Bench:
             "generate": [str(self.run), "a text"], "continue_demo": new,
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
             "compare_logits": [published, published],
+            "tokenizer_report": [str(self.output / "train_tokenizer" / "tokenizer"), str(self.output / "dedup")],
         }  # fmt: skip
         uid = f"{int(open_shards(self.set).read_block(0).fixed['uid'][0]):016x}" if name == "where_is" else ""
         more = {

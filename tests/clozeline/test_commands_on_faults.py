@@ -26,8 +26,8 @@ NETWORK = ("continue_demo", "crawl_site", "demo")
 """Those go on to a site where the disk takes their first bytes."""
 REFUSED = ("generate",)
 """Those that refuse the run, an encoder, once they have read it."""
-WITHOUT_FORMAT = ("compare_logits", "export_model", "import_model")
-"""Those whose files here are of transformers."""
+WITHOUT_FORMAT = ("compare_logits", "export_model", "import_model", "tokenizer_report")
+"""Those that read only files of transformers, or a tokenizer and documents."""
 SECONDS = ("train",)
 """Those take seconds: they are started fewer times."""
 
