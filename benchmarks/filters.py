@@ -60,6 +60,11 @@ def corpora(files: Sequence[Path]) -> dict[str, list[str]]:
     return {kind: [text for text in texts if text] for kind, texts in cut.items()}
 
 
+def natural_texts() -> list[str]:
+    """Return the help topics, docstrings and modules that come with Python."""
+    return [text for texts in corpora([]).values() for text in texts]
+
+
 def _docstrings(source: str) -> Iterator[str]:
     try:
         tree = ast.parse(source)

@@ -71,18 +71,13 @@ def _delivered(found: Figures, what: str) -> str:
 
 def write_samples(root: Path, samples: int, *, documents: bool) -> None:
     """Write what every case is given: ids padded to 512, the lengths, and the marks."""
+    from benchmarks.filters import natural_texts
+
     lengths = document_lengths(samples, natural_texts()) if documents else packed_lengths(samples)
     ids = token_rows(lengths)
     np.save(root / "ids.npy", ids)
     np.save(root / "lengths.npy", lengths)
     np.save(root / "marks.npy", marks(ids))
-
-
-def natural_texts() -> list[str]:
-    """Return the help topics and docstrings that come with Python."""
-    from benchmarks.filters import corpora
-
-    return [text for texts in corpora([]).values() for text in texts]
 
 
 def run_case(name: str, root: Path, workers: int) -> None:

@@ -167,7 +167,7 @@ def t5_theirs() -> tuple[Step, int]:
 
 def document_sizes() -> list[int]:
     """Return tokens of 32 documents of natural lengths, cut at 512."""
-    from benchmarks.loader import natural_texts
+    from benchmarks.filters import natural_texts
 
     texts = natural_texts()
     chosen = np.random.default_rng(1).choice(len(texts), 32, replace=False)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.loader import natural_texts
+from benchmarks.filters import natural_texts
 from pipeline.__main__ import stage_main
 from pipeline.documents.files import read_documents
 from pipeline.execution.order import stages_of
