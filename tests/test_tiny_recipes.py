@@ -36,10 +36,10 @@ OWN = {
     "electra": "{name: replaced_token_detection, label: electra, max_length: 128}",
     "roberta": "{name: masked_lm, label: roberta, max_length: 128, grouping: full_sentences}",
     "unilm": "{name: mixture, label: unilm, parts: ["
-    "{name: masked_lm, label: bidirectional, weight: 2, attention: bidirectional, max_length: 128}, "
-    "{name: masked_lm, label: prefix, weight: 2, attention: prefix, max_length: 128}, "
-    "{name: masked_lm, label: left_to_right, attention: left_to_right, max_length: 128}, "
-    "{name: masked_lm, label: right_to_left, attention: right_to_left, max_length: 128}]}",
+    "{name: next_sentence_prediction, label: bidirectional, weight: 2, max_length: 128}, "
+    "{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, max_length: 128}, "
+    "{name: masked_lm, label: forward, attention: left_to_right, grouping: sentence_pair, max_length: 128}, "
+    "{name: masked_lm, label: backward, attention: right_to_left, grouping: sentence_pair, max_length: 128}]}",
     "xlm": "{name: masked_lm, label: xlm, max_length: 128, grouping: document, languages: true}",
     "mass": "{name: mass, label: mass, max_length: 128}",
     "ul2": "{name: mixture, label: ul2, parts: ["

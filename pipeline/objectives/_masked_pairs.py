@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as options_class
 
 from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
+from pipeline.groupings import GroupingSpec
 from pipeline.kernels.ragged import IdSet, segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, offsets_of, roles
@@ -32,11 +33,21 @@ from pipeline.objectives._masked_rows import (
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["FRAME_TOKENS", "MaskedPair", "MaskedPairOptions", "Pairs", "maskable_lengths"]
+__all__ = [
+    "FRAME_TOKENS",
+    "SHORT_RATE",
+    "MaskedPair",
+    "MaskedPairOptions",
+    "Pairs",
+    "maskable_lengths",
+    "window_grouping",
+]
 
 
 FRAME_TOKENS: Final = 3
 """Tokens of the frame of a pair."""
+SHORT_RATE: Final = 0.1
+"""Share of windows that are shorter than a full row."""
 _SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", 1, "where the two segments start: 0, and after [SEP]")
 
 
@@ -180,3 +191,13 @@ class MaskedPair(Objective, ABC):
 def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
     """Return tokens of each row that are not special."""
     return np.diff(maskable_tokens(ids, special)[1])
+
+
+def window_grouping(objective: Objective, length: int, short_rate: float = SHORT_RATE) -> GroupingSpec:
+    """Return the spec of windows of `length` tokens of one document, each with a partner from another.
+
+    Raises:
+        ConfigurationError: rows would be empty, or longer than `longest_row`.
+    """
+    spec = objective.grouped("sentence_pair", length)
+    return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": True})

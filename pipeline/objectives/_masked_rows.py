@@ -37,6 +37,7 @@ __all__ = [
     "MaxLabels",
     "RandomShare",
     "RoleOptions",
+    "RowGrouping",
     "RowOptions",
     "Separator",
     "SingleRow",

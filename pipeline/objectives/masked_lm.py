@@ -16,6 +16,8 @@ from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import scalars
 from pipeline.kernels.rates import Rate, count_between, parts_per_million
 from pipeline.objectives import Draws, Frame
+from pipeline.objectives._attention import ATTENTION_FEATURES, Attention, attention_columns
+from pipeline.objectives._masked_pairs import window_grouping
 from pipeline.objectives._masked_rows import (
     MASKED_FEATURES,
     WEIGHT_FEATURES,
@@ -23,23 +25,17 @@ from pipeline.objectives._masked_rows import (
     FrequencyExponent,
     MaskedRow,
     RoleOptions,
+    RowGrouping,
     choose_tokens,
     frequency_times,
     maskable_tokens,
 )
-from pipeline.rows import Example, Feature, Ragged, SampleBatch
+from pipeline.rows import Example, ExampleBatch, Feature, Ragged, SampleBatch
 from pipeline.seeding import LABELS, RATES, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["MaskedLM"]
 
-Attention = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
-
-_ATTENTIONS: Final[tuple[Attention, ...]] = ("bidirectional", "left_to_right", "right_to_left", "prefix")
-_ATTENTION_FEATURES: Final = (
-    Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i, 2 places j >= i, 3 j <= i or j < prefix"),
-    Feature("prefix_length", "uint16", 0, "tokens of input_ids that every place may read, 0 unless attention is 3"),
-)
 _LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
 
 
@@ -93,12 +89,17 @@ class MaskedLM(MaskedRow):
         """Place from which a label is predicted: its own, or the previous one; the same for all rows of a set."""
         attention: Attention = "bidirectional"
         """Places that a place may read (UniLM); all but `bidirectional` are stored with the row."""
+        grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment] # wider than the base's
+        """Grouping to read; sentence_pair: the windows of next sentence prediction without partners, for a mixture with
+        it."""
         languages: bool = False
         """Store the language of each row, for models with language embeddings (XLM); needs `grouping: document`."""
 
         def __post_init__(self) -> None:
             """Check what concerns several options."""
             super().__post_init__()
+            if not self.cross_documents and self.grouping == "sentence_pair":
+                raise ValueError("cross_documents: false concerns packed rows; a window holds one document")
             if self.languages and self.grouping != "document":
                 raise ValueError("languages: true needs grouping: document; other rows hold several languages")
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
@@ -109,10 +110,12 @@ class MaskedLM(MaskedRow):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
-        attention = () if options.attention == "bidirectional" else _ATTENTION_FEATURES
+        attention = () if options.attention == "bidirectional" else ATTENTION_FEATURES
         languages = _LANGUAGE_FEATURES if options.languages else ()
         self.own_features = (*MASKED_FEATURES, *weights, *attention, *languages)
         self.frame = Frame(predict_from=options.predict_from)
+        if options.grouping == "sentence_pair":
+            self.grouping = window_grouping(self, self.grouping.length)
         if options.attention == "prefix":
             self.minimum = MinimumRow(tokens=2)
 
@@ -154,8 +157,11 @@ class MaskedLM(MaskedRow):
         if attention == "prefix":
             cuts = samples.columns["ids"].lengths - 1
             prefix = 2 + below(words(keys, LABELS, 1)[:, 0] >> np.uint64(32), cuts.astype(np.uint64))
-        mode = np.full(len(samples), _ATTENTIONS.index(attention), dtype=np.uint8)
-        return {"attention": scalars(mode, np.uint8), "prefix_length": scalars(prefix, np.uint16)}
+        return attention_columns(attention, prefix)
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Return the tokens of partners, if the windows have them."""
+        return len(samples.columns["partner_ids"].values) if self.options.grouping == "sentence_pair" else 0
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Put the labels back; a label without a previous place, where it is predicted from there, is an error."""

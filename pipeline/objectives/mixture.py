@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from operator import itemgetter
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row, Sample, S
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Mixture", "PartEntry"]
+
+_OF_ROWS: Final = frozenset({"sentence"})
+"""Heads with one label a row, in a column of its own: a row of a part without it has no such label."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -50,8 +54,9 @@ class Mixture(Objective):
     """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
 
     Grouping draws the part of a sample from its uid alone, cuts the sample with that part's length and stores the part
-    in the column `part`. A part draws with its own label. Parts share architecture, heads, frame and grouping. Features
-    are the union; those that a part lacks are empty. The default is UL2's seven parts, of equal weight.
+    in the column `part`. A part draws with its own label. Parts share architecture, frame, grouping and heads; some may
+    also judge their rows as pairs (`sentence`). Features are the union; those that a part lacks are empty. The default
+    is UL2's seven parts, of equal weight.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are frolicking outside):
         part 0  <R> The puppies <extra_0> outside </s>  ->  <extra_0> are frolicking </s>
@@ -61,7 +66,7 @@ class Mixture(Objective):
     name: ClassVar[str] = "mixture"
     VERSION: ClassVar[int] = 1
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
-    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
+    heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm", "sentence")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -80,19 +85,23 @@ class Mixture(Objective):
         labels = [part.label for part in self.parts]
         if len(set(labels)) < len(labels):
             raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
-        for what in ("architecture", "heads", "frame"):
+        for what in ("architecture", "frame"):
             self._require_equal(what, [getattr(part, what) for part in self.parts])
+        self._require_equal(
+            "heads", [tuple(head for head in part.heads if head not in _OF_ROWS) for part in self.parts]
+        )
         self._require_equal("kind of loss", [_weighted(part) for part in self.parts])
         specs = [part.grouping for part in self.parts]
         self._require_equal("grouping", [(spec.name, spec.separator, spec.options) for spec in specs])
         first, lengths = self.parts[0], [spec.length for spec in specs]
         self.architecture, self.frame = first.architecture, first.frame
-        self.heads = first.heads  # type: ignore[misc]
+        self.heads = tuple(dict.fromkeys(head for part in self.parts for head in part.heads))  # type: ignore[misc]
         self.minimum = MinimumRow(min(p.min_tokens for p in self.parts), min(p.min_sentences for p in self.parts))
         self.invertible = all(part.invertible for part in self.parts)
         rates = shares([entry.weight for entry in options.parts])
         mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
-        self.grouping = GroupingSpec(specs[0].name, max(lengths), specs[0].separator, (*specs[0].options, *mixed))
+        rest = tuple(sorted((*specs[0].options, *mixed), key=itemgetter(0)))
+        self.grouping = GroupingSpec(specs[0].name, max(lengths), specs[0].separator, rest)
         self.features = self._union()
 
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
@@ -178,6 +187,11 @@ class Mixture(Objective):
         """Undo the example's part."""
         part, part_example = self._part_of(example)
         return part.uncorrupt(part_example)
+
+    def unused(self, samples: SampleBatch, examples: ExampleBatch) -> int:
+        """Return what the parts leave out, each of its own rows."""
+        pairs = zip(self.parts, self._rows(samples), strict=True)
+        return sum(part.unused(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Return the number of examples of each part."""

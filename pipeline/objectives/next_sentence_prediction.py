@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +10,28 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import UInt64
 from pipeline.config import STRICT
-from pipeline.groupings import GroupingSpec, MinimumRow
+from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import scalars, segments
 from pipeline.kernels.rates import Rate
 from pipeline.kernels.sampling import offsets_of
 from pipeline.objectives import Skip
-from pipeline.objectives._masked_pairs import FRAME_TOKENS, MaskedPair, MaskedPairOptions, Pairs, maskable_lengths
+from pipeline.objectives._attention import ATTENTION_FEATURES, attention_columns
+from pipeline.objectives._masked_pairs import (
+    FRAME_TOKENS,
+    SHORT_RATE,
+    MaskedPair,
+    MaskedPairOptions,
+    Pairs,
+    maskable_lengths,
+    window_grouping,
+)
 from pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch
 from pipeline.seeding import LABELS, below, words
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["NextSentencePrediction"]
+
+_LABEL: Final = Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's")
 
 
 class NextSentencePrediction(MaskedPair):
@@ -30,6 +41,10 @@ class NextSentencePrediction(MaskedPair):
     a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each, what follows A in the window (label 0) or the
     partner (label 1), and both are cut to min(t - |A|, u) tokens: the lengths say nothing about the label. Then the
     pair is masked as in masked LM. Features: those of masked LM, `segment_starts` [2], `sentence_label`.
+
+    With `attention: prefix` B is all that follows A in the window, and there is nothing to predict about the pair: the
+    places of A and its frame read each other, those of B read A and what is before them (UniLM's sequence to sequence:
+    arXiv 1905.03197 §2.3). `attention` and `prefix_length` stand in the place of `sentence_label`.
 
     Example (before the masks):
         window   It is raining . | I need an umbrella .        partner  Apples grow on trees .
@@ -46,25 +61,32 @@ class NextSentencePrediction(MaskedPair):
     class Options(MaskedPairOptions):
         """Parameters of next sentence prediction."""
 
-        short_rate: Rate = 0.1
+        short_rate: Rate = SHORT_RATE
         """Share of windows that are shorter than a full row, by a uniform length."""
+        attention: Literal["bidirectional", "prefix"] = "bidirectional"
+        """Places that a place may read; prefix: the first segment and those before it, in pairs that always follow."""
 
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        length = self.grouped("sentence_pair", self.pair_length).length
-        self.grouping = GroupingSpec.of(
-            "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": True}
-        )
+        self.grouping = window_grouping(self, self.pair_length, options.short_rate)
+        if not self._labelled:
+            self.heads = ("masked_lm",)  # type: ignore[misc]
+
+    @property
+    def _labelled(self) -> bool:
+        """Return True if rows say that their segments belong together, or that they do not."""
+        return self.options.attention == "bidirectional"
 
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the label."""
-        return (Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's"),)
+        """Return the label, or how far the prefix goes."""
+        return (_LABEL,) if self._labelled else ATTENTION_FEATURES
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Require a partner, and text in the first sentence, which every variant holds."""
-        skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
+        """Require a partner where there are labels, and text in the first sentence, which every variant holds."""
+        if self._labelled:
+            skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = Skip.NO_PARTNER
         ids = samples.columns["ids"]
         if not self.special.meets(ids.values):
             return skips
@@ -82,6 +104,10 @@ class NextSentencePrediction(MaskedPair):
         other = drawn[:, 0] >> np.uint64(63) == 1
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
         first = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        if not self._labelled:
+            begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
+            lengths = np.stack((first, ids.lengths - first), axis=1)
+            return Pairs((ids.values,), begins, lengths, attention_columns("prefix", first + 2))
         second = np.minimum(ids.lengths - first, partners.lengths)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)
         return Pairs(
@@ -101,6 +127,8 @@ class NextSentencePrediction(MaskedPair):
         if cut not in sample["sentence_starts"][1:]:
             raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
                              f"sentences start at {sample['sentence_starts'].tolist()}")  # fmt: skip
+        if not self._labelled:
+            return self.framed_pair(sample["ids"][:cut], sample["ids"][cut:])
         size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))
         other = sample["partner_ids"] if example["sentence_label"][0] else sample["ids"][cut:]
         return self.framed_pair(sample["ids"][:cut], other[:size])

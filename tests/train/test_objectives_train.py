@@ -38,6 +38,7 @@ class Case:
 MASKED: dict[str, Any] = {"masked_lm": 1.0}
 LM: dict[str, Any] = {"lm": 1.0}
 MODES = ("bidirectional", "left_to_right", "right_to_left", "prefix")
+PAIR, PAIRED = {"max_length": 64}, ("bidirectional", "prefix")
 TYPES = {"type_vocab_size": 2}
 GENERATOR = {"generator": {"layers": 1, "dim": 16, "attention_heads": 2, "ffn_dim": 32}}
 XLNET = {"position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}}
@@ -108,6 +109,21 @@ OTHERS = {
         "encoder",
         MASKED,
         {"parts": [{"name": "masked_lm", "label": mode, "attention": mode, "max_length": 64} for mode in MODES]},
+        model={"type_vocab_size": 6},
+    ),
+    "pairs in two modes": Case(
+        "mixture",
+        "encoder",
+        {**MASKED, "sentence": 1.0},
+        {
+            "parts": [
+                *({"name": "next_sentence_prediction", **PAIR, "label": mode, "attention": mode} for mode in PAIRED),
+                *(
+                    {"name": "masked_lm", **PAIR, "label": mode, "attention": mode, "grouping": "sentence_pair"}
+                    for mode in MODES[1:3]
+                ),
+            ]
+        },
         model={"type_vocab_size": 6},
     ),
     **{name: Case(name, "decoder", LM) for name in ("causal_lm", "prefix_lm")},

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 from tools.validation.lists import first_row
 from tools.validation.located_rows import LocatedRows
@@ -24,22 +26,37 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if "segment_starts" not in columns or "input_ids" not in columns:
         return
     starts, rows = columns["segment_starts"], columns["input_ids"]
-    if (row := first_row(starts.lengths != 2)) is not None:
+    paired = _rows_with(starts, block, manifest)
+    if (row := first_row(paired & (starts.lengths != 2))) is not None:
         yield row, f"expected two segment_starts, got {starts[row].tolist()}"
         return
-    second = starts.values[1::2].astype(np.int64)
-    if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= rows.lengths))) is not None:
+    second = np.full(len(rows), _PAIR_FRAME, np.int64)
+    second[paired] = starts.values[1::2]
+    lengths = np.where(paired, rows.lengths, _PAIR_FRAME + 2)
+    if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= lengths))) is not None:
         yield row, f"expected text on both sides of the second segment's start {second[row]} of {rows.lengths[row]}"
         return
     sep = manifest.tokenizer.special_ids.get("sep", -1)
-    if (row := first_row(rows.values[rows.offsets[:-1] + second - 1] != sep)) is not None:
+    before = rows.values[np.where(paired, rows.offsets[:-1] + second - 1, 0)]
+    if (row := first_row(paired & (before != sep))) is not None:
         yield row, f"expected [SEP] before the second segment, which starts at {second[row]}"
 
 
 def _labels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     labels = block.rows.columns.get("sentence_label")
-    if labels is not None and (row := first_row(labels.lengths != 1)) is not None:
+    if labels is None:
+        return
+    wrong = _rows_with(labels, block, manifest) & (labels.lengths != 1)
+    if (row := first_row(wrong)) is not None:
         yield row, f"expected one sentence_label, got {labels[row].tolist()}"
+
+
+def _rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> NDArray[np.bool_]:
+    """Return the rows that must have a column: of a mixture, those of the parts of which some row has it."""
+    if manifest.objective is None or manifest.objective.name != "mixture":
+        return np.ones(len(column), np.bool_)
+    part = block.rows.fixed["part"]
+    return np.isin(part, part[column.lengths > 0])
 
 
 def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from pipeline.config import to_plain
+from pipeline.errors import ConfigurationError
+from pipeline.groupings import GroupingSpec
 from pipeline.objectives import Objective, build_objective
 from pipeline.rows import Rows
 from tests.pipeline.corruption_cases import WORDS, samples
@@ -101,6 +103,47 @@ def test_the_four_modes_of_unilm() -> None:
     rows = with_parts(samples([60] * 40), np.arange(40) % 4)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+
+
+UNILM: tuple[dict[str, Any], ...] = (
+    {"name": "next_sentence_prediction", "label": "bidirectional", "weight": 2, "max_length": 64},
+    {"name": "next_sentence_prediction", "label": "prefix", "weight": 2, "max_length": 64, "attention": "prefix"},
+    {"name": "masked_lm", "label": "forward", "max_length": 64, "attention": "left_to_right"},
+    {"name": "masked_lm", "label": "backward", "max_length": 64, "attention": "right_to_left"},
+)
+
+
+def unilm(**grouping: str) -> Objective:
+    return mixture(*({**part, **grouping} if part["name"] == "masked_lm" else part for part in UNILM))
+
+
+def test_unilm_has_pairs_in_two_of_its_modes() -> None:
+    """Segments, labels of pairs and modes stand in the rows of the parts that have them, and tokens are all counted."""
+    objective = unilm(grouping="sentence_pair")
+    assert objective.heads == ("masked_lm", "sentence")
+    assert objective.grouping.name == "sentence_pair"
+    assert objective.grouping == GroupingSpec.of("sentence_pair", objective.grouping.entry() | {"name": ()})
+    assert [length for length, _ in dict(objective.grouping.options)["parts"]] == [61, 61, 62, 62]
+    part = np.arange(80) % 4
+    rows = with_parts(samples([40] * 80, sentences=5), part)
+    examples = corrupt(objective, rows)
+    columns = examples.columns
+    assert np.array_equal(columns["segment_starts"].lengths, np.where(part < 2, 2, 0))
+    assert np.array_equal(columns["sentence_label"].lengths, part == 0)
+    assert np.array_equal(columns["attention"].lengths, part > 0)
+    assert columns["attention"].values.tolist() == [code for _ in range(20) for code in (3, 1, 2)]
+    for sample, example in zip(rows, examples, strict=True):
+        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+    framing = np.where(part < 2, 3, 2).sum()
+    given = len(rows.columns["ids"].values) + len(rows.columns["partner_ids"].values)
+    assert objective.unused(rows, examples) == given - len(columns["input_ids"].values) + framing
+
+
+def test_parts_of_other_groupings_and_of_other_heads_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="share one grouping"):
+        unilm()
+    with pytest.raises(ConfigurationError, match="share one heads"):
+        mixture({"name": "masked_lm"}, {"name": "replaced_token_detection", "replacement": "uniform"})
 
 
 def test_features_that_a_part_lacks_are_empty() -> None:

@@ -130,3 +130,35 @@ def test_grouping() -> None:
     assert objective.grouping.label == "sentence_pair-509-none-partner=True-short_rate=0.1"
     assert (objective.min_tokens, objective.min_sentences) == (2, 2)
     assert max(WORDS.specials.values()) < FIRST_CONTENT
+
+
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_a_prefix_pair_equals_a_plain_loop(specials: float) -> None:
+    """The window in two, cut where the draws of the labelled pair cut it, with the prefix up to the second segment."""
+    objective = wide("next_sentence_prediction", attention="prefix")
+    rows = samples([2 + (37 * row) % 90 for row in range(400)], specials=specials, sentences=5)
+    variants = np.full(len(rows), 4, np.uint16)
+    examples, skips = objective.corrupt(rows, variants, 6)
+    keys = kernel_keys(6, "next_sentence_prediction", rows.fixed["uid"], variants)
+    assert (skips == 0).sum() > 250
+    for key, sample, example, skip in zip(keys, rows, examples, skips, strict=True):
+        if skip:
+            assert Skip(skip) == Skip.NO_MASKABLE
+            continue
+        ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
+        cut = starts[1 + (((words(np.array([key]), LABELS, 2)[0].tolist()[1] >> 32) * (len(starts) - 1)) >> 32)]
+        assert masked(example) == slow_masks(frame(ids[:cut], ids[cut:]), key, 150_000, WORDS)
+        assert example["segment_starts"].tolist() == [0, cut + 2]
+        assert (example["attention"].tolist(), example["prefix_length"].tolist()) == ([3], [cut + 2])
+        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+
+
+def test_a_prefix_pair_needs_no_partner_and_has_no_label() -> None:
+    objective = build_objective({"name": "next_sentence_prediction", "attention": "prefix"}, WORDS)
+    assert objective.heads == ("masked_lm",)
+    assert "sentence_label" not in {feature.name for feature in objective.features}
+    assert objective.grouping == build_objective("next_sentence_prediction", WORDS).grouping
+    rows = window([RAIN, UMBRELLA], WORDS)
+    assert reasons(objective, rows) == ["none"]
+    rows = window([RAIN, UMBRELLA], WORDS, 3, partner=APPLES)
+    assert objective.unused(rows, corrupt(objective, rows)) == 3 * len(APPLES)

@@ -21,13 +21,18 @@ from tools.validation.restoring import Restoring
 
 PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",
           "translation_lm": "label_ids", "sentence_comparison": "input_ids_b", "text_to_text": "target_ids",
-          "mixture": "label_ids"}  # fmt: skip
+          "mixture": "label_ids", "unilm": "label_ids"}  # fmt: skip
+WINDOWS = {"name": "masked_lm", "max_length": 34, "grouping": "sentence_pair"}
 ATTENTION = {"name": "masked_lm", "max_length": 34, "attention": "bidirectional"}
 ENTRIES = [
     *({"name": name, "max_length": 34} for name in list(PAIRED)[:4]),
     {"name": "text_to_text", "input_length": 40, "target_length": 60},
     {"name": "mixture", "parts": [{**ATTENTION, "label": "a"},
                                   {**ATTENTION, "label": "b", "attention": "left_to_right", "max_length": 30}]},
+    {"name": "mixture", "label": "unilm", "parts": [
+        {"name": "next_sentence_prediction", "label": "a", "max_length": 34},
+        {"name": "next_sentence_prediction", "label": "b", "max_length": 34, "attention": "prefix"},
+        {**WINDOWS, "label": "c", "attention": "left_to_right"}]},
 ]  # fmt: skip
 
 
@@ -91,6 +96,21 @@ def test_wrong_rows_are_found_without_samples(
     examples, _ = sets(out, label)
     with pytest.raises(IntegrityError, match=message):
         check_rows(LocatedRows(examples.path, 0, change(examples.read_block(0))), examples.manifest)
+
+
+@pytest.mark.parametrize(("column", "part"), [("segment_starts", 0), ("segment_starts", 1), ("sentence_label", 0)])
+def test_a_row_that_lost_what_its_part_has_is_found(out: Path, column: str, part: int) -> None:
+    """Rows of other parts have no such value and pass."""
+    examples, _ = sets(out, "unilm")
+    rows = examples.read_block(0)
+    check_rows(LocatedRows(examples.path, 0, rows), examples.manifest)
+    lost = int(np.flatnonzero(rows.fixed["part"] == part)[1])
+    lists = [values if row != lost else values[:0] for row, values in enumerate(rows.columns[column])]
+    broken = Ragged.from_lists(lists, rows.columns[column].values.dtype)
+    with pytest.raises(IntegrityError, match=rf"row {lost} .*expected (two|one) {column}"):
+        check_rows(
+            LocatedRows(examples.path, 0, rows.with_columns({**rows.columns, column: broken})), examples.manifest
+        )
 
 
 def own_partner(rows: Rows) -> Rows:
