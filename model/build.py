@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
@@ -16,6 +17,7 @@ from model.layers.vocabulary import padded_rows
 from model.loss import Loss
 from model.registry import find
 from model.settling import settle
+from model.whole_shapes import WHOLE, Placement, whole_shape
 
 __all__ = ["Model", "build_model"]
 
@@ -38,7 +40,6 @@ class Model(nn.Module):
         for name, head in heads.items():
             head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
-        # Counted now: a sharded engine leaves parameters empty on each rank.
         self.parameters_by_part: Final = _count_by_part(self)
         self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
@@ -106,7 +107,7 @@ def _count_by_part(model: Model) -> dict[str, int]:
     counts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         part = name.split(".")[1]
-        counts[part] = counts.get(part, 0) + parameter.numel()
+        counts[part] = counts.get(part, 0) + whole_shape(parameter).numel()
     return counts
 
 
@@ -117,15 +118,23 @@ def _second_view(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def build_model(
-    config: ModelConfig, vocab_size: int, special_ids: Mapping[str, int], spellings: Sequence[bytes] | None = None
+    config: ModelConfig,
+    vocab_size: int,
+    special_ids: Mapping[str, int],
+    spellings: Sequence[bytes] | None = None,
+    *,
+    seed: int | None = None,
+    placement: Placement = WHOLE,
 ) -> Model:
-    """Assemble and initialise a model; seed torch before, for the same weights every time.
+    """Assemble and initialise a model.
 
     Args:
         config: sizes and parts.
         vocab_size: ids of the tokenizer, specials included.
         special_ids: name to id of the special tokens; each must lie inside the vocabulary.
         spellings: UTF-8 of each token, for a family that reads characters.
+        seed: of the initial weights; default: that of torch's generator.
+        placement: of the parameters; default: all of each.
 
     Raises:
         ConfigurationError: a special id outside the vocabulary, an unknown family or head, or spellings that are
@@ -137,8 +146,9 @@ def build_model(
             f"vocabulary of {vocab_size} ids: expected every special id below it, got {outside}; "
             "the tokenizer and the shards do not belong together"
         )
-    model = Model(config, vocab_size)
-    initialise(model, config)
+    with placement.building():
+        model = Model(config, vocab_size)
+    initialise(model, config, torch.initial_seed() if seed is None else seed, placement)
     if model.family.spelled:
         if spellings is None or len(spellings) != vocab_size:
             raise ConfigurationError(

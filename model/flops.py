@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from model.config import ModelConfig
+from model.whole_shapes import whole_shape
 
 __all__ = ["layer_flops", "matrix_flops", "stack_flops"]
 
@@ -12,14 +13,12 @@ __all__ = ["layer_flops", "matrix_flops", "stack_flops"]
 def matrix_flops(*modules: nn.Module) -> float:
     """Return the floating-point operations of modules for one place, where each entry of a matrix is used once.
 
-    Ask when a model is built: a sharded engine leaves parameters empty on each rank.
-
     Example (a product of 3 x 2 entries; the bias is none):
         >>> matrix_flops(nn.Linear(2, 3))
         12.0
     """
-    matrices = (weight for module in modules for weight in module.parameters() if weight.ndim == 2)
-    return 2.0 * sum(weight.numel() for weight in matrices)
+    shapes = (whole_shape(weight) for module in modules for weight in module.parameters())
+    return 2.0 * sum(shape.numel() for shape in shapes if len(shape) == 2)
 
 
 def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0) -> float:

@@ -1,7 +1,12 @@
-"""Initial weights: drawn from torch's generator, which the caller seeds."""
+"""Initial weights: each drawn from a generator of its own, which seed and name decide."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import xxhash
 from torch import Tensor, nn
 
 from model.config import ModelConfig
@@ -13,38 +18,75 @@ from model.layers.lstm import LongShortTermMemory
 from model.layers.position import T5Bias
 from model.layers.projected_lstm import ProjectedLstm
 from model.layers.vocabulary import VocabularyProjection
+from model.whole_shapes import WHOLE, Placement
 
-__all__ = ["initialise"]
+__all__ = ["initialise", "keyed"]
 
 
-def initialise(model: nn.Module, config: ModelConfig) -> None:
-    """Draw every weight in the order of `model.modules()`; biases become 0, norm gains stay 1.
+def initialise(model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE) -> None:
+    """Draw every weight; biases become 0, norm gains stay 1.
 
-    A tied weight is drawn once, where it first occurs. A class lists in `drawn` its own parameters that begin like
-    weights. Recurrent layers and the encoder of characters draw themselves. Same seed and same configuration, same
-    bits.
+    Each parameter has a generator of its own, keyed by the seed and the parameter's name: neither the order of building
+    nor the distribution over ranks matters. Draws are fp32 on the host, whatever the parameters are. A tied weight is
+    drawn once, under its first name. A class lists in `drawn` its own parameters that begin like weights. Recurrent
+    layers and the encoder of characters draw themselves.
+
+    Args:
+        model: whose parameters are drawn.
+        config: deviations and cutoff.
+        seed: of the draws.
+        placement: of its parameters.
     """
     exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
     drawn: set[int] = set()
-    for module in model.modules():
-        for name in getattr(module, "drawn", ()):
-            _draw(getattr(module, name), config.init.std, config.init.cutoff)
+    for path, module in model.named_modules():
+        own = [parameter for parameter in module.parameters(recurse=False) if id(parameter) not in drawn]
         if isinstance(module, (CharacterEncoder, Highway, LongShortTermMemory, ProjectedLstm)):
-            module.reset_parameters()
-        if not isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection)):
+            with placement.gather(list(module.parameters())), _redrawn(module, keyed(seed, path)):
+                module.reset_parameters()
+        weighted = isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection))
+        names = [*getattr(module, "drawn", ()), *(["weight"] if weighted else [])]
+        if not names or not own:
             continue
-        if id(module.weight) not in drawn:
-            drawn.add(id(module.weight))
-            _draw(module.weight, exceptional.get(id(module.weight), config.init.std), config.init.cutoff)
-        if (bias := getattr(module, "bias", None)) is not None:
-            nn.init.zeros_(bias)
+        with placement.gather(own), torch.no_grad():
+            for name in names:
+                weight: nn.Parameter = getattr(module, name)
+                if id(weight) not in drawn:
+                    drawn.add(id(weight))
+                    deviation = exceptional.get(id(weight), config.init.std)
+                    _draw(weight, deviation, config.init.cutoff, keyed(seed, f"{path}.{name}"))
+            if weighted and (bias := getattr(module, "bias", None)) is not None:
+                nn.init.zeros_(bias)
 
 
-def _draw(weight: Tensor, deviation: float, cutoff: float | None) -> None:
+def keyed(seed: int, name: str) -> int:
+    """Return the seed of one generator, 63 bits of the xxh3 of seed and name."""
+    return xxhash.xxh3_64_intdigest(f"{seed} {name}") >> 1
+
+
+def _draw(weight: Tensor, deviation: float, cutoff: float | None, seed: int) -> None:
+    fresh, generator = torch.empty(weight.shape), torch.Generator().manual_seed(seed)
     if cutoff is None:
-        nn.init.normal_(weight, std=deviation)
+        nn.init.normal_(fresh, std=deviation, generator=generator)
     else:
-        nn.init.trunc_normal_(weight, std=deviation, a=-cutoff * deviation, b=cutoff * deviation)
+        bound = cutoff * deviation
+        nn.init.trunc_normal_(fresh, std=deviation, a=-bound, b=bound, generator=generator)
+    weight.copy_(fresh)
+
+
+@contextmanager
+def _redrawn(module: nn.Module, seed: int) -> Iterator[None]:
+    """Let a module draw its parameters in fp32 on the host, from a generator with this seed."""
+    parameters = list(module.parameters())
+    held = [parameter.data for parameter in parameters]
+    for parameter in parameters:
+        parameter.data = parameter.data.to("cpu", torch.float32, copy=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+    for parameter, data in zip(parameters, held, strict=True):
+        data.copy_(parameter.data)
+        parameter.data = data
 
 
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:

@@ -46,7 +46,7 @@ class ZeroConfig:
     stage: Literal[0, 1, 2, 3] = 1
     """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short"""
     bucket: Positive | None = None
-    """elements sent in one collective; default: twice the parameters, at most 5e8"""
+    """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them, at most 5e8"""
     persistent: Natural = 100_000
     """stage 3: parameters with at most this many elements stay whole on every rank: no gathering"""
 

@@ -11,7 +11,8 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, Final, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from model.layer_calls import compile_layers, recompute_layers
 from model.loss import Loss
 from model.settling import settle
+from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.arrays import Int64
 from pipeline.seeding import keyed_hash
 from train.config import TrainConfig, check_world
@@ -26,7 +28,11 @@ from train.distributed import World, load_deepspeed
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
 
-__all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "wide_ids"]
+__all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "placement_of", "wide_ids"]
+
+
+_LINEAR: Final = torch.nn.functional.linear
+"""What stage 3 replaces in torch, from the construction of a model on."""
 
 
 class MicroBatch(Protocol):
@@ -69,14 +75,13 @@ class Engine:
         self.gradient_bytes = 0
         self._accumulation = check_world(config, world.size)
         self._weights = config.model.head_weights
-        self._linear = torch.nn.functional.linear
         model.to(world.device)
         if config.compile:
             compile_layers(model)
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
-        count = sum(parameter.numel() for parameter in model.parameters())
+        count = sum(whole_shape(parameter).numel() for parameter in model.parameters())
         groups = parameter_groups(model, config.optimizer.options.weight_decay)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -162,7 +167,7 @@ class Engine:
     def close(self) -> None:
         """Release DeepSpeed's hooks and put back the function that stage 3 replaces in torch."""
         self.deepspeed.destroy()
-        torch.nn.functional.linear = self._linear
+        torch.nn.functional.linear = _LINEAR
 
     def _accumulate(self, micro_batches: int, step: int) -> None:
         """Change the number of micro-batches from this step on: another phase of the data has begun."""
@@ -207,7 +212,8 @@ def add_sums(losses: Mapping[str, Loss], sums: dict[str, Tensor], figures: dict[
 def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
     """Return the configuration for DeepSpeed; keys with a surprising default are written out."""
     stage = config.zero.stage
-    bucket = config.zero.bucket or min(500_000_000, max(2 * parameters, 1))
+    usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 the bucket is memory beside the gradients
+    bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
     settings: dict[str, Any] = {
         "train_batch_size": config.data.global_batch,
         "train_micro_batch_size_per_gpu": config.data.micro_batch,
@@ -232,6 +238,17 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
         settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
     return settings
+
+
+def placement_of(config: TrainConfig, world: World) -> Placement:
+    """Return where a model of this run is built: at stage 3 a rank never holds more than one module's parameters."""
+    if config.zero.stage < 3:
+        return WHOLE
+    zero = load_deepspeed().zero
+    settings = deepspeed_settings(config, world.size, 1)  # says the type, too: `dtype` is not obeyed on processors
+    return Placement(
+        partial(zero.Init, config_dict_or_path=settings), partial(zero.GatheredParameters, modifier_rank=0)
+    )
 
 
 def wide_ids(ids: Tensor) -> Tensor:

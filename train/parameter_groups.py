@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from model.whole_shapes import whole_shape
 from pipeline.errors import ConfigurationError
 
 __all__ = ["parameter_groups"]
@@ -25,8 +26,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
         "no_decay": {"name": "no_decay", "weight_decay": 0.0, "params": []},
     }
     for name, parameter in model.named_parameters():
-        if parameter.dim() == 0:
+        dimensions = len(whole_shape(parameter))
+        if dimensions == 0:
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:
-            groups["decay" if parameter.dim() >= 2 else "no_decay"]["params"].append(parameter)
+            groups["decay" if dimensions >= 2 else "no_decay"]["params"].append(parameter)
     return [group for group in groups.values() if group["params"]]

@@ -9,9 +9,8 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 
-import torch
-
 from model.build import Model, build_model
+from model.whole_shapes import WHOLE, Placement
 from pipeline.configuration.redaction import redacted_text
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
@@ -26,7 +25,7 @@ from train.checkpoint.state import TrainState
 from train.config import TrainConfig, check_world
 from train.cost_estimate import estimate_cost, operations_per_second
 from train.distributed import World, describe_environment, device_of, start
-from train.engine import Engine
+from train.engine import Engine, placement_of
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
 from train.logs.data_health import LoadingHealth
@@ -117,8 +116,9 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         display.say(f"already at step {begin.step}, steps={config.steps} is less: nothing to do")
         return 0
     with world.together():
-        model = _build(config, datasets.train)
-        filled = _fill(model, config, begin, datasets.train)
+        placement = placement_of(config, world)
+        model = _build(config, datasets.train, placement)
+        filled = _fill(model, config, begin, datasets.train, placement)
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, model, datasets, world.size)
         stop.interrupts = False
@@ -250,16 +250,17 @@ def _announce_data(begin: Begin, state: TrainState, datasets: Datasets, announce
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
 
 
-def _build(config: TrainConfig, shards: ShardSet) -> Model:
+def _build(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
     """Build the model with its initial weights, a function of `seed` alone."""
     tokenizer, spellings = shards.manifest.tokenizer, spellings_of(config.model, shards)
-    torch.manual_seed(keyed_hash("weights", config.seed) >> 1)
-    return build_model(config.model, tokenizer.vocab_size, tokenizer.special_ids, spellings)
+    seed = keyed_hash("weights", config.seed)
+    ids = tokenizer.special_ids
+    return build_model(config.model, tokenizer.vocab_size, ids, spellings, seed=seed, placement=placement)
 
 
-def _fill(model: Model, config: TrainConfig, begin: Begin, shards: ShardSet) -> list[str]:
+def _fill(model: Model, config: TrainConfig, begin: Begin, shards: ShardSet, placement: Placement = WHOLE) -> list[str]:
     """Copy the weights of `model.init_from`, unless the run resumes; return what a start prints."""
     if config.model.init_from is None or begin.found is not None:
         return []
     said = compare_tokenizers(config.model.init_from, shards)
-    return [*fill(model, config.model.init_from).lines(), *said]
+    return [*fill(model, config.model.init_from, placement).lines(), *said]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.flops import matrix_flops
+from model.whole_shapes import whole_shape
 
 __all__ = ["CHARACTERS", "CharacterEncoder", "Highway", "character_ids"]
 
@@ -81,7 +82,7 @@ class CharacterEncoder(nn.Module):
         total = matrix_flops(self.projection, self.highways)
         for convolution in self.convolutions:
             assert isinstance(convolution, nn.Conv1d)
-            total += 2.0 * convolution.weight.numel() * (places - convolution.kernel_size[0] + 1)
+            total += 2.0 * whole_shape(convolution.weight).numel() * (places - convolution.kernel_size[0] + 1)
         return total
 
 

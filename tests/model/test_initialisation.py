@@ -1,9 +1,10 @@
 import pytest
 import torch
+import xxhash
 
 from model.build import build_model
 from model.config import InitConfig, PositionConfig
-from tests.model.small_models import FAMILIES, RECURRENT, built, small_config
+from tests.model.small_models import FAMILIES, RECURRENT, SPELLINGS, built, small_config
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
@@ -11,6 +12,27 @@ def test_the_seed_decides_the_weights(family):
     first, again, other = built(family, 1).state_dict(), built(family, 1).state_dict(), built(family, 2).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["family.tokens.weight"], other["family.tokens.weight"])
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
+def test_a_weight_depends_on_its_name_and_not_on_what_is_built_beside_it(family):
+    """One more layer, and torch's own generator in another state: the others keep their bits."""
+    few = build_model(small_config(family, layers=2), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
+    torch.manual_seed(99)
+    torch.rand(5)
+    more = build_model(small_config(family, layers=3), 37, {"pad": 0}, SPELLINGS, seed=3).state_dict()
+    alike = [name for name in few if few[name].shape == more[name].shape]
+    same = [name for name in alike if torch.equal(few[name], more[name])]
+    assert len(alike) > len(few) / 2
+    assert same == alike
+
+
+def test_a_weight_is_drawn_from_the_generator_of_its_name():
+    network = build_model(small_config("encoder", init=InitConfig(std=0.5)), 37, {"pad": 0}, seed=7)
+    for name in ("family.tokens.weight", "family.stack.layers.1.attention.body.key.weight"):
+        found = dict(network.named_parameters())[name]
+        generator = torch.Generator().manual_seed(xxhash.xxh3_64(f"7 {name}".encode()).intdigest() // 2)
+        assert torch.equal(found, 0.5 * torch.randn(found.shape, generator=generator))
 
 
 def deviations(family, **changes):

@@ -16,7 +16,7 @@ from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig
 from train.distributed import World
-from train.engine import Engine, StepResult
+from train.engine import Engine, StepResult, placement_of
 from train.global_batch import next_global_batch
 from train.stopping import StopRequest
 
@@ -112,9 +112,10 @@ class RandomSource:
 def build(config: TrainConfig, world: World, seed: int = 1, prepare: Any = None) -> Engine:
     """An engine around a fresh model; `prepare(model)` may change the model first."""
     from model.build import build_model
+    from model.whole_shapes import WHOLE
 
-    torch.manual_seed(seed)
-    model: nn.Module = build_model(config.model, VOCABULARY, {})
+    placement = placement_of(config, world) if prepare is None else WHOLE
+    model: nn.Module = build_model(config.model, VOCABULARY, {}, seed=seed, placement=placement)
     if prepare is not None:
         prepare(model)
     return Engine(model, config, world)

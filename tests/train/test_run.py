@@ -181,6 +181,7 @@ def test_learns_from_context(one_rank: RankPool, tmp_path: Path) -> None:
     changes = {
         "model__dropout": {},
         "model__dim": 32,
+        "model__init": {"std": 0.1},
         "data__global_batch": 64,
         "data__micro_batch": 64,
         "data__lanes": 8,

@@ -13,6 +13,7 @@ from model.build import Model
 from model.checkpoints import differences, read_checkpoint
 from model.config import ModelConfig
 from model.layers.vocabulary import padded_rows
+from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.errors import ConfigurationError
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -44,7 +45,7 @@ class Filled:
         return [*said, *([f"           not used: {', '.join(self.unused)}"] if self.unused else [])]
 
 
-def fill(model: Model, source: Path) -> Filled:
+def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
     """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
 
     The body must be the same, parameter for parameter. Heads take what the source has of them.
@@ -65,7 +66,8 @@ def fill(model: Model, source: Path) -> Filled:
     copied = [name for name in ours if name in tensors]
     with torch.no_grad():
         for name in copied:
-            _copy(ours[name], tensors[name], name, source)
+            with placement.gather([ours[name]]):
+                _copy(ours[name], tensors[name], name, source)
     fresh = [name for name in ours if name not in tensors]
     return Filled(source, copied, fresh, sorted(tensors.keys() - ours.keys()))
 
@@ -93,7 +95,7 @@ def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, 
     Raises:
         ConfigurationError: they are neither.
     """
-    rows, here = len(tensors[_TABLE]), len(dict(model.named_parameters())[_TABLE])
+    rows, here = len(tensors[_TABLE]), whole_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, padded_rows(model.vocab_size, config.vocab_multiple)):
         multiple = next((2**power for power in range(3, 11) if padded_rows(model.vocab_size, 2**power) == rows), None)
         remedy = (

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.whole_shapes import whole_shape
 from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
@@ -58,7 +59,7 @@ class _FlatSlice:
 
 def shapes(engine: Engine) -> dict[str, list[int]]:
     """Return the full shape of each parameter, also where this rank holds only a slice."""
-    return {name: list(getattr(p, "ds_shape", p.shape)) for name, p in engine.model.named_parameters()}
+    return {name: list(whole_shape(p)) for name, p in engine.model.named_parameters()}
 
 
 def buffers(engine: Engine) -> dict[str, Tensor]:

@@ -1,0 +1,65 @@
+"""A model is built in parts at stage 3: the bits of a whole one, and no more than a share of it on each rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from model.build import build_model
+from model.config import DisentangledConfig, ModelConfig, PositionConfig, ShareConfig
+from model.whole_shapes import WHOLE, whole_shape
+from tests.distributed import RankPool
+from tests.model.small_models import SPELLINGS, small_config
+from tests.train.synthetic import tiny
+from train.distributed import World, load_deepspeed
+from train.engine import placement_of
+
+CASES = {
+    "encoder": {},
+    "decoder": {},
+    "encoder_decoder": {"layers": 3, "share": ShareConfig(groups=1, stacks=True)},
+    "awd_lstm": {},
+    "elmo": {},
+    "mobilebert": {},
+    "xlnet": {},
+    "replaced_tokens": {"embedding_sharing": "disentangled"},
+}
+RELATIVE = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2))
+
+
+def configs() -> dict[str, ModelConfig]:
+    found = {family: small_config(family, **changes) for family, changes in CASES.items()}
+    return found | {"relative places": small_config("encoder", position=RELATIVE)}
+
+
+def compared(world: World, precision: str) -> dict[str, tuple[list[str], float]]:
+    """The parameters that differ from those of a whole model, and the share of the elements on this rank."""
+    config = tiny(zero__stage=3, zero__persistent=0, precision=precision)
+    linear, found = torch.nn.functional.linear, {}
+    for name, model in configs().items():
+        whole, parts = (
+            build_model(model, 37, {"pad": 0}, SPELLINGS, seed=5, placement=placement)
+            for placement in (WHOLE, placement_of(replace(config, model=model), world))
+        )
+        differing = []
+        for (label, one), (_, other) in zip(whole.named_parameters(), parts.named_parameters(), strict=True):
+            assert one.shape == whole_shape(other)
+            with load_deepspeed().zero.GatheredParameters([other]):
+                if not torch.equal(one.to(other.dtype), other):
+                    differing.append(label)
+        assert whole.parameters_by_part == parts.parameters_by_part
+        assert whole.flops(9, 4) == parts.flops(9, 4)
+        here = sum(parameter.ds_tensor.numel() + parameter.numel() for parameter in parts.parameters())
+        found[name] = differing, here / whole.num_parameters()
+    torch.nn.functional.linear = linear
+    return found
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_parts_are_those_of_a_whole_model(two_ranks: RankPool, precision: str) -> None:
+    for found in two_ranks.run(compared, precision):
+        for name, (differing, share) in found.items():
+            assert not differing, name
+            assert 0.5 <= share < 0.52, name  # parts are padded to the same size on each rank
