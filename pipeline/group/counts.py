@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["GroupCounts", "SetCounts"]
+__all__ = ["CopyCounts", "GroupCounts", "SetCounts"]
 
 
 class _RowCounts(TypedDict, total=False):
@@ -32,9 +32,25 @@ class SetCounts(_RowCounts, total=False):
     """tokens and separators by the language of the row's first document"""
 
 
+class CopyCounts(TypedDict):
+    """Documents for training of one language, as they are and as their copies are; only where a recipe balances."""
+
+    documents: int
+    left_out: int
+    """documents of which there is no copy"""
+    copies: int
+    tokens: int
+    """tokens of the documents"""
+    copied_tokens: int
+    """tokens of the copies, without the other sides of pairs"""
+    copied_target_tokens: int
+
+
 class GroupCounts(_RowCounts, Counts, total=False):
     """Counts of units of `group`: sums over all sets, and each set by label and split."""
 
     documents: dict[str, int]
     """documents by split"""
+    copies: dict[str, CopyCounts]
+    """by language; that of a pair is that of both sides, `en-sw`"""
     sets: dict[str, dict[str, SetCounts]]

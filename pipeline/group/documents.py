@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Int64
+from pipeline.kernels.sampling import offsets_of
 from pipeline.rows import Ragged, Rows
 from pipeline.seeding import order_key
 from pipeline.shards import open_shards
 from pipeline.splits import is_heldout
 
-__all__ = ["heldout_documents", "heldout_shard", "place_key", "train_documents"]
+__all__ = ["heldout_documents", "heldout_shard", "place_key", "train_documents", "with_copies"]
 
 _COLUMNS = ("token_ids", "sentence_starts")
 _PAIRS = ("target_ids", "target_language")
@@ -30,7 +32,8 @@ def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Row
         fraction: share of documents held out.
         seed: the recipe's seed.
     """
-    return _in_hash_order(_read(tokens, [shard], lambda uid: not is_heldout(uid, fraction, seed)), seed)
+    documents = _read(tokens, [shard], lambda uid: not is_heldout(uid, fraction, seed))
+    return with_copies(documents, np.ones(len(documents), np.int64), seed)
 
 
 def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, seed: int) -> Rows:
@@ -49,7 +52,8 @@ def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, se
     def wanted(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and heldout_shard(uid, shards, seed) == shard
 
-    return _in_hash_order(_read(tokens, range(first, last), wanted), seed)
+    documents = _read(tokens, range(first, last), wanted)
+    return with_copies(documents, np.ones(len(documents), np.int64), seed)
 
 
 def heldout_shard(uid: bytes, shards: int, seed: int) -> int:
@@ -75,19 +79,20 @@ def _read(tokens: Path, shards: Iterable[int], wanted: Any) -> Rows:
     return Rows.concatenate(parts) if parts else _none(token_set.manifest.tokenizer.vocab_size)
 
 
-def _in_hash_order(documents: Rows, seed: int) -> Rows:
-    """Return documents ordered by a keyed word of uid and copy."""
-    keys = [
-        place_key(uid.tobytes(), copy, seed)
-        for uid, copy in zip(documents.fixed["document_uid"], documents.fixed["copy"].tolist(), strict=True)
-    ]
-    return _pick(documents, np.argsort(np.array(keys, dtype=np.uint64), kind="stable"))
+def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
+    """Return so many copies of each document, 0 to 255, ordered by a keyed word of uid and copy."""
+    rows = np.repeat(np.arange(len(documents)), copies)
+    copy = np.arange(len(rows)) - np.repeat(offsets_of(copies)[:-1], copies)
+    uids = documents.fixed["document_uid"]
+    keys = [place_key(uids[row].tobytes(), one, seed) for row, one in zip(rows.tolist(), copy.tolist(), strict=True)]
+    order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
+    found = _pick(documents, rows[order])
+    return Rows({**found.fixed, "copy": copy[order].astype(np.uint8)}, found.columns)
 
 
 def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
     """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
     fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
-    fixed["copy"] = documents.fixed["copy"][chosen] if "copy" in documents.fixed else np.zeros(len(chosen), np.uint8)
     columns = {}
     for name in (*_COLUMNS, *(name for name in _PAIRS if name in documents.columns)):
         column = documents.columns[name]
@@ -101,7 +106,6 @@ def _none(vocab_size: int) -> Rows:
         "document_uid": np.empty((0, 16), np.uint8),
         "language": np.empty(0, np.uint8),
         "source_group": np.empty(0, np.uint16),
-        "copy": np.empty(0, np.uint8),
     }
     dtypes = {"token_ids": ids, "sentence_starts": np.uint32}
     return Rows(fixed, {name: Ragged.from_lists([], dtype) for name, dtype in dtypes.items()})

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from pipeline.arrays import Int64
+from pipeline.documents.copies import FACTORS_FILE, CopyFactors, languages_of
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, records
-from pipeline.group.counts import GroupCounts, SetCounts
-from pipeline.group.documents import heldout_documents, train_documents
+from pipeline.group.counts import CopyCounts, GroupCounts, SetCounts
+from pipeline.group.documents import heldout_documents, train_documents, with_copies
 from pipeline.group.sample_sets import SampleSet
 from pipeline.groupings import Context, build_grouping
-from pipeline.recorded_file import check_recorded
+from pipeline.recorded_file import check_recorded, recorded
 from pipeline.rows import Rows
 from pipeline.seeding import mix
 from pipeline.shards import Manifest, SetWriter, feature_columns, fixed_columns
@@ -38,6 +40,8 @@ class GroupShards(Pass[GroupCounts]):
     block_rows: BlockRows
     compression: Compression
     seed: int
+    balance: Path | None = None
+    """folder of the stage that wrote the factors of copies; none: each document is there once"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
@@ -52,6 +56,11 @@ class GroupShards(Pass[GroupCounts]):
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
         counts: GroupCounts = {"documents": {split: len(documents)}}
+        if split == "train" and self.balance is not None:
+            factors = CopyFactors.read(recorded(self.balance, "000000", FACTORS_FILE), self.seed)
+            copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
+            counts["copies"] = _copy_counts(documents, copies, manifest.languages)
+            documents = with_copies(documents, copies, self.seed)
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
             context = Context(sample_set.label, self.seed, manifest.source_groups)
@@ -76,6 +85,21 @@ class GroupShards(Pass[GroupCounts]):
             compression=self.compression,
             metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
         )
+
+
+def _copy_counts(documents: Rows, copies: Int64, languages: Sequence[str]) -> dict[str, CopyCounts]:
+    """Count documents and their copies by language."""
+    tokens, targets = documents.columns["token_ids"].lengths.tolist(), documents.columns.get("target_ids")
+    others = [0] * len(tokens) if targets is None else targets.lengths.tolist()
+    counts: dict[str, CopyCounts] = {}
+    rows = zip(languages_of(documents, languages), copies.tolist(), tokens, others, strict=True)
+    for language, number, size, other in rows:
+        one: CopyCounts = {
+            "documents": 1, "left_out": int(number == 0), "copies": number, "tokens": size + other,
+            "copied_tokens": number * size, "copied_target_tokens": number * other,
+        }  # fmt: skip
+        add_counts(counts, {language: one})
+    return counts
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
@@ -135,12 +159,16 @@ class GroupManifests(Pass[GroupCounts]):
         tokens = Manifest.load(work.tokens)
         vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         entry = sample_set.spec.entry()
+        parents = [{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}]
+        if work.balance is not None:
+            digest = recorded(work.balance, "000000", FACTORS_FILE).xxh3_128
+            parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
         work.writer(sample_set, split, shards, vocabulary).write_manifest(
             output, name=f"{sample_set.label}/{split}", kind="samples", seed=work.seed,
             tokenizer=tokens.tokenizer.model_dump(),
             totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["tokens_dropped"]},
             grouping={"name": entry.pop("name"), "options": entry}, languages=tokens.languages,
-            parents=[{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}],
+            parents=parents,
             config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.minimum.tokens,
                     "least_sentences": sample_set.minimum.sentences},
         )  # fmt: skip

@@ -15,7 +15,7 @@ from pipeline.errors import ConfigurationError, TokenizerMissingError
 from pipeline.execution.order import tokenizer_stage
 from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
-from pipeline.group.counts import GroupCounts, SetCounts
+from pipeline.group.counts import CopyCounts, GroupCounts, SetCounts
 from pipeline.group.passes import GroupManifests, GroupShards
 from pipeline.group.sample_sets import SampleSet, sample_sets
 from pipeline.registry import Chosen, OneOf, find
@@ -101,19 +101,23 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             block_rows=self.config.block_rows,
             compression=self.config.compression,
             seed=self.recipe.seed,
+            balance=self.recipe.folder("balance") if self.recipe.has("balance") else None,
         )
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
         """Show tokens in, over all sets; rows and tokens out."""
         out = f"{amount(counts['samples'], 'sample')}\n{counts['tokens']:,} tokens"
-        return Row(amount(counts["tokens_in"], "token"), out, (counts["tokens_dropped"],))
+        without = {"documents without a copy": sum(one["left_out"] for one in counts.get("copies", {}).values())}
+        return Row(amount(counts["tokens_in"], "token"), out, (without, counts["tokens_dropped"]))
 
     def check(self, counts: GroupCounts) -> None:
         """Check that each token is in a row of each set, or dropped for a reason."""
         for label, splits in counts.get("sets", {}).items():
             for split, set_counts in splits.items():
                 _check_set(f"group {label}/{split}", set_counts)
+            if "copies" in counts and "train" in splits:
+                _check_copies(f"group {label}/train", splits["train"], list(counts["copies"].values()))
 
 
 def _check_set(where: str, set_counts: SetCounts) -> None:
@@ -125,3 +129,11 @@ def _check_set(where: str, set_counts: SetCounts) -> None:
     one_side = set_counts["tokens_in_samples"] + set_counts["separators"] - set_counts.get("target_tokens", 0)
     require_equal(where, "tokens by language", sum(set_counts["by_language"].values()),
                   "tokens + separators - target_tokens", one_side)  # fmt: skip
+
+
+def _check_copies(where: str, set_counts: SetCounts, copies: Sequence[CopyCounts]) -> None:
+    """Check that a set read the tokens of all copies; only sets of pairs read both sides."""
+    tokens = sum(one["copied_tokens"] for one in copies)
+    if "target_tokens" in set_counts:
+        tokens += sum(one["copied_target_tokens"] for one in copies)
+    require_equal(where, "tokens_in", set_counts["tokens_in"], "tokens of copies", tokens)

@@ -17,8 +17,7 @@ from pydantic import AfterValidator, Field
 from pipeline.arrays import Int64
 
 __all__ = ["MILLION", "MeanLength", "Rate", "count", "count_between", "kept_shares", "largest_remainders",
-"parts_per_million", "shares",
-           "spans", "task_weights", "thousandths"]  # fmt: skip
+           "parts_per_million", "powers", "shares", "spans", "task_weights", "thousandths"]  # fmt: skip
 
 MILLION: Final = 1_000_000
 
@@ -86,13 +85,28 @@ def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
     return largest_remainders(weights, MILLION)
 
 
+def powers(numbers: Sequence[int], exponent: Decimal) -> tuple[Fraction, ...]:
+    """Return numbers to a power, computed to 50 digits and rounded to 40: exact where the result has as few digits.
+
+    Args:
+        numbers: whole numbers, at least 1.
+        exponent: the power, at least 0.
+
+    Example: `powers([4, 10**6], Decimal("0.5"))` is (2, 1000).
+    """
+    with localcontext() as context:
+        context.prec = 50
+        results = [Decimal(number) ** exponent for number in numbers]
+        context.prec = 40
+        return tuple(Fraction(+result) for result in results)
+
+
 def task_weights(
     examples: Sequence[int], cap: int, temperature: float, weights: Sequence[float] = ()
 ) -> tuple[Fraction, ...]:
     """Return rates of tasks up to a factor: the weights, or min(examples, cap) ** (1 / temperature).
 
-    The law is that of T5 (arXiv 1910.10683 §3.5.2). Powers are computed to 50 digits and rounded to 40, which makes
-    exact roots exact.
+    The law is that of T5 (arXiv 1910.10683 §3.5.2).
 
     Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000, 500000).
     """
@@ -100,10 +114,8 @@ def task_weights(
         return tuple(_decimal_fraction(weight) for weight in weights)
     with localcontext() as context:
         context.prec = 50
-        power = 1 / Decimal(repr(temperature))
-        rates = [Decimal(min(number, cap)) ** power for number in examples]
-        context.prec = 40
-        return tuple(Fraction(+rate) for rate in rates)
+        exponent = 1 / Decimal(repr(temperature))
+    return powers([min(number, cap) for number in examples], exponent)
 
 
 def kept_shares(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,13 @@ import numpy as np
 import pytest
 
 from pipeline.__main__ import main
+from pipeline.errors import IntegrityError
+from pipeline.execution.report import read_report
+from pipeline.execution.unit_record import UnitRecord
+from pipeline.files import publish_json
 from pipeline.objectives import build_objective
 from pipeline.rows import Rows
+from pipeline.sealed_json import sealed
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.token_set import find_token_counts
 from pipeline.splits import is_heldout
@@ -18,6 +24,7 @@ from pipeline.tokenizers import load_tokenizer, vocabulary_of
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import sentence, text
 from tools.validate_shards import validate
+from tools.validation.run_counts import check_run
 
 PAIRS = 300
 RECIPE = """
@@ -33,6 +40,7 @@ clean: {language: null, filters: []}
 dedup: {exact: {key: text}, near: null}
 train_tokenizer: {name: byte_bpe, size: 700}
 encode: {sentences: regex}
+balance: {alpha: 0.5}
 group: {}
 corrupt:
   - {name: translation_lm, max_length: 48, variants: 2}
@@ -158,7 +166,7 @@ def test_three_tasks_give_the_same_bytes(recipe: Path, out: Path, tmp_path: Path
     assert (
         main(["--config", str(recipe), f"output={tmp_path / 'again'}", "executor.tasks=3", "executor.workers=1"]) == 0
     )
-    for stage in ("encode", "group", "corrupt"):
+    for stage in ("encode", "balance", "group", "corrupt"):
         mine, theirs = tree(tmp_path / "again" / stage), tree(out / stage)
         assert sorted(mine) == sorted(theirs)
         assert [name for name in mine if mine[name] != theirs[name]] == []
@@ -170,3 +178,55 @@ def test_mixed_rows_fill_their_input(out: Path) -> None:
     assert set(examples.fixed["part"].tolist()) == {0, 1}
     assert (lengths == 40).sum() >= len(lengths) - len(open_shards(out / "corrupt/mixture/train").manifest.shards)
     assert set(ids.values[ids.offsets[:-1]].tolist()) == {objective.vocabulary.modes[mode] for mode in "RX"}
+
+
+OVERCOUNTED = {
+    "balance": [("texts", "fr", "plain", "tokens"), ("pairs", "en-de", "pairs", "documents"), ("balanced", "fr")],
+    "group": [("copies", "fr", "documents"), ("copies", "en-de", "tokens")],
+}
+
+
+def test_counts_of_copies_are_computed_again(out: Path, tmp_path: Path) -> None:
+    compared = check_run(out)
+    assert compared["balance"] > 5
+    run = Path(shutil.copytree(out, tmp_path / "run"))
+    for stage, places in OVERCOUNTED.items():
+        for keys in places:
+            (report, record) = (read_report(run / stage / "report.json", ""), first_with(run / stage, keys))
+            whole = read_report(run / "report.json", "")
+            kept = {path: path.read_bytes() for path in (run / stage).rglob("*.json")} | {
+                run / "report.json": (run / "report.json").read_bytes()
+            }
+            for counts in (report["counts"], whole["stages"][stage]["counts"], record.counts):
+                raise_number(counts, keys)
+            publish_json(run / stage / "report.json", sealed(report))
+            publish_json(run / "report.json", sealed(whole))
+            record.save(run / stage)
+            with pytest.raises(IntegrityError, match=keys[0] if stage == "group" else "file says"):
+                check_run(run)
+            for path, content in kept.items():
+                path.write_bytes(content)
+    check_run(run)
+
+
+def first_with(folder: Path, keys: tuple[str, ...]) -> UnitRecord:
+    """The first record of a stage that has a count."""
+    for path in sorted((folder / "records").glob("*.json")):
+        record = UnitRecord.read(path)
+        assert record is not None
+        counts: Any = record.counts
+        for key in keys:
+            counts = counts.get(key) if isinstance(counts, dict) else None
+        if counts is not None:
+            return record
+    raise AssertionError(keys)
+
+
+def raise_number(counts: Any, keys: tuple[str, ...]) -> None:
+    for key in keys[:-1]:
+        counts = counts[key]
+    counts[keys[-1]] += 1
+
+
+def test_the_report_shows_the_balanced_languages(out: Path) -> None:
+    assert "Tokens by language of all copies" in (out / "report.html").read_text(encoding="utf-8")

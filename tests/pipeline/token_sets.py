@@ -40,10 +40,25 @@ def write_token_set(
     out: Path, lengths: list[int], shards: int = 2, seed: int = 1, sentence: int = 7, words: Vocabulary = WORDS
 ) -> Rows:
     """Documents of these lengths, dealt to shards by their order; returns them all, by order."""
+    rows, _ = token_documents(lengths, seed, sentence, words)
+    write_rows(out, rows, shards, seed, words)
+    return rows
+
+
+def write_rows(
+    out: Path,
+    rows: Rows,
+    shards: int,
+    seed: int = 1,
+    words: Vocabulary = WORDS,
+    languages: tuple[str, ...] = ("en", "de"),
+    source_groups: tuple[str, ...] = ("default",),
+) -> None:
+    """These token documents, and the vocabulary, as files."""
     tokenizer = out / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
-    rows, keys = token_documents(lengths, seed, sentence, words)
+    keys = [order_key(uid.tobytes(), "order", seed) for uid in rows.fixed["document_uid"]]
     columns = columns_of(words)
     output, infos = Output(out / "encode"), []
     for shard in range(shards):
@@ -54,10 +69,9 @@ def write_token_set(
     facts = {"name": "byte_bpe", "fingerprint": words.fingerprint, "vocab_size": words.size}
     write_manifest(
         out / "encode", name="tokens", kind="tokens", seed=seed, columns=columns, block_rows=16, container="arrow",
-        codec="none", shards=infos, output=output, languages=["en", "de"], source_groups=["default"],
+        codec="none", shards=infos, output=output, languages=list(languages), source_groups=list(source_groups),
         tokenizer={**facts, "special_ids": words.specials, "sentinels": list(words.sentinels)},
     )  # fmt: skip
-    return rows
 
 
 def token_documents(lengths: list[int], seed: int, sentence: int, words: Vocabulary = WORDS) -> tuple[Rows, list[int]]:

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from pipeline.clean.unit_counts import characters_of
+from pipeline.documents.copies import FACTORS_FILE
 from pipeline.documents.files import read_documents, read_rejects
 from pipeline.errors import IntegrityError
 from pipeline.execution.order import all_stages
@@ -32,6 +34,8 @@ _BALANCES: Final = (
     (("characters_in",), ("characters_out", "characters_removed")),
 )
 """Counts of a stage whose sums are equal."""
+_KINDS: Final = ("texts", "pairs")
+"""Keys of what `balance` counts."""
 Check: TypeAlias = tuple[Path, str, object, object]
 """A file, a count's name in it, its value there, and the value computed again."""
 
@@ -143,7 +147,7 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     if (folder / "documents").is_dir():
         texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)
-        yield path, "characters_out", counts["characters_out"], sum(len(document.text) for document in texts)
+        yield path, "characters_out", counts["characters_out"], sum(map(characters_of, texts))
         yield folder / "documents", "n_chars", [one.n_chars for one in texts], [len(one.text) for one in texts]
         if "languages" in counts:
             yield path, "languages", counts["languages"], dict(Counter(document.language for document in texts))
@@ -154,6 +158,8 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
         held = before["held_out"].get("documents", 0)
         documents = {"heldout": held, "train": before["merged"]["documents"] - held}
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
+    for what, value, expected in _balanced(folder, counts, before):
+        yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         yield path, "vocabulary.size", counts["vocabulary"]["size"], Vocabulary.load(vocabulary).size
     for kind in sorted(one.name for one in folder.glob("clusters/*")):
@@ -165,10 +171,42 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     if "sentences" in counts:
         kept = counts["sentences"]["found"] - counts["sentences"]["merged"]
         yield path, "sentences", kept, _sentences(folder / "manifest.json")
-        yield path, "characters", counts["characters"], before["characters_out"]
+        if "target_tokens" not in counts:  # it counts no characters of the other sides of pairs
+            yield path, "characters", counts["characters"], before["characters_out"]
     for manifest in sorted(folder.rglob("manifest.json")):
         for what, value, expected in _from_set(folder, manifest, counts, before):
             yield path, what, value, expected
+
+
+def _balanced(
+    folder: Path, counts: Mapping[str, Any], before: Mapping[str, Any]
+) -> Iterator[tuple[str, object, object]]:
+    """Yield the documents that `balance` counted, and those that `group` copied, by language."""
+    if "balanced" in counts:
+        yield "documents_in", counts["documents_in"], before["merged"]["documents"]
+        yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
+        factors = json.loads((folder / FACTORS_FILE).read_text(encoding="utf-8"))
+        told = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
+        sums = _by_language(counts)
+        yield (
+            "tokens",
+            {name: row["tokens"] for name, row in told.items()},
+            {n: one["tokens"] for n, one in sums.items()},
+        )
+        yield "balanced", counts["balanced"], {name: row["balanced_tokens"] for name, row in told.items()}
+    if "copies" in counts:
+        found = {name: {key: one[key] for key in ("documents", "tokens")} for name, one in counts["copies"].items()}
+        yield "copies", found, _by_language(before)
+
+
+def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `balance` counted of each language, over all sources."""
+    found: dict[str, Any] = {}
+    for kind in _KINDS:
+        for language, by_source in counts.get(kind, {}).items():
+            for one in by_source.values():
+                add_counts(found, {language: one})
+    return found
 
 
 def _sentences(manifest: Path) -> int:
@@ -194,7 +232,8 @@ def _from_set(
         said = said[part]
     rows = next(key for key in ("examples", "samples", "documents_out") if key in said)
     yield ".".join((*parts, rows)), said[rows], found.rows
-    yield ".".join((*parts, "tokens")), said["tokens"] + said.get("separators", 0), found.tokens
+    others = said.get("target_tokens", 0) if rows == "samples" else 0
+    yield ".".join((*parts, "tokens")), said["tokens"] + said.get("separators", 0) - others, found.tokens
     totals = shards.manifest.totals  # compared with the rows above
     for key, amounts in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
         if (name := f"by_{key}") in said or (name := f"tokens_{name}") in said:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from fractions import Fraction
 from math import floor
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -17,6 +19,7 @@ from pipeline.kernels.rates import (
     kept_shares,
     largest_remainders,
     parts_per_million,
+    powers,
     shares,
     spans,
     task_weights,
@@ -119,3 +122,20 @@ def test_more_decimals_than_counted_are_refused() -> None:
         parts_per_million(0.1234567)
     with pytest.raises(ValueError, match="three decimals"):
         thousandths(3.0001)
+
+
+@given(
+    numbers=st.lists(st.integers(1, 10**13), min_size=1, max_size=5), exponent=st.sampled_from(["0.3", "0.5", "0.7"])
+)
+def test_powers_equal_those_of_another_library(numbers: list[int], exponent: str) -> None:
+    """To 39 of the 40 digits; the last one is rounded."""
+    with mpmath.workdps(60):
+        wanted = [mpmath.mpf(number) ** mpmath.mpf(exponent) for number in numbers]
+        for one, other in zip(powers(numbers, Decimal(exponent)), wanted, strict=True):
+            assert abs(mpmath.mpf(one.numerator) / one.denominator / other - 1) < mpmath.mpf(10) ** -39
+
+
+def test_exact_powers_are_exact() -> None:
+    assert powers([4, 10**6, 10**12], Decimal("0.5")) == (2, 1000, 10**6)
+    assert powers([7, 12345678901234], Decimal(1)) == (7, 12345678901234)
+    assert powers([7, 9], Decimal(0)) == (1, 1)

@@ -1,0 +1,55 @@
+"""A token set of languages of very different sizes, and the recipes that balance it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import validate
+from pipeline.recipe import Recipe
+from pipeline.rows import Ragged, Rows
+from tests.pipeline.token_sets import run_stage, token_documents, write_rows
+
+LENGTHS = [20 + (31 * document) % 40 for document in range(400)]
+NAMES, SOURCES = ("en", "fr", "sw"), ("books", "web")
+MLM = [{"name": "masked_lm", "label": "mlm", "max_length": 66, "grouping": "document"}]
+
+
+def write_languages(out: Path, *, shards: int = 2, pairs: bool = False) -> Rows:
+    """Four hundred documents: of 20 one is in sw, three in fr, sixteen in en; two of seven are books."""
+    rows, _ = token_documents(LENGTHS, 1, 7)
+    places = np.arange(len(rows))
+    fixed = {
+        **rows.fixed,
+        "language": np.array([2, 1, 1, 1, *[0] * 16], np.uint8)[places % 20],
+        "source_group": (places % 7 > 1).astype(np.uint16),
+    }
+    columns = dict(rows.columns)
+    for name in ("target_ids", "target_language"):
+        lists = [values if pairs and row % 3 else [] for row, values in enumerate(columns[name])]
+        columns[name] = Ragged.from_lists(lists, columns[name].values.dtype)
+    rows = Rows(fixed, columns)
+    write_rows(out, rows, shards, languages=NAMES, source_groups=SOURCES)
+    return rows
+
+
+def recipe(out: Path, balance: Any, *, heldout: float = 0.1, corrupt: Any = None) -> Recipe:
+    """A recipe whose earlier stages are done; `balance` None leaves the stage out."""
+    plain = {"corpus": "toy", "output": str(out), "heldout": {"fraction": heldout}, "encode": {}, "group": {},
+             "corrupt": corrupt or MLM, "balance": balance}  # fmt: skip
+    found: Recipe = validate(Recipe, plain, "recipe")
+    return found
+
+
+def run_balanced(out: Path, balance: Any, *stages: str, backwards: bool = False, **more: Any) -> dict[str, Any]:
+    """Run stages one after another and return their counts by name."""
+    made = recipe(out, balance, **more)
+    return {stage: run_stage(made, stage, backwards=backwards) for stage in stages}
+
+
+def read_factors(out: Path) -> Any:
+    """What `balance` wrote."""
+    return json.loads((out / "balance" / "factors.json").read_text(encoding="utf-8"))

@@ -1,0 +1,220 @@
+"""Balance and the stages after it: which copies are grouped and corrupted."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+
+from pipeline.balance.stage import BalanceStage
+from pipeline.config import validate
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.execution.order import check_recipe
+from pipeline.group.documents import place_key, train_documents, with_copies
+from pipeline.group.stage import GroupStage
+from pipeline.recipe import Recipe
+from pipeline.rows import Rows
+from pipeline.seeding import fraction
+from pipeline.shards import open_shards
+from pipeline.splits import is_heldout
+from tests.pipeline.balance.balanced import MLM, NAMES, SOURCES, read_factors, recipe, run_balanced, write_languages
+from tests.pipeline.token_sets import files_of
+
+HALF = {"alpha": 0.3, "max_copies": 9, "sources": {"books": 1.5}}
+DOCUMENTS = "group/document-64-none"
+
+
+def all_rows(folder: Path) -> Rows:
+    shards = open_shards(folder)
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+
+
+def wanted_copies(rows: Rows, factors: Any) -> dict[bytes, int]:
+    """Copies of the documents for training, from the factors of the file and the word of each uid."""
+    found = {}
+    for row, uid in enumerate(uid.tobytes() for uid in rows.fixed["document_uid"]):
+        by_source = factors[NAMES[rows.fixed["language"][row]]]
+        factor = Fraction(by_source[SOURCES[rows.fixed["source_group"][row]]])
+        if not is_heldout(uid, 0.1, 1):
+            found[uid] = int(factor) + (fraction(uid, "balance", 1) < factor % 1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("balanced")
+    write_languages(folder)
+    run_balanced(folder, HALF, "balance", "group", "corrupt")
+    return folder
+
+
+def test_every_document_is_grouped_as_often_as_its_factor_says(out: Path) -> None:
+    tokens, grouped = all_rows(out / "encode"), all_rows(out / DOCUMENTS / "train")
+    wanted = wanted_copies(tokens, read_factors(out)["factors"])
+    assert set(wanted.values()) == {0, 1, 2, 3, 4, 5, 7}
+    copies = defaultdict(list)
+    for uid, copy in zip(grouped.fixed["document_uid"], grouped.fixed["copy"].tolist(), strict=True):
+        copies[uid.tobytes()].append(copy)
+    assert {uid: sorted(found) for uid, found in copies.items()} == {
+        uid: list(range(number)) for uid, number in wanted.items() if number
+    }
+    places = {uid.tobytes(): row for row, uid in enumerate(tokens.fixed["document_uid"])}
+    for row, uid in enumerate(grouped.fixed["document_uid"]):
+        one = places[uid.tobytes()]
+        assert grouped.columns["ids"][row].tolist() == tokens.columns["token_ids"][one].tolist()
+        assert grouped.fixed["language"][row] == tokens.fixed["language"][one]
+
+
+def test_copies_are_rows_of_their_own_with_corruptions_of_their_own(out: Path) -> None:
+    grouped, examples = all_rows(out / DOCUMENTS / "train"), all_rows(out / "corrupt/mlm/train")
+    assert len(set(grouped.fixed["uid"].tolist())) == len(grouped)
+    assert Counter(examples.fixed["uid"].tolist()) == Counter(grouped.fixed["uid"].tolist())
+    labels = defaultdict(set)
+    rows: Counter[bytes] = Counter()
+    for row, uid in enumerate(examples.fixed["document_uid"]):
+        labels[uid.tobytes()].add(tuple(examples.columns["label_positions"][row].tolist()))
+        rows[uid.tobytes()] += 1
+    repeated = [uid for uid, number in rows.items() if number > 1]
+    assert len(repeated) > 50
+    assert sum(len(labels[uid]) == rows[uid] for uid in repeated) > 0.97 * len(repeated)
+
+
+def test_copies_are_dealt_like_documents(out: Path) -> None:
+    """In the order in which documents are packed, copies of one document are beside each other by chance alone."""
+    tokens = train_documents(out / "encode", 0, 0.1, 1)
+    rows = with_copies(tokens, np.full(len(tokens), 3), 1)
+    uids, copies = [uid.tobytes() for uid in rows.fixed["document_uid"]], rows.fixed["copy"].tolist()
+    assert len(rows) == 3 * len(tokens) == len(set(zip(uids, copies, strict=True)))
+    assert [place_key(uid, copy, 1) for uid, copy in zip(uids, copies, strict=True)] == sorted(
+        place_key(uid, copy, 1) for uid in set(uids) for copy in range(3)
+    )
+    assert sum(one == other for one, other in pairwise(uids)) < 10
+
+
+def test_held_out_documents_have_one_copy_and_the_bytes_of_a_run_without_balance(out: Path, tmp_path: Path) -> None:
+    write_languages(tmp_path)
+    run_balanced(tmp_path, None, "group", "corrupt")
+    for folder in (f"{DOCUMENTS}/heldout", "corrupt/mlm/heldout"):
+        found, plain = files_of(out / folder), files_of(tmp_path / folder)
+        assert {name: data for name, data in found.items() if name.startswith("shard")} == {
+            name: data for name, data in plain.items() if name.startswith("shard")
+        }
+    assert set(all_rows(out / DOCUMENTS / "heldout").fixed["copy"].tolist()) == {0}
+
+
+def test_the_first_copy_is_the_row_that_there_is_without_balance(out: Path, tmp_path: Path) -> None:
+    write_languages(tmp_path)
+    run_balanced(tmp_path, None, "group")
+    plain, balanced = all_rows(tmp_path / DOCUMENTS / "train"), all_rows(out / DOCUMENTS / "train")
+    first = balanced.fixed["uid"][balanced.fixed["copy"] == 0]
+    assert set(first.tolist()) < set(plain.fixed["uid"].tolist())
+
+
+def test_natural_proportions_give_the_bytes_of_a_run_without_balance(tmp_path: Path) -> None:
+    """All but the manifests of samples, which name the factors."""
+    made = []
+    for name, balance in (("with", {"alpha": 1}), ("without", None)):
+        write_languages(tmp_path / name)
+        run_balanced(tmp_path / name, balance, *(["balance"] if balance else []), "group", "corrupt")
+        files = files_of(tmp_path / name).items()
+        made.append({path: data for path, data in files if path.startswith(("group/", "corrupt/"))})
+    found, plain = made
+    assert found.keys() == plain.keys()
+    assert {name for name in found if found[name] != plain[name]} == {
+        f"{DOCUMENTS}/{split}/manifest.json" for split in ("train", "heldout")
+    }
+
+
+def test_the_manifest_names_the_factors(out: Path) -> None:
+    _, factors = open_shards(out / DOCUMENTS / "train").manifest.parents
+    assert (factors.name, factors.role) == ("balance", "factors")
+    assert factors.digest == xxhash.xxh3_128_hexdigest((out / "balance" / "factors.json").read_bytes())
+
+
+def test_units_in_any_order_give_the_same_bytes(out: Path, tmp_path: Path) -> None:
+    write_languages(tmp_path)
+    run_balanced(tmp_path, HALF, "balance", "group", "corrupt", backwards=True)
+    for stage in ("balance", "group", "corrupt"):
+        assert files_of(tmp_path / stage) == files_of(out / stage)
+
+
+def test_the_number_of_shards_changes_no_row(out: Path, tmp_path: Path) -> None:
+    write_languages(tmp_path, shards=5)
+    run_balanced(tmp_path, HALF, "balance", "group")
+    uids = [sorted(all_rows(folder / DOCUMENTS / "train").fixed["uid"].tolist()) for folder in (out, tmp_path)]
+    assert uids[0] == uids[1]
+
+
+def test_copies_are_counted_by_language(tmp_path: Path) -> None:
+    tokens = write_languages(tmp_path, pairs=True)
+    pairs = [*MLM, {"name": "translation_lm", "label": "tlm", "max_length": 80}]
+    counts = run_balanced(tmp_path, {"alpha": 0.3, "max_copies": 2}, "balance", "group", corrupt=pairs)
+    balance, group = counts["balance"], counts["group"]
+    for language, one in group["copies"].items():
+        found = (balance["texts"] | balance["pairs"])[language].values()
+        assert one["documents"] == sum(source["documents"] for source in found)
+        assert one["tokens"] == sum(source["tokens"] for source in found)
+    assert sum(one["left_out"] for one in group["copies"].values()) > 0
+    assert group["documents"]["train"] == sum(one["documents"] for one in group["copies"].values())
+    train = group["sets"]["document-64-none"]["train"]
+    assert train["tokens_in"] == sum(one["copied_tokens"] for one in group["copies"].values())
+    both = group["sets"]["parallel-77-none-cut=longer"]["train"]["tokens_in"]
+    assert both == train["tokens_in"] + sum(one["copied_target_tokens"] for one in group["copies"].values())
+    shown = GroupStage(recipe(tmp_path, {}, corrupt=pairs)).row(group).left_out[0]
+    assert shown == {"documents without a copy": sum(one["left_out"] for one in group["copies"].values())}
+    assert len(tokens) == balance["documents_in"]
+
+
+def test_lost_copies_are_noticed(tmp_path: Path) -> None:
+    write_languages(tmp_path)
+    counts = run_balanced(tmp_path, HALF, "balance", "group")
+    made = recipe(tmp_path, HALF)
+    counts["group"]["copies"]["sw"]["copied_tokens"] += 1
+    with pytest.raises(IntegrityError, match=r"document-64-none/train: counts do not add up: tokens_in = .* of copies"):
+        GroupStage(made).check(counts["group"])
+    counts["balance"]["texts"]["sw"]["web"]["documents"] -= 1
+    with pytest.raises(IntegrityError, match=r"balance: counts do not add up: documents_in"):
+        BalanceStage(made).check(counts["balance"])
+
+
+def test_a_changed_factor_is_refused(tmp_path: Path) -> None:
+    write_languages(tmp_path)
+    run_balanced(tmp_path, {}, "balance")
+    path = tmp_path / "balance" / "factors.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"max_copies": 4', '"max_copies": 5'), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"factors.json.*not the bytes that 'balance' wrote"):
+        run_balanced(tmp_path, {}, "group")
+
+
+def test_mistakes_of_the_key_are_named(tmp_path: Path) -> None:
+    for wrong, said in (({"alpha": 1.5}, "alpha"), ({"max_copies": 256}, "max_copies"), ({"sources": {"a": 0}}, "a")):
+        with pytest.raises(ConfigurationError, match=said):
+            recipe(tmp_path, wrong)
+    unknown = sourced(tmp_path, {"sources": {"bookz": 2}})
+    with pytest.raises(ConfigurationError, match=r"no input has the source 'bookz'; the inputs have books, web"):
+        check_recipe(unknown)
+    check_recipe(sourced(tmp_path, {"sources": {"books": 2}}))
+
+
+def sourced(out: Path, balance: Any) -> Recipe:
+    inputs = [{"path": name, "source": name} for name in SOURCES]
+    plain = {"corpus": "toy", "output": str(out), "input": inputs, "clean": {}, "train_tokenizer": {}, "encode": {},
+             "balance": balance}  # fmt: skip
+    made: Recipe = validate(Recipe, plain, "recipe")
+    return made
+
+
+def test_the_row_shows_tokens_before_and_after(tmp_path: Path) -> None:
+    write_languages(tmp_path)
+    counts = run_balanced(tmp_path, {"alpha": 0.5}, "balance")["balance"]
+    row = BalanceStage(recipe(tmp_path, {})).row(counts)
+    tokens = sum(one["tokens"] for by_source in counts["texts"].values() for one in by_source.values())
+    assert row.amount_in == f"{tokens:,} tokens"
+    assert row.amount_out == f"{sum(counts['balanced'].values()):,} tokens"
+    assert np.isclose(sum(counts["balanced"].values()), tokens, atol=3)
