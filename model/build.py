@@ -70,14 +70,14 @@ class Model(nn.Module):
         tensors = settle(tensors, self.config.position.limit)
         self._check_padding(tensors)
         views = self.family.views(tensors, self.heads)
-        return {name: head.logits(views[name].hidden) for name, head in self.heads.items()}
+        return {name: head.scores(*views[name]) for name, head in self.heads.items()}
 
     def _check_padding(self, tensors: Mapping[str, Tensor]) -> None:
         if "left_padding" not in tensors:
             return
         if not self.family.left_padding:
             raise BatchError(f"left_padding: the family {self.config.family} reads rows padded on the right only")
-        if names := [name for name, head in self.heads.items() if head.unit != "label"]:
+        if names := [name for name, head in self.heads.items() if not head.left_padding]:
             raise BatchError(
                 f"left_padding: the head {names[0]} finds the tokens of a row from its first place: pad on the right"
             )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
-from model.key_types import STRICT, Width, changed_keys
+from model.errors import ConfigurationError
+from model.key_types import STRICT, Probability, Width, changed_keys
 
 __all__ = ["HeadConfig", "HeadEntry"]
 
@@ -30,6 +32,30 @@ class HeadConfig:
     """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
     change_penalty: Annotated[float, Field(ge=0)] = 1.0
     """regularised_lm: factor of the mean square of its change to the next place, added in training."""
+    classes: Width | None = None
+    """classification: number of classes; null = that of `labels`."""
+    labels: tuple[str, ...] = ()
+    """classification: names of the classes in their order, saved with the model; empty = they have none."""
+    multi_label: bool = False
+    """classification: a row has any number of classes, each of which is judged alone."""
+    output: Literal["identity", "sigmoid"] = "identity"
+    """regression: identity predicts the number itself; sigmoid maps the score into `range`."""
+    range: tuple[float, float] = (0.0, 1.0)
+    """regression: lowest and highest number that `output: sigmoid` predicts."""
+    pool: Literal["cls", "mean", "max", "last", "decoder_last"] | None = None
+    """classification, regression: vector of a row, from its first token, the mean or the maximum of all, or its last;
+    null = cls in an encoder, last in a decoder, decoder_last, the only one there, in an encoder_decoder."""
+    input_dropout: Probability = 0.0
+    """classification, regression: dropout of the vector before the hidden map."""
+    hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu"] | None = None
+    """classification, regression: activation of a linear map onto the same width before the one onto the classes;
+    null = there is none. tanh is BERT's pooler."""
+    hidden_norm: bool = False
+    """classification, regression: a norm after the hidden activation (ModernBERT)."""
+    dropout: Probability | None = None
+    """classification, regression: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
+    bias: bool = True
+    """classification, regression: bias of the map onto the classes."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
     """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0
@@ -42,13 +68,43 @@ class HeadConfig:
     """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view is with
     all views of other rows (COCO-LM)."""
 
+    def __post_init__(self) -> None:
+        if self.classes is not None and self.labels and len(self.labels) != self.classes:
+            raise ValueError(f"classes: expected as many as labels, {len(self.labels)}, got {self.classes}")
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"labels: expected different names, got {', '.join(self.labels)}")
+        if not self.range[0] < self.range[1]:
+            raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
+        if self.hidden_norm and self.hidden is None:
+            raise ValueError("hidden_norm: without a hidden map there is nothing to norm; give hidden, or remove it")
+
+    def class_count(self, head: str, least: int) -> int:
+        """Return the number of classes.
+
+        Args:
+            head: name of the head, for the error.
+            least: the fewest classes that make sense.
+
+        Raises:
+            ConfigurationError: none or too few are given.
+        """
+        count = self.classes or len(self.labels)
+        if count < least:
+            raise ConfigurationError(
+                f"model.heads.{head}.classes: expected {least} or more, got {count or 'none'}; give their number, or "
+                "their names as labels"
+            )
+        return count
+
 
 def _long_form(value: Any) -> Any:
+    if isinstance(value, Mapping):  # lists of a file become the tuples that strict validation expects
+        return {key: tuple(part) if isinstance(part, list) else part for key, part in value.items()}
     return {"weight": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _short_form(head: HeadConfig) -> Any:
-    changed = changed_keys(head)
+    changed = {key: list(value) if isinstance(value, tuple) else value for key, value in changed_keys(head).items()}
     return {"weight": head.weight} | changed if changed.keys() - {"weight"} else head.weight
 
 

@@ -29,6 +29,8 @@ class Head(nn.Module, ABC):
     """Keys of its configuration that it reads, besides `weight`."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"
     """Unit of its predictions: labelled places, all tokens of the labelled rows, or rows."""
+    left_padding: ClassVar[bool] = False
+    """It finds the tokens of rows that are padded on the left."""
     normalise: Literal["label", "row"] = "label"
     """Unit that weighs alike in the mean; the model sets it from the configuration."""
     label_chunk: int | None = None
@@ -52,7 +54,11 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores at every place, [B, T, dim] to [B, T, classes]; of heads that judge rows, [B, classes]."""
+        """Return scores at every place, [B, T, dim] to [B, T, classes], or of rows."""
+
+    def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return scores of a batch; heads that judge rows need to know which places hold tokens."""
+        return self.logits(hidden)
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return sums by name that are recorded as shares of the count, such as the places that are judged rightly."""

@@ -16,6 +16,7 @@ __all__ = ["LabelHead"]
 class LabelHead(Head):
     """A head whose loss is the cross entropy of its scores at the labelled places; no other place is projected."""
 
+    left_padding: ClassVar = True
     needs: ClassVar[frozenset[str]] = frozenset({"label_index", "label_ids"})
     settings: ClassVar[frozenset[str]] = frozenset({"normalise"})
 

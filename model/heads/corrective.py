@@ -26,6 +26,7 @@ class Corrective(MaskedLM):
 
     target: ClassVar = "corrective"
     unit: ClassVar = "token"
+    left_padding: ClassVar = False
     settings: ClassVar = frozenset({"copy_weight"})
     needs: ClassVar = frozenset({"label_index", "label_ids", "lengths"})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,5 +17,6 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
     "silu": F.silu,
+    "tanh": torch.tanh,
 }
-"""Names of `ModelConfig.activation`."""
+"""Names of `ModelConfig.activation` and of `HeadConfig.hidden`, which alone may be tanh."""

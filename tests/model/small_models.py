@@ -15,9 +15,11 @@ SPELLINGS = [f"{number}é".encode() for number in range(VOCABULARY)]
 
 ENCODER_HEADS = {
     "bidirectional_lm": {},
+    "classification": {"classes": 3, "hidden": "tanh"},
     "corrective": {"copy_weight": 3.0},
     "lm": {},
     "masked_lm": {},
+    "regression": {"pool": "mean"},
     "regularised_lm": {"activation_penalty": 0.5},
     "sentence": {},
     "similarity": {"group_size": 3, "temperature": 0.5},
@@ -100,9 +102,9 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
 
 
 def full_batch(seed=0, lengths=(11, 8, 11, 3, 9, 6)):
-    """Rows that hold what every head of encoders reads: two masked spans, classes, a second view of each row.
+    """Rows that hold what every head of encoders reads: two masked spans, classes, numbers, a second view of each row.
 
-    The last row has weight 0; one row has neither class nor second view nor spans.
+    The last row has weight 0; one row has neither class nor number nor second view nor spans.
     """
     tensors = batch_for("encoder", seed=seed, lengths=lengths)
     rows, columns = tensors["input_ids"].shape
@@ -121,6 +123,8 @@ def full_batch(seed=0, lengths=(11, 8, 11, 3, 9, 6)):
     same = tensors["label_index"][::3]  # some inputs are the original ids
     tensors["label_ids"][::3] = tensors["input_ids"].flatten()[same]
     tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1][:rows])
+    tensors["label"] = torch.tensor([2, 1, -100, 0, 2, 1][:rows])
+    tensors["target"] = torch.tensor([0.5, 4.0, float("nan"), 2.5, 1.0, 3.0][:rows])
     second = _rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4][:rows]), "")
     tensors |= {f"{name}_b": value for name, value in second.items()}
     tensors["row_weight"][-1] = 0

@@ -1,6 +1,7 @@
 import json
 
-from pydantic import TypeAdapter
+import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from model.config import ModelConfig
 from model.head_config import HeadConfig
@@ -24,3 +25,28 @@ def test_heads_have_a_short_form_and_a_long_one():
         config = TypeAdapter(ModelConfig).validate_json(text, strict=True)
         assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == {"masked_lm": dumped}
     assert config.head_weights == {"masked_lm": 1.0}
+
+
+def test_lists_of_a_head_come_back_from_a_file():
+    heads = {
+        "classification": {"weight": 1.0, "labels": ["no", "yes"]},
+        "regression": {"weight": 1.0, "range": [1.0, 5.0]},
+    }
+    plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json") | {"heads": heads}
+    config = TypeAdapter(ModelConfig).validate_json(json.dumps(plain), strict=True)
+    assert config.heads["classification"].labels == ("no", "yes")
+    assert TypeAdapter(ModelConfig).dump_python(config, mode="json")["heads"] == heads
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"classes": 3, "labels": ["no", "yes"]}, "classes: expected as many as labels, 2, got 3"),
+        ({"labels": ["no", "no"]}, "labels: expected different names, got no, no"),
+        ({"hidden_norm": True}, "hidden_norm: without a hidden map there is nothing to norm"),
+    ],
+    ids=["count", "names", "norm"],
+)
+def test_keys_that_contradict_each_other_are_refused(options, message):
+    with pytest.raises(ValidationError, match=message):
+        HeadConfig(**options)

@@ -18,13 +18,17 @@ GIVEN = {
     "model.family": "encoder",
     "model.heads": "{masked_lm: 2.0}",
     "model.heads.similarity.group_size": "4",
+    "model.heads.regression.range": "[1.0, 5.0]",
     "data.corrupt": "causal_lm",
     "data.phases.corrupt": "causal_lm",
     "data.phases": f"[{PHASE}, {LAST}]",
 }
 
 
-HEADS = "model.heads={masked_lm: {}, span_boundary: {}, corrective: {}, similarity: {}}"
+HEADS = (
+    "model.heads={masked_lm: {}, span_boundary: {}, corrective: {}, similarity: {}, classification: {hidden: tanh}, "
+    "regression: {}}"
+)
 
 
 MAPPINGS = {

@@ -12,6 +12,7 @@ FORMULAS = {
     "gelu_tanh": lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "relu": lambda x: max(0.0, x),
     "silu": lambda x: x / (1 + math.exp(-x)),
+    "tanh": lambda x: (math.exp(x) - math.exp(-x)) / (math.exp(x) + math.exp(-x)),
 }
 
 

@@ -1,0 +1,54 @@
+"""The heads that judge a whole row by one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+from model.heads._head import Head
+from model.layers.classifier import Classifier
+from model.layers.pooling import pool
+
+__all__ = ["RowHead"]
+
+_POOLS = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
+"""The place of a row that is read where the configuration names none, by architecture."""
+
+
+class RowHead(Head):
+    """A head that pools the states of a row, and maps the vector to scores."""
+
+    unit: ClassVar = "row"
+    left_padding: ClassVar = True
+    settings: ClassVar[frozenset[str]] = frozenset(
+        {"pool", "input_dropout", "hidden", "hidden_norm", "dropout", "bias"}
+    )
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.options = config.heads[self.key()]
+        architecture = config.architecture
+        self.pool = self.options.pool or _POOLS[architecture]
+        if (self.pool == "decoder_last") != (architecture == "encoder_decoder"):
+            raise ConfigurationError(
+                f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, which has no other; "
+                f"got {self.pool} for {architecture}: remove the key"
+            )
+        self.classifier = Classifier(config, self.options, self.outputs())
+
+    def outputs(self) -> int:
+        """Return the number of scores of a row."""
+        return 1
+
+    def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return scores of rows: [B, T, dim] to [B, scores]."""
+        return self.logits(pool(self.pool, hidden, tensors))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores of pooled vectors: [B, dim] to [B, scores]."""
+        scores: Tensor = self.classifier(hidden)
+        return scores

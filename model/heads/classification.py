@@ -1,0 +1,65 @@
+"""Classes of rows: a text or a pair of texts has one class, or any number of them (arXiv 1810.04805 §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from model.heads._row_head import RowHead
+from model.loss import IGNORED, cross_entropy_sum
+
+__all__ = ["Classification"]
+
+
+class Classification(RowHead):
+    """Cross entropy of the class of a row; with `multi_label`, the mean over classes of a binary one each.
+
+    `label` is [B] int64 with the number of a class, or with `multi_label` [B, classes] with 1 for each class that the
+    row has, else 0. -100 in a row without label.
+    """
+
+    target: ClassVar = "classification"
+    needs: ClassVar = frozenset({"label", "lengths"})
+    settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label"}
+
+    def outputs(self) -> int:
+        """Return the number of classes.
+
+        Raises:
+            ConfigurationError: none are given, or one where a row has exactly one.
+        """
+        return self.options.class_count(self.key(), 1 if self.options.multi_label else 2)
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed cross entropy over rows with a label."""
+        scores, labels = self.scores(hidden, tensors), _labels(tensors)
+        if not self.options.multi_label:
+            return cross_entropy_sum(scores, labels)
+        known = (labels != IGNORED).float()
+        losses = F.binary_cross_entropy_with_logits(scores.float(), labels.clamp(min=0).float(), reduction="none")
+        return (losses * known).mean(-1).sum()
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of rows with weight and a label."""
+        return _labelled(tensors).sum()
+
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the rows whose class, or all of whose classes, are predicted."""
+        scores, labels = self.scores(hidden, tensors), _labels(tensors)
+        right = ((scores > 0) == (labels == 1)).all(-1) if self.options.multi_label else scores.argmax(-1) == labels
+        return {"accuracy": (right & _labelled(tensors)).sum()}
+
+
+def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the labels, `IGNORED` in rows of weight 0."""
+    labels = tensors["label"]
+    out = (tensors["row_weight"] == 0).view(-1, *[1] * (labels.ndim - 1))
+    return labels.masked_fill(out, IGNORED)
+
+
+def _labelled(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return which rows [B] have weight and a label."""
+    return (_labels(tensors).flatten(1) if tensors["label"].ndim > 1 else _labels(tensors)[:, None]).ne(IGNORED).all(1)

@@ -1,0 +1,51 @@
+"""A number for each row, such as the similarity of two sentences (STS-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from model.heads._row_head import RowHead
+
+__all__ = ["Regression"]
+
+
+class Regression(RowHead):
+    """Squared error of one score for a row; `target` is [B] float32, NaN in a row without one.
+
+    `output: identity` takes the score as it is (BERT's code). `sigmoid` maps it into `range`, and the error is that of
+    numbers scaled to 0..1.
+    """
+
+    target: ClassVar = "regression"
+    needs: ClassVar = frozenset({"target", "lengths"})
+    settings: ClassVar = RowHead.settings | {"output", "range"}
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed squared error over rows with a target."""
+        known = _known(tensors)
+        wanted = tensors["target"].float().masked_fill(~known, 0.0)
+        found = super().scores(hidden, tensors).squeeze(-1).float()
+        if self.options.output == "sigmoid":
+            low, high = self.options.range
+            found, wanted = found.sigmoid(), (wanted - low) / (high - low)
+        return ((found - wanted).square() * known).sum()
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of rows with weight and a target."""
+        return _known(tensors).sum()
+
+    def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the predicted numbers, in the unit of `target`: [B, T, dim] to [B]."""
+        scores = super().scores(hidden, tensors).squeeze(-1)
+        if self.options.output == "identity":
+            return scores
+        low, high = self.options.range
+        return low + (high - low) * scores.sigmoid()
+
+
+def _known(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return which rows [B] have weight and a target."""
+    return ~tensors["target"].isnan() & (tensors["row_weight"] != 0)

@@ -1,0 +1,35 @@
+"""From states to the scores of classes: what heads of tasks have on top of a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from model.config import HeadConfig, ModelConfig
+from model.layers.activation import ACTIVATIONS
+from model.layers.norm import build_norm
+
+__all__ = ["Classifier"]
+
+
+class Classifier(nn.Module):
+    """Dropout and a linear map; before them, where `hidden` names one, dropout, a linear map and an activation.
+
+    With `hidden: tanh` it is BERT's pooler and classifier (arXiv 1810.04805), with `input_dropout` too RoBERTa's.
+    """
+
+    def __init__(self, config: ModelConfig, options: HeadConfig, classes: int) -> None:
+        super().__init__()
+        self.input_dropout = nn.Dropout(options.input_dropout)
+        self.dense = nn.Linear(config.dim, config.dim, bias=config.bias.head) if options.hidden else nn.Identity()
+        self.act: Callable[[Tensor], Tensor] = ACTIVATIONS[options.hidden] if options.hidden else nn.Identity()
+        self.norm = build_norm(config, config.dim) if options.hidden and options.hidden_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout.hidden if options.dropout is None else options.dropout)
+        self.out = nn.Linear(config.dim, classes, bias=options.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return scores: [..., dim] to [..., classes]."""
+        x = self.norm(self.act(self.dense(self.input_dropout(states))))
+        scores: Tensor = self.out(self.dropout(x))
+        return scores

@@ -1,0 +1,53 @@
+"""One vector for a row, chosen or averaged from the states of its tokens; padding has no part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from model.errors import BatchError
+
+__all__ = ["pool"]
+
+
+def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return one vector a row, [B, T, dim] to [B, dim].
+
+    A row without tokens is read as one token.
+
+    Args:
+        kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv 1908.10084); last, the last
+            token, which alone has seen the whole row in a causal stack; decoder_last, the decoder's state at the
+            place of the encoder's last token: the decoder reads the same row, shifted by one (arXiv 1910.13461).
+        hidden: states of the rows; decoder_last: of the decoder's rows, padded on the right.
+        tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B].
+
+    Raises:
+        BatchError: decoder_last: a decoder's row is shorter than the encoder's.
+
+    Example (two rows of two tokens and of one, the second with a place of padding):
+        >>> hidden = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]])
+        >>> batch = {"lengths": torch.tensor([2, 1])}
+        >>> [pool(kind, hidden, batch).flatten().tolist() for kind in ("cls", "mean", "max", "last")]
+        [[1.0, 5.0], [2.0, 5.0], [3.0, 5.0], [3.0, 5.0]]
+    """
+    rows, columns = hidden.shape[:2]
+    lengths = tensors["lengths"].to(hidden.device).expand(rows).clamp(min=1)
+    first = tensors["left_padding"].to(hidden.device) if "left_padding" in tensors else torch.zeros_like(lengths)
+    if kind == "decoder_last":
+        if columns < tensors["input_ids"].shape[1]:
+            raise BatchError(
+                f"decoder_input_ids: expected the row of the encoder, {tensors['input_ids'].shape[1]} places, got "
+                f"{columns}: the pool decoder_last reads the state at the row's last token"
+            )
+        first = torch.zeros_like(lengths)
+    if kind in ("mean", "max"):
+        places = torch.arange(columns, device=hidden.device) - first[:, None]
+        outside = ((places < 0) | (places >= lengths[:, None]))[..., None]
+        if kind == "max":
+            return hidden.masked_fill(outside, -torch.inf).amax(1)
+        return hidden.masked_fill(outside, 0.0).sum(1) / lengths[:, None]
+    place = first if kind == "cls" else first + lengths - 1
+    return hidden[torch.arange(rows, device=hidden.device), place]

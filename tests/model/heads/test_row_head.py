@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from model.errors import ConfigurationError
+from tests.model.small_models import FAMILIES, batch_for, built
+
+
+def judged(family, **options):
+    network = built(family, heads={"classification": {"classes": 3, **options}}).eval()
+    for parameter in network.heads["classification"].parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return network
+
+
+def padded_left(tensors):
+    """The rows of a batch with their padding before the tokens."""
+    columns = tensors["input_ids"].shape[1]
+    left = columns - tensors["lengths"]
+    ids = torch.stack([row.roll(int(shift)) for row, shift in zip(tensors["input_ids"], left, strict=True)])
+    places = (torch.arange(columns) - left[:, None]).clamp(min=0)
+    return tensors | {"input_ids": ids, "position_ids": places, "left_padding": left}
+
+
+@pytest.mark.parametrize(("family", "pool"), [*zip(FAMILIES, ("cls", "last", "decoder_last"), strict=True)])
+def test_an_architecture_has_its_pool(family, pool):
+    assert judged(family).heads["classification"].pool == pool
+
+
+@pytest.mark.parametrize(("family", "pool"), [("encoder_decoder", "mean"), ("encoder", "decoder_last")])
+def test_a_pool_of_another_architecture_is_refused(family, pool):
+    with pytest.raises(ConfigurationError, match=r"classification.pool: decoder_last is the pool of an enc"):
+        judged(family, pool=pool)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_by_seven_places_changes_no_score(family):
+    network, tensors = judged(family), batch_for(family, columns=11)
+    if family == "encoder_decoder":
+        tensors |= {"decoder_input_ids": tensors["input_ids"], "decoder_position_ids": tensors["position_ids"]}
+    wider = dict(tensors)
+    for name in ("input_ids", "decoder_input_ids"):
+        if name in tensors:
+            wider[name] = torch.nn.functional.pad(tensors[name], (0, 7))
+            wider[name.replace("input", "position")] = torch.arange(18).expand(4, 18)
+    found = [network.logits(batch)["classification"] for batch in (tensors, wider)]
+    assert (found[0] - found[1]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("pool", ["cls", "mean", "max", "last"])
+@pytest.mark.parametrize("family", ["encoder", "decoder"])
+def test_both_sides_of_padding_give_the_same_scores(family, pool):
+    network, tensors = judged(family, pool=pool), batch_for(family)
+    found = [network.logits(batch)["classification"] for batch in (tensors, padded_left(tensors))]
+    assert (found[0] - found[1]).abs().max() < 1e-5
+
+
+def test_a_row_head_counts_one_prediction_a_row_in_the_operations():
+    network = judged("encoder")
+    with_one, without = (network.flops(11, labels_per_row=labels) for labels in (1, 0))
+    assert with_one == without
+    assert network.heads["classification"].flops() == 2 * 24 * 3

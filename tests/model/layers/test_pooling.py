@@ -1,0 +1,98 @@
+"""Vectors of rows against loops over the tokens of each row."""
+
+import pytest
+import torch
+
+from model.errors import BatchError
+from model.layers.pooling import pool
+from model.settling import settle
+from tests.model.small_models import batch_for, built, changed, states
+
+POOLS = ("cls", "mean", "max", "last")
+LENGTHS = [7, 1, 4, 6]
+
+
+def drawn(columns=7):
+    return torch.randn(4, columns, 5, generator=torch.Generator().manual_seed(2))
+
+
+def slow(kind, tokens):
+    """The vector of one row from the list of its tokens' states."""
+    match kind:
+        case "cls":
+            return tokens[0]
+        case "last":
+            return tokens[-1]
+        case "mean":
+            return sum(tokens) / len(tokens)
+        case "max":
+            return torch.tensor([max(float(state[at]) for state in tokens) for at in range(5)])
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", POOLS)
+def test_each_pool_is_that_of_the_tokens(kind, side):
+    hidden, lengths = drawn(), torch.tensor(LENGTHS)
+    left = 7 - lengths if side == "left" else torch.zeros(4, dtype=torch.int64)
+    tensors = {"lengths": lengths} | ({"left_padding": left} if side == "left" else {})
+    found = pool(kind, hidden, tensors)
+    for row in range(4):
+        tokens = list(hidden[row, left[row] : left[row] + lengths[row]])
+        assert torch.allclose(found[row], slow(kind, tokens), atol=1e-6), row
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_padding_has_no_part(kind):
+    """Not even where it is no number."""
+    hidden, tensors = drawn(), {"lengths": torch.tensor(LENGTHS)}
+    expected = pool(kind, hidden, tensors)
+    outside = torch.arange(7) >= tensors["lengths"][:, None]
+    for value in (9.0, float("nan"), float("inf")):
+        assert torch.equal(pool(kind, hidden.masked_fill(outside[..., None], value), tensors), expected)
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_rows_change_places_with_their_vectors(kind):
+    hidden, lengths, order = drawn(), torch.tensor(LENGTHS), torch.tensor([2, 0, 3, 1])
+    expected = pool(kind, hidden, {"lengths": lengths})[order]
+    assert torch.equal(pool(kind, hidden[order], {"lengths": lengths[order]}), expected)
+
+
+@pytest.mark.parametrize("kind", [*POOLS, "decoder_last"])
+def test_settled_lengths_are_those_of_full_rows(kind):
+    batch = {"input_ids": torch.zeros(4, 7, dtype=torch.int64), "lengths": torch.full((4,), 7)}
+    settled = settle(batch, None)
+    assert settled["lengths"].ndim == 0
+    assert torch.equal(pool(kind, drawn(), settled), pool(kind, drawn(), batch))
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_a_row_without_tokens_is_read_as_one(kind):
+    """Filler rows have no loss; their vectors must be numbers, for NaN times 0 is NaN."""
+    hidden = drawn()
+    found = pool(kind, hidden, {"lengths": torch.tensor([0, 2, 7, 7])})
+    assert torch.equal(found[0], hidden[0, 0])
+
+
+def test_the_decoders_row_is_the_encoders_and_padded_on_the_right():
+    hidden, lengths = drawn(9), torch.tensor(LENGTHS)
+    tensors = {"input_ids": torch.zeros(4, 7), "lengths": lengths, "left_padding": 7 - lengths}
+    found = pool("decoder_last", hidden, tensors)
+    for row in range(4):
+        assert torch.equal(found[row], hidden[row, LENGTHS[row] - 1])
+
+
+def test_a_shorter_row_of_the_decoder_is_refused():
+    tensors = {"input_ids": torch.zeros(4, 8), "lengths": torch.tensor(LENGTHS)}
+    with pytest.raises(BatchError, match="expected the row of the encoder, 8 places, got 7"):
+        pool("decoder_last", drawn(), tensors)
+
+
+@pytest.mark.parametrize(("family", "kinds"), [("encoder", POOLS), ("decoder", ("mean", "max", "last"))])
+def test_the_embedding_of_a_padding_token_does_not_matter(family, kinds):
+    network, tensors = built(family).eval(), batch_for(family)
+    row = next(row for row, length in enumerate(tensors["lengths"]) if length < 11)
+    other = changed(tensors, "input_ids", row, 10)
+    for kind in kinds:
+        vectors = [pool(kind, states(network, batch), batch) for batch in (tensors, other)]
+        assert torch.equal(*vectors), kind
