@@ -1,35 +1,31 @@
-"""Initial weights: each drawn from a generator of its own, which seed and name decide."""
+"""Initial weights: the law of each parameter, drawn from a generator of its own, which seed and name decide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
-import xxhash
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.draws import Draw, constant, normal, own_generator
 from model.heads.masked_lm import MaskedLM
 from model.layers.attention import Attention
-from model.layers.characters import CharacterEncoder, Highway
 from model.layers.feed_forward import FeedForward
-from model.layers.lstm import LongShortTermMemory
+from model.layers.norm import NoNorm, RMSNorm
 from model.layers.position import T5Bias
-from model.layers.projected_lstm import ProjectedLstm
 from model.layers.vocabulary import VocabularyProjection
 from model.whole_shapes import WHOLE, Placement
 
-__all__ = ["initialise", "keyed"]
+__all__ = ["initialise", "laws"]
+
+_MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
+_NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 
 
 def initialise(model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE) -> None:
-    """Draw every weight; biases become 0, norm gains stay 1.
+    """Draw every parameter: its values are a function of the seed, its name and its shape.
 
-    Each parameter has a generator of its own, keyed by the seed and the parameter's name: neither the order of building
-    nor the distribution over ranks matters. Draws are fp32 on the host, whatever the parameters are. A tied weight is
-    drawn once, under its first name. A class lists in `drawn` its own parameters that begin like weights. Recurrent
-    layers and the encoder of characters draw themselves.
+    Neither the order of building, nor what is built beside it, nor the distribution over ranks matters. Draws are fp32
+    on the host, whatever the parameters are. A tied weight is drawn once, under its first name.
 
     Args:
         model: whose parameters are drawn.
@@ -37,56 +33,48 @@ def initialise(model: nn.Module, config: ModelConfig, seed: int, placement: Plac
         seed: of the draws.
         placement: of its parameters.
     """
+    drawn = laws(model, config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            with placement.gather([parameter]):
+                fresh = torch.empty(parameter.shape)
+                drawn[name](fresh, own_generator(seed, name))
+                parameter.copy_(fresh)
+
+
+def laws(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
+    """Return the law of each parameter by name: biases are 0, norm gains 1, matrices as `init` says.
+
+    A tied weight has the law of the module where it first occurs. A class whose parameters are none of these declares
+    their laws in `initial_weights`, by names below it; it is given the law of matrices.
+
+    Raises:
+        NotImplementedError: a class declares no law for one of its parameters.
+    """
     exceptional = _t5_deviations(model, config) if config.init.scheme == "t5" else _normal_deviations(model, config)
-    drawn: set[int] = set()
-    for path, module in model.named_modules():
-        own = [parameter for parameter in module.parameters(recurse=False) if id(parameter) not in drawn]
-        if isinstance(module, (CharacterEncoder, Highway, LongShortTermMemory, ProjectedLstm)):
-            with placement.gather(list(module.parameters())), _redrawn(module, keyed(seed, path)):
-                module.reset_parameters()
-        weighted = isinstance(module, (nn.Linear, nn.Embedding, VocabularyProjection))
-        names = [*getattr(module, "drawn", ()), *(["weight"] if weighted else [])]
-        if not names or not own:
-            continue
-        with placement.gather(own), torch.no_grad():
-            for name in names:
-                weight: nn.Parameter = getattr(module, name)
-                if id(weight) not in drawn:
-                    drawn.add(id(weight))
-                    deviation = exceptional.get(id(weight), config.init.std)
-                    _draw(weight, deviation, config.init.cutoff, keyed(seed, f"{path}.{name}"))
-            if weighted and (bias := getattr(module, "bias", None)) is not None:
-                nn.init.zeros_(bias)
+    usual = normal(config.init.std, config.init.cutoff)
+    known = {key: normal(deviation, config.init.cutoff) for key, deviation in exceptional.items()}
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    for module in model.modules():
+        own = getattr(module, "initial_weights", None)
+        for name, law in ({} if own is None else own(usual)).items():
+            known.setdefault(id(module.get_parameter(name)), law)
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) not in known:
+                known[id(parameter)] = _law(module, name, usual)
+    return {name: known[key] for key, name in names.items()}
 
 
-def keyed(seed: int, name: str) -> int:
-    """Return the seed of one generator, 63 bits of the xxh3 of seed and name."""
-    return xxhash.xxh3_64_intdigest(f"{seed} {name}") >> 1
-
-
-def _draw(weight: Tensor, deviation: float, cutoff: float | None, seed: int) -> None:
-    fresh, generator = torch.empty(weight.shape), torch.Generator().manual_seed(seed)
-    if cutoff is None:
-        nn.init.normal_(fresh, std=deviation, generator=generator)
-    else:
-        bound = cutoff * deviation
-        nn.init.trunc_normal_(fresh, std=deviation, a=-bound, b=bound, generator=generator)
-    weight.copy_(fresh)
-
-
-@contextmanager
-def _redrawn(module: nn.Module, seed: int) -> Iterator[None]:
-    """Let a module draw its parameters in fp32 on the host, from a generator with this seed."""
-    parameters = list(module.parameters())
-    held = [parameter.data for parameter in parameters]
-    for parameter in parameters:
-        parameter.data = parameter.data.to("cpu", torch.float32, copy=True)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
-    for parameter, data in zip(parameters, held, strict=True):
-        data.copy_(parameter.data)
-        parameter.data = data
+def _law(module: nn.Module, name: str, usual: Draw) -> Draw:
+    if name == "bias":
+        return constant(0.0)
+    if name == "weight" and isinstance(module, (*_MATRICES, *_NORMS)):
+        return usual if isinstance(module, _MATRICES) else constant(1.0)
+    kind = type(module)
+    raise NotImplementedError(
+        f"{kind.__module__}.{kind.__qualname__}: no law for the initial values of its parameter {name}; declare it in "
+        "a method `initial_weights` of the class"
+    )
 
 
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:

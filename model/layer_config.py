@@ -54,7 +54,7 @@ class InitConfig:
     """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
     std: Annotated[float, Field(gt=0, le=10)] = 0.02
     """Standard deviation of the normal scheme."""
-    cutoff: Annotated[float, Field(gt=0)] | None = None
+    cutoff: Annotated[float, Field(ge=0.1)] | None = None
     """normal: standard deviations beyond which nothing is drawn (truncated normal); null = no bound."""
     embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
     """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""

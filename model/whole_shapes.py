@@ -15,7 +15,7 @@ __all__ = ["WHOLE", "Placement", "whole_shape"]
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the parameters of a new model are."""
+    """Place of the parameters of a new model: whole, or in parts over the ranks."""
 
     building: Callable[[], AbstractContextManager[Any]]
     """surrounds the construction of modules, each of which may leave its parameters in parts"""

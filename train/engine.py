@@ -32,7 +32,7 @@ __all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings
 
 
 _LINEAR: Final = torch.nn.functional.linear
-"""What stage 3 replaces in torch, from the construction of a model on."""
+"""Function that stage 3 replaces in torch, from the construction of a model on."""
 
 
 class MicroBatch(Protocol):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import STRICT, ModelConfig
+from model.draws import Draw, constant
 from model.families import View
 from model.families.encoder import Encoder
 from model.flops import stack_flops
@@ -163,6 +164,10 @@ class _Difference(nn.Module):
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(rows, width))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the law of the table."""
+        return {"weight": constant(0.0)}
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return rows of the table: ids [B, T] to [B, T, width]."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.draws import Draw
 from model.errors import ConfigurationError
 from model.families import Family
 from model.flops import layer_flops
@@ -36,7 +37,6 @@ class XLNet(Family):
     needs: ClassVar = frozenset({"input_ids", "lengths"})
     left_padding: ClassVar = True
     optional: ClassVar = frozenset({"rank", "type_ids"})
-    drawn: ClassVar = ("unknown",)
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
@@ -66,6 +66,10 @@ class XLNet(Family):
         x = self.dropout(self.norm(x))
         slots = (rank - 1).clamp(min=0)[..., None].expand(-1, -1, x.shape[-1])
         return torch.where((rank > 0)[..., None], x[:, columns:].gather(1, slots), x[:, :columns])
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the law of the learnt vector of the query stream."""
+        return {"unknown": usual}
 
     def _plan(self, tensors: Mapping[str, Tensor], rank: Tensor, places: Tensor) -> RelativePlan:
         """Return the plan of attention, given the place [B, Tq] of each query."""

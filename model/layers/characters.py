@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model.draws import Draw, normal, of_gates, uniform
 from model.flops import matrix_flops
 from model.whole_shapes import whole_shape
 
@@ -60,13 +61,9 @@ class CharacterEncoder(nn.Module):
         self.highways = nn.ModuleList(Highway(found) for _ in range(highways))
         self.projection = nn.Linear(found, outputs)
 
-    def reset_parameters(self) -> None:
-        """Draw the filters; layers inside draw their own weights."""
-        for convolution in self.convolutions:
-            assert isinstance(convolution, nn.Conv1d)
-            assert convolution.bias is not None
-            nn.init.uniform_(convolution.weight, -0.05, 0.05)
-            nn.init.zeros_(convolution.bias)
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the filters; layers inside have laws of their own."""
+        return {f"convolutions.{number}.weight": uniform(0.05) for number in range(len(self.convolutions))}
 
     def forward(self, characters: Tensor) -> Tensor:
         """Return vectors [B, T, outputs] of characters [B, T, width]."""
@@ -91,15 +88,13 @@ class Highway(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.width = width
         self.weight = nn.Parameter(torch.empty(2 * width, width))
         self.bias = nn.Parameter(torch.empty(2 * width))
 
-    def reset_parameters(self) -> None:
-        """Draw initial weights; the bias -2 lets the input through."""
-        width = len(self.bias) // 2
-        nn.init.normal_(self.weight, std=width**-0.5)
-        nn.init.zeros_(self.bias)
-        nn.init.constant_(self.bias[width:], -2.0)
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the parameters; the bias -2 lets the input through."""
+        return {"weight": normal(self.width**-0.5), "bias": of_gates(0.0, -2.0)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [words, width] to the same shape."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
+from model.draws import Draw
 from model.layers.activation import ACTIVATIONS
 from model.layers.layer import Layer
 from model.layers.norm import build_norm
@@ -20,12 +19,14 @@ __all__ = ["Convolution", "ConvolutionLayer", "MaskDecoder", "build_layers"]
 class Convolution(nn.Module):
     """A linear map of the tokens around each place; those that the place may not see count as zeros."""
 
-    drawn: ClassVar = ("weight",)
-
     def __init__(self, dim: int, tokens: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(dim, dim, tokens))
         self.bias = nn.Parameter(torch.zeros(dim))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the law of the filters."""
+        return {"weight": usual}
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map [B, T, dim] to the same shape.

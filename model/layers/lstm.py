@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["LongShortTermMemory", "State", "draw_gates"]
+from model.draws import Draw, of_gates, uniform
+
+__all__ = ["LongShortTermMemory", "State", "gate_laws"]
 
 State: TypeAlias = tuple[Tensor, Tensor]
 """Outputs and cells [B, width] after the last token."""
@@ -34,9 +36,9 @@ class LongShortTermMemory(nn.Module):
         self.recurrent = nn.Parameter(torch.empty(4 * outputs, outputs))
         self.bias = nn.Parameter(torch.empty(4 * outputs))
 
-    def reset_parameters(self) -> None:
-        """Draw initial weights."""
-        draw_gates(self.input, self.recurrent, self.bias)
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the parameters."""
+        return gate_laws(self.outputs)
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Return outputs [B, T, outputs] of inputs [B, T, inputs], and the state after the last place."""
@@ -51,14 +53,10 @@ class LongShortTermMemory(nn.Module):
         return out, (output[0], cell[0])
 
 
-def draw_gates(weights_in: Tensor, recurrent: Tensor, bias: Tensor) -> None:
-    """Draw the weights of the gates input, forget, candidate, output from ±1 / sqrt(width), biases 0.
+def gate_laws(width: int) -> dict[str, Draw]:
+    """Return the laws of the gates input, forget, candidate, output: weights from ±1 / sqrt(width), biases 0.
 
-    The bias of the forget gate becomes 1, so that cells keep their content at first (Jozefowicz et al. 2015).
+    The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al. 2015).
     """
-    width = len(bias) // 4
     bound = width**-0.5
-    nn.init.uniform_(weights_in, -bound, bound)
-    nn.init.uniform_(recurrent, -bound, bound)
-    nn.init.zeros_(bias)
-    nn.init.ones_(bias[width : 2 * width])
+    return {"input": uniform(bound), "recurrent": uniform(bound), "bias": of_gates(0.0, 1.0, 0.0, 0.0)}

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.layers.lstm import draw_gates
+from model.draws import Draw, uniform
+from model.layers.lstm import gate_laws
 
 __all__ = ["ProjectedLstm"]
 
@@ -25,17 +26,15 @@ class ProjectedLstm(nn.Module):
 
     def __init__(self, inputs: int, cells: int, outputs: int, clip: float) -> None:
         super().__init__()
-        self.clip = clip
+        self.cells, self.clip = cells, clip
         self.input = nn.Parameter(torch.empty(4 * cells, inputs))
         self.recurrent = nn.Parameter(torch.empty(4 * cells, outputs))
         self.bias = nn.Parameter(torch.empty(4 * cells))
         self.projection = nn.Parameter(torch.empty(outputs, cells))
 
-    def reset_parameters(self) -> None:
-        """Draw initial weights."""
-        draw_gates(self.input, self.recurrent, self.bias)
-        bound = self.projection.shape[1] ** -0.5
-        nn.init.uniform_(self.projection, -bound, bound)
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the parameters."""
+        return {**gate_laws(self.cells), "projection": uniform(self.cells**-0.5)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row begins with zeros."""

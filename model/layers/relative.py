@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
+from model.draws import Draw
 from model.layers.feed_forward import FeedForward
 from model.layers.frequencies import frequencies
 from model.layers.residual import Residual
@@ -36,8 +37,6 @@ class RelativeAttention(nn.Module):
     r is a projection of the waves of the distance between query and key; s is one of two vectors: both are of one
     segment, or not.
     """
-
-    drawn: ClassVar = ("content_bias", "position_bias", "segment_bias", "segments")
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -72,6 +71,10 @@ class RelativeAttention(nn.Module):
         mixed = mixed * plan.visible.any(dim=-1, keepdim=True)  # a query that reads nothing got the mean of all values
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the learnt vectors."""
+        return dict.fromkeys(("content_bias", "position_bias", "segment_bias", "segments"), usual)
 
     def _bias(self, query: Tensor, plan: RelativePlan) -> Tensor:
         """Return what distance and segment add to the scores, [B, heads, Tq, T]."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from model.draws import Draw, constant
+
 __all__ = ["ScalarMix"]
 
 
@@ -23,6 +25,10 @@ class ScalarMix(nn.Module):
         self.weights = nn.Parameter(torch.zeros(layers))
         self.gain = nn.Parameter(torch.ones(1))
         self.normalise = normalise
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the parameters."""
+        return {"weights": constant(0.0), "gain": constant(1.0)}
 
     def forward(self, states: Sequence[Tensor], real: Tensor) -> Tensor:
         """Return [B, T, width] from a state [B, T, width] a layer; `real` [B, T] bool is false at padding."""

@@ -4,6 +4,7 @@ import torch
 
 from model.build import build_model
 from model.config import BiasConfig, InitConfig, PositionConfig
+from model.initialisation import initialise
 from model.registry import find
 
 VOCABULARY = 37
@@ -171,6 +172,12 @@ def built(family, seed=0, **changes):
     """A small model, its weights drawn from the seed."""
     torch.manual_seed(seed)
     return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0}, SPELLINGS)
+
+
+def drawn(module, seed=0):
+    """The same part of a model with its initial weights, each drawn from the seed and its name in the part."""
+    initialise(module, small_config("encoder"), seed)
+    return module
 
 
 def only(losses):

@@ -7,6 +7,7 @@ import torch
 
 import model.layers.characters
 from model.layers.characters import CHARACTERS, CharacterEncoder, Highway, character_ids
+from tests.model.small_models import drawn
 
 BEGIN, END, FILL = 259, 260, 261
 
@@ -65,16 +66,13 @@ def test_the_encoder_is_the_loop():
 
 
 def test_highways_let_the_input_through_at_first():
-    torch.manual_seed(0)
-    highway, x = Highway(64), torch.randn(50, 64)
-    highway.reset_parameters()
+    highway, x = drawn(Highway(64)), torch.randn(50, 64)
     assert torch.nn.functional.cosine_similarity(highway(x), x).mean() > 0.9
     assert highway.weight.std().item() == pytest.approx(1 / 8, rel=0.05)
 
 
 def test_filters_begin_small():
-    built = encoder()
-    built.reset_parameters()
+    built = drawn(encoder())
     for convolution in built.convolutions:
         assert convolution.weight.abs().max() <= 0.05
         assert not convolution.bias.any()

@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from model.layers.lstm import LongShortTermMemory
+from tests.model.small_models import drawn
 
 
 def layer(weight_dropout=0.0):
@@ -73,9 +74,7 @@ def test_weights_are_drawn_anew_in_training_and_whole_in_evaluation():
 
 @pytest.mark.parametrize("name", ["input", "recurrent"])
 def test_initial_weights_are_uniform_and_cells_keep_their_content(name):
-    torch.manual_seed(0)
-    ours = LongShortTermMemory(64, 100, 0.0)
-    ours.reset_parameters()
+    ours = drawn(LongShortTermMemory(64, 100, 0.0))
     weight = getattr(ours, name)
     assert weight.abs().max() <= 0.1
     assert weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)

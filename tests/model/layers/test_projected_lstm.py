@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from model.layers.projected_lstm import ProjectedLstm
+from tests.model.small_models import drawn
 
 
 def layer(clip, scale=1.0):
@@ -64,9 +65,7 @@ def test_cells_and_outputs_are_clipped(clip):
 
 
 def test_initial_weights():
-    torch.manual_seed(0)
-    ours = ProjectedLstm(64, 100, 80, 3.0)
-    ours.reset_parameters()
+    ours = drawn(ProjectedLstm(64, 100, 80, 3.0))
     for name in ("input", "recurrent", "projection"):
         weight = getattr(ours, name)
         assert weight.abs().max() <= 0.1, name

@@ -1,0 +1,65 @@
+"""Initial values of parameters: laws, and the generator of each parameter.
+
+A parameter's values are a pure function of (seed, name, shape): the order of building, weights that layers share, ranks
+and their number, and the device change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+import xxhash
+from torch import Tensor
+
+__all__ = ["Draw", "constant", "normal", "of_gates", "own_generator", "uniform"]
+
+Draw: TypeAlias = Callable[[Tensor, torch.Generator], object]
+"""Fill a whole contiguous fp32 tensor on the host, in place, with numbers of a generator."""
+
+_CHUNK = 1 << 20
+"""Elements of which those beyond a cutoff are drawn again at a time: bounds the memory of a draw."""
+
+
+def own_generator(seed: int, name: str) -> torch.Generator:
+    """Return the generator of one parameter; torch's engine on the host takes the lower 32 bits of the hash."""
+    return torch.Generator().manual_seed(xxhash.xxh3_64_intdigest(f"{seed} {name}") >> 1)
+
+
+def constant(value: float) -> Draw:
+    """Return the law of one value."""
+    return lambda tensor, _: tensor.fill_(value)
+
+
+def of_gates(*values: float) -> Draw:
+    """Return the law of biases of gates that are stored end to end: one value a gate, in as many equal parts."""
+    return lambda tensor, _: [part.fill_(value) for part, value in zip(tensor.chunk(len(values)), values, strict=True)]
+
+
+def uniform(bound: float) -> Draw:
+    """Return the uniform law between -bound and bound."""
+    return lambda tensor, generator: tensor.uniform_(-bound, bound, generator=generator)
+
+
+def normal(deviation: float, cutoff: float | None = None) -> Draw:
+    """Return the normal law around 0.
+
+    Args:
+        deviation: standard deviation, before the cut.
+        cutoff: deviations beyond which nothing is drawn: such numbers are drawn again. None: no bound.
+    """
+    if cutoff is None:
+        return lambda tensor, generator: tensor.normal_(std=deviation, generator=generator)
+    return lambda tensor, generator: _draw_within(tensor, deviation, cutoff, generator)
+
+
+def _draw_within(tensor: Tensor, deviation: float, cutoff: float, generator: torch.Generator) -> None:
+    for chunk in torch.split(tensor.view(-1), _CHUNK):
+        chunk.normal_(generator=generator)
+        outside = (chunk.abs() > cutoff).nonzero().squeeze(1)
+        while len(outside):
+            again = chunk.new_empty(len(outside)).normal_(generator=generator)
+            chunk[outside] = again
+            outside = outside[again.abs() > cutoff]
+    tensor.mul_(deviation)

@@ -1,0 +1,79 @@
+"""Initial weights have the same bits at every ZeRO stage and on every number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tests.distributed import RankPool
+from tests.train.synthetic import VOCABULARY, build, tiny
+from train.checkpoint.format import WEIGHT
+from train.checkpoint.zero_partitions import fragments, shapes
+from train.config import TrainConfig
+from train.distributed import World
+
+SEED = 11
+Piece = tuple[str, int, list[float]]
+
+
+def masters(world: World, config: TrainConfig) -> tuple[dict[str, list[int]], list[Piece]]:
+    """The fp32 values that this rank's optimizer holds before the first step: name, start, elements."""
+    engine = build(config, world, SEED)
+    found = [(one.name, one.start, one.tensors[WEIGHT].tolist()) for one in fragments(engine, owned=False)]
+    whole = shapes(engine)
+    engine.close()
+    return whole, found
+
+
+def plain(config: TrainConfig) -> dict[str, torch.Tensor]:
+    """The weights of a model that knows no engine, rounded as the precision rounds them."""
+    from model.build import build_model
+
+    model = build_model(config.model, VOCABULARY, {}, seed=SEED)
+    if config.precision == "bf16":
+        model = model.bfloat16().float()
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def compare(pool: RankPool, config: TrainConfig) -> None:
+    expected, ranks = plain(config), pool.run(masters, config)
+    found = {name: torch.full(shape, torch.nan) for name, shape in ranks[0][0].items()}
+    assert found.keys() == expected.keys()
+    for _, pieces in ranks:
+        for name, start, values in pieces:
+            found[name].view(-1)[start : start + len(values)] = torch.tensor(values)
+    for name in expected:
+        assert torch.equal(found[name], expected[name]), name
+
+
+def changes(stage: int, precision: str) -> dict[str, Any]:
+    return {"zero__stage": stage, "zero__persistent": 100, "precision": precision}
+
+
+STAGES = [(0, "fp32"), (1, "fp32"), (2, "fp32"), (3, "fp32"), (1, "bf16"), (3, "bf16")]
+
+
+@pytest.mark.parametrize(("stage", "precision"), STAGES)
+def test_two_ranks(two_ranks: RankPool, stage: int, precision: str) -> None:
+    compare(two_ranks, tiny(**changes(stage, precision)))
+
+
+@pytest.mark.parametrize(("stage", "precision"), STAGES)
+def test_one_rank(one_rank: RankPool, stage: int, precision: str) -> None:
+    compare(one_rank, tiny(**changes(stage, precision)))
+
+
+@pytest.fixture(scope="module")
+def four_ranks() -> Iterator[RankPool]:
+    pool = RankPool(4)
+    yield pool
+    pool.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "precision"), STAGES)
+def test_four_ranks(four_ranks: RankPool, stage: int, precision: str) -> None:
+    compare(four_ranks, tiny(**changes(stage, precision)))
