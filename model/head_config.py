@@ -33,9 +33,9 @@ class HeadConfig:
     change_penalty: Annotated[float, Field(ge=0)] = 1.0
     """regularised_lm: factor of the mean square of its change to the next place, added in training."""
     classes: Width | None = None
-    """classification: number of classes; null = that of `labels`."""
+    """classification, tagging: number of classes; null = that of `labels`."""
     labels: tuple[str, ...] = ()
-    """classification: names of the classes in their order, saved with the model; empty = they have none."""
+    """classification, tagging: names of the classes in their order, saved with the model; empty = they have none."""
     multi_label: bool = False
     """classification: a row has any number of classes, each of which is judged alone."""
     output: Literal["identity", "sigmoid"] = "identity"
@@ -43,19 +43,20 @@ class HeadConfig:
     range: tuple[float, float] = (0.0, 1.0)
     """regression: lowest and highest number that `output: sigmoid` predicts."""
     pool: Literal["cls", "mean", "max", "last", "decoder_last"] | None = None
-    """classification, regression: vector of a row, from its first token, the mean or the maximum of all, or its last;
-    null = cls in an encoder, last in a decoder, decoder_last, the only one there, in an encoder_decoder."""
+    """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
+    all, or its last; null = cls in an encoder, last in a decoder, decoder_last, the only one there, in an
+    encoder_decoder."""
     input_dropout: Probability = 0.0
-    """classification, regression: dropout of the vector before the hidden map."""
+    """Heads of tasks: dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu"] | None = None
-    """classification, regression: activation of a linear map onto the same width before the one onto the classes;
-    null = there is none. tanh is BERT's pooler."""
+    """Heads of tasks: activation of a linear map onto the same width, before the one onto the classes; null = there is
+    none. tanh is BERT's pooler."""
     hidden_norm: bool = False
-    """classification, regression: a norm after the hidden activation (ModernBERT)."""
+    """Heads of tasks: a norm after the hidden activation (ModernBERT)."""
     dropout: Probability | None = None
-    """classification, regression: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
+    """Heads of tasks: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
     bias: bool = True
-    """classification, regression: bias of the map onto the classes."""
+    """Heads of tasks: bias of the map onto the classes."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
     """span_boundary: tokens of a span with a loss; those after them are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0

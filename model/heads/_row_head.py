@@ -24,9 +24,7 @@ class RowHead(Head):
 
     unit: ClassVar = "row"
     left_padding: ClassVar = True
-    settings: ClassVar[frozenset[str]] = frozenset(
-        {"pool", "input_dropout", "hidden", "hidden_norm", "dropout", "bias"}
-    )
+    settings: ClassVar[frozenset[str]] = Classifier.settings | {"pool"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -18,6 +19,9 @@ class Classifier(nn.Module):
 
     With `hidden: tanh` it is BERT's pooler and classifier (arXiv 1810.04805), with `input_dropout` too RoBERTa's.
     """
+
+    settings: ClassVar = frozenset({"input_dropout", "hidden", "hidden_norm", "dropout", "bias"})
+    """Keys of a head's configuration that it reads."""
 
     def __init__(self, config: ModelConfig, options: HeadConfig, classes: int) -> None:
         super().__init__()

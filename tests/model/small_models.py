@@ -20,11 +20,14 @@ ENCODER_HEADS = {
     "corrective": {"copy_weight": 3.0},
     "lm": {},
     "masked_lm": {},
+    "multiple_choice": {"hidden": "tanh"},
     "regression": {"pool": "mean"},
     "regularised_lm": {"activation_penalty": 0.5},
     "sentence": {},
     "similarity": {"group_size": 3, "temperature": 0.5},
+    "span": {},
     "span_boundary": {"max_span_tokens": 2},
+    "tagging": {"classes": VOCABULARY},
     "token": {},
 }
 """Every head that reads an encoder, with options that suit small batches."""
@@ -126,14 +129,31 @@ def full_batch(seed=0, lengths=(11, 8, 11, 3, 9, 6)):
     tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1][:rows])
     tensors["label"] = torch.tensor([2, 1, -100, 0, 2, 1][:rows])
     tensors["target"] = torch.tensor([0.5, 4.0, float("nan"), 2.5, 1.0, 3.0][:rows])
+    tensors["answer_start"] = torch.tensor([4, 0, -100, 1, 2, 3][:rows])
+    tensors["answer_end"] = torch.tensor([6, 0, -100, 1, 5, 4][:rows])
+    tensors["answer_places"] = torch.arange(columns) < tensors["lengths"][:, None]
     second = _rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4][:rows]), "")
     tensors |= {f"{name}_b": value for name, value in second.items()}
     tensors["row_weight"][-1] = 0
     return tensors
 
 
+def choice_batch(seed=0):
+    """Examples of one to four choices, each a row; the last example has weight 0, one has no label."""
+    choices = torch.tensor([2, 3, 2, 4, 1, 3])
+    tensors = batch_for("encoder", seed=seed, rows=15)
+    kept = {name: tensors[name] for name in ("input_ids", "position_ids", "lengths")}
+    label = torch.tensor([1, 0, -100, 2, 0, 2])
+    return kept | {"choices": choices, "label": label, "row_weight": torch.tensor([1.0, 1, 1, 1, 1, 0])}
+
+
 def rows_of(tensors, rows):
-    """A slice of the rows of a batch as a micro-batch of its own."""
+    """A slice of the rows of a batch, or of its examples, as a micro-batch of its own."""
+    if "choices" in tensors:
+        edges = [0, *tensors["choices"].cumsum(0).tolist()]
+        texts = slice(edges[rows.start], edges[rows.stop])
+        of_text = ("input_ids", "position_ids", "lengths")
+        return {name: value[texts if name in of_text else rows] for name, value in tensors.items()}
     columns, first = tensors["input_ids"].shape[1], rows.start
     names = ("label_index", "label_ids", "label_weight", "sample_words", "span_left", "span_right", "span_offset")
     flat = [name for name in names if name in tensors]

@@ -1,0 +1,55 @@
+"""The right one of several texts, such as endings of a story (SWAG, arXiv 1808.05326)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from model.heads._row_head import RowHead
+from model.loss import IGNORED, cross_entropy_sum
+
+__all__ = ["MultipleChoice"]
+
+
+class MultipleChoice(RowHead):
+    """Cross entropy over the choices of an example, of which each is a row of `input_ids` with one score.
+
+    The rows [N, T] are those of the first example in their order, then those of the second, and so on. `choices` [B]
+    says how many rows an example has; `label` [B] is the number of the right one, -100 for none; `row_weight` is [B].
+
+    Example (2 choices and 3):
+        rows      a0 a1 b0 b1 b2
+        scores    [[a0, a1, -inf], [b0, b1, b2]]
+    """
+
+    target: ClassVar = "multiple_choice"
+    needs: ClassVar = frozenset({"label", "choices", "lengths"})
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed cross entropy over examples with a label."""
+        return cross_entropy_sum(self.scores(hidden, tensors), _labels(tensors))
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of examples with weight and a label."""
+        return (_labels(tensors) != IGNORED).sum()
+
+    def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return scores of choices, -inf for those that an example lacks: [N, T, dim] to [B, most choices]."""
+        scores = super().scores(hidden, tensors).squeeze(-1)
+        choices = tensors["choices"].to(scores.device)
+        examples = torch.arange(len(choices), device=scores.device).repeat_interleave(choices)
+        first = choices.cumsum(0) - choices
+        places = torch.arange(len(scores), device=scores.device) - first[examples]
+        return scores.new_full((len(choices), int(choices.max())), -torch.inf).index_put((examples, places), scores)
+
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the examples whose right choice has the highest score."""
+        return {"accuracy": (self.scores(hidden, tensors).argmax(-1) == _labels(tensors)).sum()}
+
+
+def _labels(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the numbers of the right choices [B], `IGNORED` in examples of weight 0."""
+    return tensors["label"].masked_fill(tensors["row_weight"] == 0, IGNORED)

@@ -1,0 +1,69 @@
+"""Begin and end of an answer in its row (SQuAD, arXiv 1606.05250; without an answer, arXiv 1806.03822)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads._head import Head
+from model.layers.classifier import Classifier
+from model.loss import IGNORED, cross_entropy_sum
+
+__all__ = ["Span"]
+
+
+class Span(Head):
+    """Half the cross entropy of the first place of an answer, and half that of its last, among the places allowed.
+
+    `answer_start` and `answer_end` [B] are places of the padded row, -100 in a row without label. `answer_places`
+    [B, T] bool are those where an answer may begin or end: the text's, and [CLS] where a question may have no answer,
+    which then begins and ends there. `model.decoding.answers` reads the scores.
+    """
+
+    target: ClassVar = "span"
+    unit: ClassVar = "token"
+    left_padding: ClassVar = True
+    settings: ClassVar = Classifier.settings
+    needs: ClassVar = frozenset({"answer_start", "answer_end", "answer_places"})
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.classifier = Classifier(config, config.heads[self.key()], 2)
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the summed loss over rows with a label."""
+        halves = zip(self._allowed(hidden, tensors), _ends(tensors), strict=True)
+        return torch.stack([cross_entropy_sum(scores, places) for scores, places in halves]).sum() / 2
+
+    def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the number of rows with weight and a label."""
+        return (_ends(tensors)[0] != IGNORED).sum()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores of being the first and the last place: [..., dim] to [..., 2]."""
+        scores: Tensor = self.classifier(hidden)
+        return scores
+
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the rows of which both ends have the highest scores."""
+        halves = zip(self._allowed(hidden, tensors), _ends(tensors), strict=True)
+        first, last = (scores.argmax(-1) == places for scores, places in halves)
+        return {"exact": (first & last).sum()}
+
+    def _allowed(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """Return scores of first and last places, [B, T] each, the smallest number where an answer cannot be."""
+        scores = self.logits(hidden).float()
+        # -inf would turn the gradient of a row without any such place into NaN
+        smallest = torch.finfo(scores.dtype).min
+        return scores.masked_fill(~tensors["answer_places"][..., None], smallest).unbind(-1)
+
+
+def _ends(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return first and last places [B], `IGNORED` in rows of weight 0 and in those that lack either."""
+    first, last = tensors["answer_start"], tensors["answer_end"]
+    out = (tensors["row_weight"] == 0) | (first == IGNORED) | (last == IGNORED)
+    return first.masked_fill(out, IGNORED), last.masked_fill(out, IGNORED)

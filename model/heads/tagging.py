@@ -1,0 +1,41 @@
+"""A class for each labelled place, such as the tag of a word at its first token (arXiv 1810.04805 §5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads._label_head import LabelHead
+from model.layers.classifier import Classifier
+from model.loss import IGNORED, gather_labels
+
+__all__ = ["Tagging"]
+
+
+class Tagging(LabelHead):
+    """Cross entropy of the class at each labelled place; `label_ids` are numbers of classes.
+
+    Places without a label, such as the other tokens of a word, have no loss. `model.decoding.tags` reads the scores.
+    """
+
+    target: ClassVar = "tagging"
+    settings: ClassVar = LabelHead.settings | Classifier.settings | {"classes", "labels"}
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        options = config.heads[self.key()]
+        self.classifier = Classifier(config, options, options.class_count(self.key(), 2))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores: [..., dim] to [..., classes]."""
+        scores: Tensor = self.classifier(hidden)
+        return scores
+
+    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the labels whose class is predicted, weighed as in the loss."""
+        labels = gather_labels(hidden, tensors)
+        right = (self.logits(labels.states).argmax(-1) == labels.ids) & (labels.ids != IGNORED)
+        return {"accuracy": (right if labels.weights is None else right * labels.weights).sum()}
