@@ -1,5 +1,6 @@
 """Train a model: `deepspeed train/main.py --config FILE [key=value ...]`, or `python train/main.py` for one rank."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,4 +13,7 @@ if __name__ == "__main__":
     leave_at_interrupt()
     from train.command import main  # takes seconds
 
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # all is closed; the interpreter's own end may abort while threads of torch's groups still run
