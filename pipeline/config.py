@@ -64,7 +64,7 @@ def config_file(given: str, kind: str) -> Path:
     name = given.removeprefix("recipe:")
     if name == given:
         return Path(given)
-    known = sorted(path.parent.name for path in _RECIPES.glob(f"*/{kind}"))
+    known = sorted(str(path.parent.relative_to(_RECIPES)) for path in _RECIPES.rglob(kind))
     if name not in known:
         raise ConfigurationError(f"--config {given}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
     return _RECIPES / name / kind

@@ -16,7 +16,14 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
 REGISTRIES = (
     *(f"pipeline/{kind}" for kind in ("readers", "extractors", "languages", "filters", "sentences", "tokenizers")),
-    *("pipeline/groupings", "pipeline/objectives", "model/families", "model/heads", "model/checkpoints"),
+    *(
+        "pipeline/groupings",
+        "pipeline/objectives",
+        "pipeline/task_readers",
+        "model/families",
+        "model/heads",
+        "model/checkpoints",
+    ),
     *("train/optimizers", "train/schedules"),
 )
 LONGEST_FILE = 400
@@ -160,7 +167,7 @@ def test_tests_mirror_the_source() -> None:
 
 UNTESTED = {
     **dict.fromkeys(
-        (f"pipeline/{stage}/counts.py" for stage in ("balance", "corrupt", "dedup", "encode", "group")), "types alone"
+        (f"pipeline/{stage}/counts.py" for stage in ("balance", "corrupt", "dedup", "encode", "group", "tasks")), "types alone"
     ),
     "pipeline/arrays.py": "types alone",
     "model/errors.py": "classes without code",

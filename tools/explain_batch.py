@@ -20,17 +20,20 @@ from pipeline.objectives import Skip
 from pipeline.rows import Row, Rows
 from pipeline.shards import ShardSet
 from pipeline.shards.errors import DamagedBlock
+from pipeline.task_readers import facts_of
 from tools.lib.command import Arguments, natural, positive, run_tool, some_path
 from tools.lib.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from tools.lib.row_origins import BlockRow, documents_of, partners_of
 from tools.lib.set_tokenizer import TOKENIZER_HELP
 from tools.lib.shard_rows import PAIR_LABEL
+from tools.lib.task_answers import answer_of
 from tools.viewer.pieces import Pieces, pieces_of
 
 __all__ = ["explain", "main"]
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
 _NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
+_ANSWERS: Final = ("label", "target")
 
 
 def explain(
@@ -58,7 +61,7 @@ def explain(
         stored, lost = _read(shards, {visit.stored for _, visit in mine if visit.stored}, skip=feed.skip)
         documents, partners = documents_of(shards, stored), partners_of(shards, stored)
         pieces = pieces_of(shards, tokenizer)
-        delivered = _delivered(feed, source)
+        delivered, task = _delivered(feed, source), facts_of(shards.manifest)
         for place, visit in mine:
             facts: dict[str, Any] = {"place": place, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
@@ -67,7 +70,8 @@ def explain(
             if visit.stored in stored:
                 row, skipped = delivered(stored[visit.stored], visit.epoch)
                 facts |= _identity(row, documents[visit.stored]) | partners.get(visit.stored, {})
-                facts |= {"filler": skipped} if skipped else {**_numbers(row), **dict(_texts(row, pieces, tokens))}
+                shown = {**_numbers(row), **answer_of(task, row), **dict(_texts(row, pieces, tokens))}
+                facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = lost[visit.stored[0]]
             found[place] = facts
@@ -174,7 +178,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
             yield f"       then {more} more, which only the sample set and the tables of encode can name"
     if "filler" in facts:
         yield f"       a filler row, weight 0: {facts['filler']}"
-    for name in (*_NUMBERS, *_TEXTS):
+    for name in (*_NUMBERS, *_ANSWERS, *_TEXTS):
         if name in facts:
             yield f"       {name}: {facts[name]}"
 

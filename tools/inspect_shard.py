@@ -17,9 +17,11 @@ from pipeline.files import publish
 from pipeline.rows import Row
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.manifest import ObjectiveFacts
+from pipeline.task_readers import facts_of
 from tools.lib.command import Arguments, Terminal, natural, positive, run_tool, some_path
 from tools.lib.set_tokenizer import TOKENIZER_HELP
 from tools.lib.stored_objective import stored_objective
+from tools.lib.task_answers import answer_of
 from tools.viewer.facts import column_sheet, origin_sheet, set_sheet
 from tools.viewer.passages import Passages
 from tools.viewer.pieces import numbers_of, pieces_of
@@ -54,10 +56,12 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
         sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
     show = Passages(pieces or numbers_of(shards), limit)
     objective = shards.manifest.objective
-    restored = [] if objective is None else _restored(objective, row, show)
+    task = facts_of(shards.manifest)
+    restored = [] if objective is None or task is not None else _restored(objective, row, show)
+    answers = [Sheet("what the row asks for", (), tuple(answer.items())) for answer in [answer_of(task, row)] if answer]
     sheets = [origin_sheet(shards, block, number, row), set_sheet(shards.manifest), column_sheet(shards.manifest, row)]
     title = f"{shards.manifest.name} · row {first + sample} of {len(shards):,}"
-    return View(title, (*row_parts(show, row), *restored, *sheets))
+    return View(title, (*row_parts(show, row), *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:

@@ -33,6 +33,7 @@ _LEFT_OUT: Final = {
     "rejected": "documents_in",
     "tokens_dropped": "tokens_in",
     "skipped": "samples_in",
+    "refused": "rows_in",
 }
 """Groups of reasons, and the count that their shares are of."""
 
@@ -173,6 +174,12 @@ def _steps(stages: Sequence[StageFacts]) -> list[Step]:
         objectives = len(counts["corrupt"].get("objectives", {}))
         note = f"of {objectives} objective{'s' * (objectives != 1)}"
         steps.append(Step("examples", counts["corrupt"].get("examples", 0), "examples", note))
+    if "tasks" in counts:
+        rows, examples = counts["tasks"]["rows_in"], counts["tasks"]["examples"]
+        steps += [
+            Step("rows", rows, "rows", ""),
+            Step("examples", examples, "rows", f"{100 * examples / max(1, rows):.1f} %"),
+        ]
     return steps
 
 

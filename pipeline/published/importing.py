@@ -13,6 +13,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline import registry
 from pipeline.errors import ConfigurationError
+from pipeline.published.own import own_tokenizer
 from pipeline.published.sources import Source, find_source, roles_by_name, sentinels_by_name
 from pipeline.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from pipeline.tokenizers._published import Published
@@ -34,9 +35,11 @@ def import_tokenizer(
 ) -> Tokenizer:
     """Write a tokenizer folder that gives the ids of a published tokenizer's owner, and load it.
 
+    A tokenizer of ours is copied as it is.
+
     Args:
         source: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a
-            SentencePiece `.model`, or a directory as Hugging Face writes it.
+            SentencePiece `.model`, or a directory as Hugging Face writes it; or what `own_tokenizer` finds one in.
         folder: where to write the model file, `published.json`, `vocabulary.json` and `name`.
         specials: role (`pad cls sep mask bos eos unk`) to piece, beyond what the source says.
         sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`); default: those
@@ -48,9 +51,18 @@ def import_tokenizer(
         ConfigurationError: the source is not a tokenizer, its ids have holes, or a named piece does not exist.
         IntegrityError: its file is damaged.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    if (own := own_tokenizer(source)) is not None:
+        if specials or sentinels or lower_case is not None or add:
+            raise ConfigurationError(
+                f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models have learnt: it takes no "
+                "further keys and no further tokens"
+            )
+        for file in own.files:
+            shutil.copyfile(file, folder / file.name)
+        return load_tokenizer(folder)
     origin = find_source(source)
     kind = registry.find("pipeline.tokenizers", origin.kind)
-    folder.mkdir(parents=True, exist_ok=True)
     model_file = folder / kind.FILE
     _write_model(origin, model_file)
     pieces, behind = _pieces(origin, kind, model_file)

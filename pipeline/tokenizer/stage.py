@@ -21,7 +21,8 @@ from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import ForeseenTokenizer, Pass, Row, Stage
 from pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from pipeline.published.importing import import_tokenizer
-from pipeline.published.sources import find_source
+from pipeline.published.own import OwnTokenizer, own_tokenizer
+from pipeline.published.sources import Source, find_source
 from pipeline.seeding import keyed_hash
 from pipeline.tokenizer.needs import needed_roles
 from pipeline.vocabulary import SPECIALS, Vocabulary
@@ -41,7 +42,7 @@ class TokenizerConfig:
 
     path: Annotated[Path, HOME_EXPANDED]
     """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` with its merges beside it, a SentencePiece
-    `.model`, or a folder as Hugging Face writes it"""
+    `.model`, or a folder as Hugging Face writes it; or one of ours: a tokenizer, an output of the pipeline, a run"""
     specials: dict[str, str] = field(default_factory=dict)
     """piece of each role (`pad cls sep mask bos eos unk`) that the files do not tell"""
     sentinels: str | list[str] = field(default_factory=list)
@@ -71,7 +72,6 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     name: ClassVar[str] = "tokenizer"
     place: ClassVar[int] = 51
-    needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
 
@@ -85,15 +85,18 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
             return ()
         return tuple(needed_roles(self._entries(), _imported_vocabulary(*self._facts(), ())))
 
+    def _source(self) -> Source | OwnTokenizer:
+        return own_tokenizer(self.config.path) or find_source(self.config.path)
+
     def _facts(self) -> tuple[str, str, int]:
         """Return what decides the vocabulary, in a form that can be remembered."""
-        paths = find_source(self.config.path).files
+        paths = self._source().files
         newest = max(path.stat().st_mtime_ns for path in paths)
         return str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), newest
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return the vocabulary itself: its files are there before the run."""
-        kind = registry.find("pipeline.tokenizers", find_source(self.config.path).kind)
+        kind = registry.find("pipeline.tokenizers", self._source().kind)
         return ForeseenTokenizer(_imported_vocabulary(*self._facts(), self._add()), kind.VERSION)
 
     def mistakes(self) -> Iterator[str]:
@@ -130,7 +133,8 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         with tempfile.TemporaryDirectory(dir=output.folder / TEMPORARY) as temporary:
             tokenizer = import_tokenizer(self.path, Path(temporary), **self.options, add=self.add)
             output.copy(Path(temporary), "tokenizer")
-        added = json.loads((output.folder / "tokenizer" / "published.json").read_text(encoding="utf-8"))["added"]
+        facts = output.folder / "tokenizer" / "published.json"  # a tokenizer trained here has none
+        added = json.loads(facts.read_text(encoding="utf-8"))["added"] if facts.is_file() else []
         first = tokenizer.vocabulary.size - len(added)
         ids = {piece: first + number for number, piece in enumerate(added)}
         if ids:

@@ -23,6 +23,7 @@ from tools.validation.lists import (
 from tools.validation.located_rows import LocatedRows
 from tools.validation.masked_rules import MASKED_CHECKS
 from tools.validation.pair_rules import PAIR_CHECKS
+from tools.validation.task_rules import TASK_CHECKS
 
 __all__ = ["BASE_COLUMNS", "check_rows"]
 
@@ -171,4 +172,5 @@ _CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]]
     _sentinels,
     *MASKED_CHECKS,
     *PAIR_CHECKS,
+    *TASK_CHECKS,
 )

@@ -127,8 +127,9 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
         return {"heldout": given}
     if as_url(config.data.first_set) is not None:
         return {}
-    sibling = manifest_path(local_path(config.data.first_set)).parent.parent / "heldout" / "manifest.json"
-    return {"heldout": sibling} if sibling.exists() else {}
+    siblings = manifest_path(local_path(config.data.first_set)).parent.parent
+    found = sorted([*siblings.glob("heldout/manifest.json"), *siblings.glob("dev*/manifest.json")])
+    return {path.parent.name: path for path in found}
 
 
 def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:

@@ -78,7 +78,7 @@ class DataConfig:
     """columns of the sets, and heads of their objectives, that this run leaves unread on purpose: [sentence_label]"""
     heldout: Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
     """held-out set, or several by name; default: `../heldout/manifest.json` beside the first training set, where it
-    exists; beside a URL none is looked for"""
+    exists, and `../dev*/manifest.json` of a task; beside a URL none is looked for"""
     global_batch: Positive = 64
     """rows of one optimizer step, over all ranks and micro-batches"""
     micro_batch: Positive = 8

@@ -1,0 +1,8 @@
+"""Readers of labelled tasks: files as their authors publish them become texts with labels. One task collection a file.
+
+Every row of a file is given or counted with a reason; none stops the file, and no layout is guessed.
+"""
+
+from pipeline.task_readers._reader import LabelledText, Layout, Refused, TaskFacts, TaskFile, TaskReader, facts_of
+
+__all__ = ["LabelledText", "Layout", "Refused", "TaskFacts", "TaskFile", "TaskReader", "facts_of"]

@@ -1,0 +1,79 @@
+"""The nine tasks of GLUE (arXiv 1804.07461): classes, metrics, and the layouts in which their files are found.
+
+Classes have the names that GLUE's submissions have. A test file of GLUE has no labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.task_readers._reader import TaskFacts
+from pipeline.task_readers._tables import TableLayout
+
+__all__ = ["GLUE_TASKS", "GlueTask"]
+
+_BINARY: Final = ("0", "1")
+_ENTAILMENT: Final = ("entailment", "not_entailment")
+_PAIR: Final = ("sentence1", "sentence2")
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """A task, and the layouts of its files in the order in which they are tried."""
+
+    facts: TaskFacts
+    layouts: tuple[TableLayout, ...]
+
+
+def _task(
+    name: str,
+    labels: Sequence[str],
+    metrics: tuple[str, ...],
+    texts: tuple[str, ...],
+    *more: TableLayout,
+    label: str = "label",
+    positive: int | None = None,
+) -> GlueTask:
+    """Return a task of classes whose official files have a header: with the label, and of the test set without."""
+    cells = tuple((cell, number) for number, cell in enumerate(labels))
+    official = TableLayout(name="official", texts=texts, label=label, cells=cells)
+    test = TableLayout(name="official test", texts=texts, label=None, also=("index",))
+    facts = TaskFacts(
+        name=name, head="classification", labels=tuple(labels), metrics=metrics, texts=len(texts), positive=positive
+    )
+    return GlueTask(facts, (*more, official, test))
+
+
+_COLA = TableLayout(
+    name="official", texts=("sentence",), cells=(("0", 0), ("1", 1)), columns=("source", "label", "mark", "sentence")
+)
+"""The third column is the author's mark, which says the label: it is never a text."""
+_SENTENCES = TableLayout(
+    name="sentences without header", texts=("sentence",), cells=(("0", 0), ("1", 1)), columns=("sentence", "label")
+)
+"""The whole sentences of SST-2 (6,920 in training), instead of GLUE's phrases."""
+_RTE_NUMBERS = TableLayout(name="export with numbers", texts=_PAIR, cells=(("0", 0), ("1", 1)), also=("idx",))
+"""`sentence1 sentence2 label idx`, where 0 is entailment."""
+_STSB = GlueTask(
+    TaskFacts(name="stsb", head="regression", metrics=("pearson", "spearman"), texts=2, low=0.0, high=5.0),
+    (
+        TableLayout(name="official", texts=_PAIR, label="score"),
+        TableLayout(name="official test", texts=_PAIR, label=None, also=("index",)),
+    ),
+)
+
+_TASKS: Final = (
+    _task("cola", _BINARY, ("matthews_correlation",), ("sentence",), _COLA),
+    _task("sst2", _BINARY, ("accuracy",), ("sentence",), _SENTENCES),
+    _task("mrpc", _BINARY, ("f1", "accuracy"), ("#1 String", "#2 String"), label="Quality", positive=1),
+    _task("qqp", _BINARY, ("f1", "accuracy"), ("question1", "question2"), label="is_duplicate", positive=1),
+    _STSB,
+    _task("mnli", ("entailment", "neutral", "contradiction"), ("accuracy",), _PAIR, label="gold_label"),
+    _task("qnli", _ENTAILMENT, ("accuracy",), ("question", "sentence")),
+    _task("rte", _ENTAILMENT, ("accuracy",), _PAIR, _RTE_NUMBERS),
+    _task("wnli", _BINARY, ("accuracy",), _PAIR),
+)
+GLUE_TASKS: Final = {task.facts.name: task for task in _TASKS}
+"""The tasks by name."""

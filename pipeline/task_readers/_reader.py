@@ -1,0 +1,139 @@
+"""The base of task readers: what they give, and the facts of a task that stand with its sets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Protocol
+
+from pipeline.formats.limits import Limits
+from pipeline.shards import Manifest
+
+__all__ = ["TASK", "LabelledText", "Layout", "Refused", "TaskFacts", "TaskFile", "TaskReader", "facts_of"]
+
+TASK: Final = "task"
+"""Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """One row of a task.
+
+    Args:
+        texts: one text, or the two of a pair.
+        label: number of its class; None where the task has none.
+        target: its number, of a task of regression; else None.
+        place: number of its line in the file, the first is 0.
+    """
+
+    texts: tuple[str, ...]
+    label: int | None
+    target: float | None
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that is no example, and the reason: `fields`, `bad_label`, ..."""
+
+    reason: str
+    place: int
+
+
+class Layout(Protocol):
+    """The layout that a file was found to have."""
+
+    @property
+    def name(self) -> str:
+        """Its name in reports, such as `official`."""
+
+    @property
+    def labelled(self) -> bool:
+        """True if its rows have labels; published test files often have none."""
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A file of a task that can be read.
+
+    Args:
+        path: of the file, plain or compressed.
+        layout: what its first line shows.
+    """
+
+    path: Path
+    layout: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFacts:
+    """Facts of a task that training and evaluation need; manifests record them.
+
+    Args:
+        name: of the task, such as `sst2`.
+        head: the head that learns it, `classification` or `regression`.
+        labels: names of the classes by their numbers; none of a task of regression.
+        metrics: names of its metrics, the first decides.
+        texts: texts of a row, one or two.
+        positive: class that F1 is of; None: no metric needs one.
+        low: lowest number of a task of regression.
+        high: highest number of it.
+    """
+
+    name: str
+    head: Literal["classification", "regression"]
+    labels: tuple[str, ...] = ()
+    metrics: tuple[str, ...]
+    texts: int = 1
+    positive: int | None = None
+    low: float = 0.0
+    high: float = 1.0
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data for a manifest."""
+        return {**asdict(self), "labels": list(self.labels), "metrics": list(self.metrics)}
+
+
+class TaskReader(ABC):
+    """A reader of one collection of tasks, bound to one of them by its options.
+
+    Args:
+        options: an instance of the nested `Options`.
+        limits: bounds on lines and decompression.
+    """
+
+    VERSION: ClassVar[int]
+    Options: ClassVar[Any]
+    reasons: ClassVar[tuple[str, ...]]
+    """reasons for which rows are refused"""
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        self.options = options
+        self.limits = limits
+
+    @property
+    @abstractmethod
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+
+    @abstractmethod
+    def open(self, path: Path) -> TaskFile:
+        """Return a file with the layout that it shows.
+
+        Raises:
+            ConfigurationError: it has none of the task's layouts; the message lists them, and what it has.
+        """
+
+    @abstractmethod
+    def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
+        """Yield every row of a file; lines that are no rows, such as a header, are left out."""
+
+
+def facts_of(manifest: Manifest) -> TaskFacts | None:
+    """Return the facts of the task whose rows a set holds; None for a set of another kind."""
+    if manifest.objective is None or manifest.objective.name != TASK:
+        return None
+    plain = manifest.objective.options[TASK]
+    return TaskFacts(**{**plain, "labels": tuple(plain["labels"]), "metrics": tuple(plain["metrics"])})

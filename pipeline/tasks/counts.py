@@ -1,0 +1,36 @@
+"""The counts of the units of `tasks`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from pipeline.execution.unit_record import Counts
+
+__all__ = ["SplitCounts", "TaskCounts"]
+
+
+class SplitCounts(TypedDict, total=False):
+    """Rows of a file, and the examples made of them."""
+
+    rows_in: int
+    """lines of the file that hold a row, or are damaged"""
+    examples: int
+    refused: dict[str, int]
+    """rows that gave no example, by reason"""
+    tokens: int
+    truncated: int
+    """examples whose texts were shortened to `max_length`"""
+    truncated_tokens: int
+    """tokens that they lost"""
+    labels: dict[str, int]
+    """examples of each class"""
+    layout: dict[str, int]
+    """the layout that the file was found to have"""
+
+
+class TaskCounts(SplitCounts, Counts, total=False):
+    """Counts of units of `tasks`: sums over all splits, and each split."""
+
+    splits: dict[str, SplitCounts]
+    files_left: dict[str, int]
+    """files of the input that are no split of the task, by source name"""

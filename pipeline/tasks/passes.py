@@ -1,0 +1,162 @@
+"""Passes of the stage `tasks`: one unit a file; then the manifests."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pipeline.errors import ConfigurationError
+from pipeline.execution.stage import Pass
+from pipeline.execution.unit_record import Output, add_counts, records
+from pipeline.files import file_hash
+from pipeline.formats.limits import Limits
+from pipeline.recorded_file import check_recorded
+from pipeline.registry import Chosen
+from pipeline.shards import SetWriter, feature_columns, fixed_columns
+from pipeline.shards.layout import block_rows_of
+from pipeline.task_readers import TaskReader
+from pipeline.task_readers._reader import TASK
+from pipeline.tasks.counts import SplitCounts, TaskCounts
+from pipeline.tasks.frames import FRAMES, FrameName
+from pipeline.tasks.labelled_rows import LabelledRows, row_features
+from pipeline.tokenizers import Tokenizer, load_tokenizer
+from pipeline.vocabulary import Vocabulary
+
+__all__ = ["SplitSource", "TaskManifests", "TaskSets"]
+
+_LOG: Final = logging.getLogger(__name__)
+_SUMMED: Final = ("rows_in", "examples", "refused", "tokens", "truncated", "truncated_tokens")
+"""Counts of splits that are also summed over all of them."""
+
+
+@dataclass(frozen=True)
+class SplitSource:
+    """A split, and the file that holds it; `source` names the file, wherever it lies."""
+
+    split: str
+    source: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class TaskSets(Pass[TaskCounts]):
+    """The rows of one file to one shard."""
+
+    units: int
+    sources: tuple[SplitSource, ...]
+    others: tuple[str, ...]
+    reader: Chosen
+    frame: FrameName
+    max_length: int
+    tokenizer: Path
+    corpus: str
+    limits: Limits
+    language: str
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> TaskCounts:
+        """Read, encode and write one split; a file without labels is counted and gives no set."""
+        source = self.sources[unit]
+        reader = self.open_reader()
+        file = reader.open(source.path)
+        rows = LabelledRows(
+            reader.facts, FRAMES[self.frame], self.open_tokenizer(), self.max_length, self.corpus, source.source
+        )
+        found = rows.rows(reader.read(file))
+        output.inputs[source.source] = file_hash(source.path)
+        if len(found):
+            writer = self.writer(source.split, reader, rows.tokenizer.vocabulary)
+            writer.write_shard(output, 0, found)
+        elif file.layout.labelled:
+            raise ConfigurationError(f"{source.path}: no row of it is an example: {rows.counts['refused']}")
+        else:
+            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
+        counts: TaskCounts = {"splits": {source.split: {**rows.counts, "layout": {file.layout.name: 1}}}}
+        if unit == 0 and self.others:
+            _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
+            counts["files_left"] = dict.fromkeys(self.others, 1)
+        return add_counts(counts, cast(TaskCounts, {key: rows.counts[key] for key in _SUMMED}))
+
+    def open_reader(self) -> TaskReader:
+        """Return the reader of the task."""
+        reader: TaskReader = self.reader.build(self.limits)
+        return reader
+
+    def open_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer that an earlier stage has published, after a check of its files."""
+        check_recorded(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        return load_tokenizer(self.tokenizer)
+
+    def writer(self, split: str, reader: TaskReader, vocabulary: Vocabulary) -> SetWriter:
+        """Return the writer of one split."""
+        features = row_features(reader.facts, FRAMES[self.frame])
+        return SetWriter(
+            path=f"{reader.facts.name}/{split}",
+            shards=1,
+            columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
+            block_rows=block_rows_of("auto", features, self.max_length, np.dtype(vocabulary.id_dtype).itemsize),
+            metadata={"task": f"{reader.facts.name}/{split}", "tokenizer": vocabulary.fingerprint},
+        )
+
+
+@dataclass(frozen=True)
+class TaskManifests(Pass[TaskCounts]):
+    """The manifests of all splits, when their shards are there."""
+
+    sets: TaskSets
+    seed: int
+    name: str = "manifest"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> TaskCounts:
+        """Write the manifests from the records of the splits.
+
+        Raises:
+            ConfigurationError: no split has labels.
+        """
+        counts: TaskCounts = {}
+        for record in records(output.folder, self.sets.name):
+            add_counts(counts, record.counts)
+        made = {split: found for split, found in counts["splits"].items() if found["examples"]}
+        if not made:
+            raise ConfigurationError("tasks: no file of the input has labels")
+        tokenizer = self.sets.open_tokenizer()
+        for source in self.sets.sources:
+            if source.split in made:
+                self._write(source, made[source.split], tokenizer, output)
+        return {}
+
+    def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
+        work, reader, vocabulary = self.sets, self.sets.open_reader(), tokenizer.vocabulary
+        facts, frame = reader.facts, FRAMES[work.frame]
+        work.writer(source.split, reader, vocabulary).write_manifest(
+            output, name=f"{facts.name}/{source.split}", kind="examples", seed=self.seed,
+            tokenizer=_tokenizer_facts(tokenizer, work.tokenizer),
+            totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
+            objective={
+                "name": TASK, "label": facts.name, "architecture": frame.architecture, "heads": [facts.head],
+                "options": {TASK: facts.plain(), "split": source.split, "frame": work.frame,
+                            "max_length": work.max_length},
+                "frame": {},
+            },
+            languages=[work.language],
+            parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            config={"reader": work.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
+                    "rows_in": counts["rows_in"], "truncated": counts["truncated"],
+                    "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"]},
+        )  # fmt: skip
+
+
+def _tokenizer_facts(tokenizer: Tokenizer, folder: Path) -> dict[str, Any]:
+    vocabulary = tokenizer.vocabulary
+    return {
+        "name": (folder / "name").read_text(encoding="utf-8").strip(),
+        "fingerprint": vocabulary.fingerprint,
+        "vocab_size": vocabulary.size,
+        "special_ids": vocabulary.specials,
+        "sentinels": list(vocabulary.sentinels),
+    }

@@ -1,0 +1,72 @@
+"""The split that each input file holds: named by the label of its input, or by the end of the file's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from pipeline.errors import ConfigurationError
+from pipeline.execution.inputs import SourceFile
+
+__all__ = ["SplitFiles", "split_files"]
+
+_SPLITS: Final = ("train", "dev", "test")
+_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)")
+_UNNAMED: Final = "default"
+"""Label of an input that has none."""
+
+
+@dataclass(frozen=True)
+class SplitFiles:
+    """The files of a task by split, and those that are no split of it."""
+
+    splits: dict[str, SourceFile]
+    others: tuple[SourceFile, ...]
+
+
+def split_files(files: Sequence[SourceFile]) -> SplitFiles:
+    """Return the split of each file: `dev` for dev.tsv.zst, in_domain_dev.tsv, or an input with `source: dev`.
+
+    Where two files of a folder have names of one split, the shorter name is it: GLUE's folders hold `train.tsv` beside
+    the files that it was made of.
+
+    Raises:
+        ConfigurationError: no file is a split, two are one and the same, or an input's label is no name of a split.
+    """
+    splits: dict[str, SourceFile] = {}
+    others: list[SourceFile] = []
+    for file in sorted(files, key=lambda one: (len(one.path.name), one.source)):
+        split = _split_of(file)
+        if split is None:
+            others.append(file)
+        elif split not in splits:
+            splits[split] = file
+        elif len(splits[split].path.name) < len(file.path.name) and file.entry is splits[split].entry:
+            others.append(file)
+        else:
+            raise ConfigurationError(
+                f"tasks: {splits[split].path} and {file.path} are both the split '{split}': name one file of each, "
+                f"input='[{{path: FILE, source: {split}}}, ...]'"
+            )
+    if not splits:
+        names = ", ".join(str(file.path) for file in others[:5])
+        raise ConfigurationError(
+            f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
+            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'"
+        )
+    return SplitFiles({split: splits[split] for split in sorted(splits)}, tuple(others))
+
+
+def _split_of(file: SourceFile) -> str | None:
+    if file.entry.source != _UNNAMED:
+        if not (found := _NAME.fullmatch(file.entry.source)) or found[1] != file.entry.source:
+            raise ConfigurationError(
+                f"tasks: input {file.path}: source: expected the name of a split, {', '.join(_SPLITS)} or "
+                f"dev_matched and the like, got {file.entry.source!r}"
+            )
+        return file.entry.source
+    found = _NAME.fullmatch(PurePosixPath(file.source).name.partition(".")[0].replace("-", "_"))
+    return found[1] if found else None

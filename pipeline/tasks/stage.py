@@ -1,0 +1,93 @@
+"""Make task sets: labelled texts become examples, one set a split, with their classes and metrics in the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
+from pipeline.execution.inputs import source_files
+from pipeline.execution.order import tokenizer_stage
+from pipeline.execution.stage import Pass, Row, Stage, amount
+from pipeline.execution.unit_record import require_equal
+from pipeline.files import file_hash
+from pipeline.registry import Chosen, OneOf
+from pipeline.seeding import keyed_hash
+from pipeline.tasks.counts import TaskCounts
+from pipeline.tasks.frames import FRAMES, FrameName
+from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets
+from pipeline.tasks.split_files import SplitFiles, split_files
+
+__all__ = ["TasksConfig", "TasksStage"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class TasksConfig:
+    """A task, and the form of its rows."""
+
+    reader: Annotated[Chosen, OneOf("pipeline.task_readers")]
+    """reader of the files and its task: {name: glue, task: sst2}"""
+    frame: FrameName = "bert"
+    """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`"""
+    max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
+    """tokens of a row at most, special ones included; longer texts are cut, of two the longer one first"""
+
+
+class TasksStage(Stage[TasksConfig, TaskCounts]):
+    """One file of the input to one set: `tasks/sst2/train`, `tasks/sst2/dev`."""
+
+    name: ClassVar[str] = "tasks"
+    place: ClassVar[int] = 90
+    shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
+
+    def _files(self) -> SplitFiles:
+        if not self.recipe.input:
+            raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
+        return split_files(source_files(self.recipe.input, self.recipe.output))
+
+    def mistakes(self) -> Iterator[str]:
+        """Name what is missing: files of a split, a tokenizer, a special token of the frame."""
+        self._files()
+        vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
+        FRAMES[self.config.frame].check(vocabulary)
+        yield from ()
+
+    def version(self) -> int:
+        """Return a hash of the versions and of the content of the files, which no plan has frozen."""
+        files = self._files().splits
+        contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
+        return keyed_hash(_VERSION, self.config.reader.type.VERSION, *contents)
+
+    def passes(self) -> Sequence[Pass[TaskCounts]]:
+        """Return the passes: the sets, then their manifests."""
+        files, config, recipe = self._files(), self.config, self.recipe
+        sources = tuple(SplitSource(split, file.source, file.path) for split, file in files.splits.items())
+        languages = {entry.language or "und" for entry in recipe.input}
+        if len(languages) > 1:
+            raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
+        work = TaskSets(
+            len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
+            config.max_length, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.limits,
+            languages.pop(),
+        )  # fmt: skip
+        return [work, TaskManifests(work, recipe.seed)]
+
+    def row(self, counts: TaskCounts) -> Row:
+        """Show rows and examples, and those that were cut."""
+        out = f"{amount(counts['examples'], 'example')}\n{counts['tokens']:,} tokens"
+        cut = {"truncated": counts["truncated"]}
+        return Row(amount(counts["rows_in"], "row"), out, (counts["refused"], cut))
+
+    def check(self, counts: TaskCounts) -> None:
+        """Check that each row is an example or refused for a reason."""
+        for split, found in counts.get("splits", {}).items():
+            refused = sum(found["refused"].values())
+            require_equal(
+                f"tasks {split}", "rows_in", found["rows_in"], "examples + refused", found["examples"] + refused
+            )

@@ -1,0 +1,75 @@
+"""A small task in files, a vocabulary that cuts its words, and the sets that the stage makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.__main__ import main
+from pipeline.shards import ShardSet, open_shards
+
+WORDS = ("a", "film", "good", "bad", "very", "not", "truly", "plot", "with", "no", "heart", "fine", "dull", "one", ".")
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def write_vocabulary(folder: Path) -> Path:
+    """A WordPiece vocabulary of whole words; every other word is [UNK]."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "vocab.txt"
+    path.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, *WORDS)), encoding="utf-8")
+    return path
+
+
+def sentences(count: int, first: int = 0) -> list[tuple[str, int]]:
+    """Sentences of 3 to 7 words, and 1 where they hold `good`, never `bad` beside it."""
+    found = []
+    for number in range(first, first + count):
+        label = number % 2
+        words = [WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(2 + number % 5)]
+        words = [word for word in words if word not in ("good", "bad")]
+        found.append((" ".join([*words, "good" if label else "bad"]), label))
+    return found
+
+
+def write_task(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+    """SST-2's official files: train, dev, and a test file without labels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = sentences(train + dev)
+    for name, part in (("train", rows[:train]), ("dev", rows[train:])):
+        lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in part)]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "test.tsv").write_text("index\tsentence\n0\ta good film\n", encoding="utf-8")
+    return folder
+
+
+def write_recipe(folder: Path, task: str = "sst2", **options: object) -> Path:
+    """The recipe of a task."""
+    more = "".join(f"  {name}: {value}\n" for name, value in options.items())
+    text = f"corpus: toy\nseed: 1\ntasks:\n  reader: {{name: glue, task: {task}}}\n{more}"
+    path = folder / "recipe.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def make_sets(folder: Path, *words: str, train: int = 60, dev: int = 21) -> Path:
+    """Run the recipe on a small task; return the folder of its sets."""
+    files, vocabulary = write_task(folder / "files", train=train, dev=dev), write_vocabulary(folder / "words")
+    recipe = write_recipe(folder)
+    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "sst2"
+
+
+def texts_of(shards: ShardSet) -> dict[str, list[int]]:
+    """The labels of each text, by its words as the vocabulary has them."""
+    pieces = (*SPECIALS, *WORDS)
+    found: dict[str, list[int]] = {}
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            text = " ".join(pieces[token] for token in row["input_ids"][1:-1].tolist())
+            found.setdefault(text, []).append(int(row["label"][0]))
+    return found
+
+
+def open_split(sets: Path, split: str) -> ShardSet:
+    """Open one split."""
+    return open_shards(sets / split)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import collections
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.formats.limits import Limits
+from pipeline.registry import choose
+from pipeline.task_readers import LabelledText, Refused, TaskReader
+from pipeline.task_readers._glue_tasks import GLUE_TASKS
+
+SNLI = "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label"
+OFFICIAL = {
+    "cola": ("gj04\t0\t*\tWrong it is.\n", [("Wrong it is.",)], 0),
+    "sst2": ("sentence\tlabel\nfine film \t1\n", [("fine film ",)], 1),
+    "mrpc": (
+        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tA "a\tSay b\r\n',
+        [('A "a', "Say b")],
+        1,
+    ),
+    "qqp": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tWhy not?\t0\n",
+        [("Why?", "Why not?")],
+        0,
+    ),
+    "stsb": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+        "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t3.800\n",
+        [("A plane.", "An air plane.")],
+        3.8,
+    ),
+    "mnli": (
+        f"{SNLI}\n" + "0\t" * 8 + "P.\tH.\tx\ty\tcontradiction\n",
+        [("P.", "H.")],
+        2,
+    ),
+    "qnli": ("index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n", [("Who?", "He.")], 1),
+    "rte": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\tentailment\n", [("P.", "H.")], 0),
+    "wnli": ("index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t1\n", [("P.", "H.")], 1),
+}
+"""A file of each task as GLUE's archives have them, its texts and its answer."""
+
+
+def reader(task: str) -> TaskReader:
+    return choose("pipeline.task_readers", {"name": "glue", "task": task}).build(Limits())
+
+
+def rows_of(task: str, text: str, tmp_path: Path) -> tuple[str, list[LabelledText | Refused]]:
+    path = tmp_path / "rows.tsv"
+    path.write_text(text, encoding="utf-8", newline="")
+    opened = reader(task)
+    file = opened.open(path)
+    return file.layout.name, list(opened.read(file))
+
+
+def test_every_task_is_here() -> None:
+    assert OFFICIAL.keys() == GLUE_TASKS.keys()
+    assert len(GLUE_TASKS) == 9
+
+
+@pytest.mark.parametrize("task", OFFICIAL)
+def test_official_files(tmp_path: Path, task: str) -> None:
+    text, texts, answer = OFFICIAL[task]
+    layout, rows = rows_of(task, text, tmp_path)
+    assert layout == "official"
+    assert [row.texts for row in rows] == texts
+    assert len(texts[0]) == reader(task).facts.texts
+    value = rows[0].target if task == "stsb" else rows[0].label
+    assert value == answer
+
+
+@pytest.mark.parametrize("task", sorted(OFFICIAL))
+def test_official_test_files_have_no_labels(tmp_path: Path, task: str) -> None:
+    header = OFFICIAL[task][0].splitlines()[0].removeprefix("\ufeff").split("\t")
+    texts = [layout.texts for layout in GLUE_TASKS[task].layouts][-1]
+    header = ["index", "sentence"] if task == "cola" else ["index", *(name for name in header if name in texts)]
+    layout, rows = rows_of(task, "\t".join(header) + "\n" + "\t".join("0ab"[: len(header)]) + "\n", tmp_path)
+    assert layout == "official test"
+    assert rows == [Refused("no_label", 1)]
+
+
+def test_the_mark_of_cola_is_never_a_text(tmp_path: Path) -> None:
+    _, rows = rows_of("cola", "gj04\t0\tMARK\tWrong.\ngj04\t1\t\tRight.\n", tmp_path)
+    assert rows == [LabelledText(("Wrong.",), 0, None, 0), LabelledText(("Right.",), 1, None, 1)]
+
+
+def test_other_layouts_and_what_they_mean(tmp_path: Path) -> None:
+    assert rows_of("sst2", "no header\t1\nnone\t0", tmp_path) == (
+        "sentences without header",
+        [LabelledText(("no header",), 1, None, 0), LabelledText(("none",), 0, None, 1)],
+    )
+    layout, rows = rows_of("rte", "sentence1\tsentence2\tlabel\tidx\nP.\tH.\t0\t7\n", tmp_path)
+    assert layout == "export with numbers"
+    assert reader("rte").facts.labels[rows[0].label] == "entailment"
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "reason"),
+    [
+        ("sst2", "a film", "fields"),
+        ("sst2", "a film\t1\t2", "fields"),
+        ("sst2", " \t1", "empty_text"),
+        ("sst2", "a film\t2", "bad_label"),
+        ("sst2", "a film\t", "bad_label"),
+        ("sst2", "", "blank_line"),
+        ("qnli", "1\tWho?\t\tentailment", "empty_text"),
+        ("stsb", "1\tg\tf\t2\t1\tn\tn\ta\tb\tnan", "bad_label"),
+        ("stsb", "1\tg\tf\t2\t1\tn\tn\ta\tb\t5.1", "bad_label"),
+        ("stsb", "1\tg\tf\t2\t1\tn\tn\ta\tb\thigh", "bad_label"),
+    ],
+)
+def test_rows_that_are_refused(tmp_path: Path, task: str, line: str, reason: str) -> None:
+    layout, rows = rows_of(task, OFFICIAL[task][0] + line + "\n", tmp_path)
+    assert layout == "official"
+    assert isinstance(rows[0], LabelledText)
+    assert rows[1:] == [Refused(reason, 2)]
+    assert reason in reader(task).reasons
+
+
+def test_mnli_without_a_gold_label(tmp_path: Path) -> None:
+    text = OFFICIAL["mnli"][0]
+    _, rows = rows_of("mnli", text + text.splitlines()[1].replace("contradiction", "-") + "\n", tmp_path)
+    assert rows[1] == Refused("bad_label", 2)
+
+
+def test_a_file_of_another_task_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"rows\.tsv: expected a layout of this task .*question1"):
+        rows_of("qqp", OFFICIAL["rte"][0], tmp_path)
+    with pytest.raises(ConfigurationError, match="qqp"):
+        choose("pipeline.task_readers", {"name": "glue", "task": "qpp"})
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+@pytest.mark.parametrize(
+    ("task", "file", "layout", "rows", "classes"),
+    [
+        ("sst2", "SST-2/train.tsv.zst", "sentences without header", 6920, {0: 3310, 1: 3610}),
+        ("sst2", "SST-2/dev.tsv", "sentences without header", 872, {0: 428, 1: 444}),
+        ("cola", "CoLA/in_domain_train.tsv.zst", "official", 8551, {0: 2528, 1: 6023}),
+        ("cola", "CoLA/in_domain_dev.tsv", "official", 527, {0: 160, 1: 367}),
+        ("mrpc", "MRPC/msr_paraphrase_train.txt.zst", "official", 3576, {0: 1169, 1: 2407}),
+        ("rte", "RTE/train.tsv.zst", "export with numbers", 2490, {0: 1249, 1: 1241}),
+        ("stsb", "STS-B/train.tsv.zst", "official", 5749, {None: 5749}),
+    ],
+)
+def test_real_files(task: str, file: str, layout: str, rows: int, classes: dict[int | None, int]) -> None:
+    opened = reader(task)
+    found = opened.open(Path(os.environ["CLOZELINE_DATA"]) / "tasks" / "glue" / file)
+    assert found.layout.name == layout
+    texts = list(opened.read(found))
+    assert len(texts) == rows
+    assert collections.Counter(text.label for text in texts) == classes

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.execution.inputs import SourceFile
+from pipeline.recipe import InputEntry
+from pipeline.tasks.split_files import split_files
+
+
+def files(*names: str, source: str = "default") -> list[SourceFile]:
+    entry = InputEntry(path="in", source=source)
+    return [SourceFile(f"{source}/{name}", Path("in") / name, 1, entry, "in") for name in names]
+
+
+def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
+    result = split_files(found)
+    return {split: file.path.name for split, file in result.splits.items()}, [one.path.name for one in result.others]
+
+
+@pytest.mark.parametrize(
+    ("given", "splits", "others"),
+    [
+        (["train.tsv.zst", "dev.tsv"], {"dev": "dev.tsv", "train": "train.tsv.zst"}, []),
+        (["in_domain_train.tsv.gz", "in_domain_dev.tsv"],
+         {"dev": "in_domain_dev.tsv", "train": "in_domain_train.tsv.gz"}, []),
+        (["msr_paraphrase_train.txt"], {"train": "msr_paraphrase_train.txt"}, []),
+        (["train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"],
+         {"dev_matched": "dev_matched.tsv", "dev_mismatched": "dev_mismatched.tsv", "train": "train.tsv"}, []),
+        (["train.tsv", "msr_paraphrase_train.txt", "dev_ids.tsv"], {"train": "train.tsv"},
+         ["dev_ids.tsv", "msr_paraphrase_train.txt"]),
+        (["train.tsv", "README.txt", "training.tsv", "undev.tsv"], {"train": "train.tsv"},
+         ["undev.tsv", "README.txt", "training.tsv"]),
+    ],
+    ids=["plain", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
+)  # fmt: skip
+def test_splits_by_name(given: list[str], splits: dict[str, str], others: list[str]) -> None:
+    assert names(files(*given)) == (splits, others)
+
+
+def test_splits_by_label() -> None:
+    given = [*files("a.tsv", source="train"), *files("train.tsv", source="dev")]
+    assert names(given) == ({"dev": "train.tsv", "train": "a.tsv"}, [])
+
+
+def test_two_files_of_one_split() -> None:
+    with pytest.raises(ConfigurationError, match=r"a_train\.tsv and in/b_train\.tsv are both the split 'train'"):
+        split_files(files("a_train.tsv", "b_train.tsv"))
+    with pytest.raises(ConfigurationError, match="both the split 'train'"):
+        split_files([*files("train.tsv"), *files("x.tsv", source="train")])
+
+
+def test_no_split_at_all() -> None:
+    with pytest.raises(ConfigurationError, match=r"expected files named train, dev or test .*got in/a\.tsv"):
+        split_files(files("a.tsv"))
+    with pytest.raises(ConfigurationError, match=r"expected the name of a split.*got 'trian'"):
+        split_files(files("a.tsv", source="trian"))

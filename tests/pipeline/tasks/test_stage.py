@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.shards import open_shards
+from tests.pipeline.task_files import (
+    make_sets,
+    open_split,
+    sentences,
+    texts_of,
+    write_recipe,
+    write_task,
+    write_vocabulary,
+)
+from tools.validate_shards import validate
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    given = [
+        f"input={folder / 'files'}",
+        f"tokenizer.path={folder / 'words' / 'vocab.txt'}",
+        f"output={folder / 'out'}",
+    ]
+    return ["--config", str(folder / "recipe.yaml"), *given, *more]
+
+
+def test_one_set_for_each_split_with_labels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sets = make_sets(tmp_path)
+    rows = sentences(81)
+    for split, part in (("train", rows[:60]), ("dev", rows[60:])):
+        expected: dict[str, list[int]] = {}
+        for text, label in part:
+            expected.setdefault(text, []).append(label)
+        found = texts_of(open_split(sets, split))
+        assert {text: sorted(labels) for text, labels in found.items()} == expected
+        assert validate(sets / split).startswith(f"OK: sst2/{split} (examples, arrow)")
+    assert sorted(path.name for path in sets.iterdir()) == ["dev", "train"]
+    assert "test.tsv has no labels (official test)" in caplog.text
+    report = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())
+    assert report["counts"]["rows_in"] == 82
+    assert report["counts"]["examples"] == 81
+    assert report["counts"]["refused"] == {"no_label": 1}
+    assert "82" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_manifests_say_where_rows_come_from(tmp_path: Path) -> None:
+    manifest = open_split(make_sets(tmp_path, "tasks.max_length=8"), "train").manifest
+    assert manifest.config["layout"] == "official"
+    assert manifest.config["source"] == "default/train.tsv"
+    assert manifest.config["examples_by_label"] == {"0": 30, "1": 30}
+    assert manifest.config["rows_in"] == manifest.totals.samples == 60
+    assert manifest.objective is not None
+    assert manifest.objective.heads == ("classification",)
+    assert manifest.objective.options["max_length"] == 8
+
+
+def test_a_second_run_makes_nothing_and_a_changed_file_its_sets(tmp_path: Path) -> None:
+    sets = make_sets(tmp_path)
+    shards = sorted(sets.rglob("shard-*"))
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in shards}
+    assert main(words(tmp_path)) == 0
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in shards} == before
+    file = tmp_path / "files" / "dev.tsv"
+    file.write_text(file.read_text().replace("bad\t0", "bad\t1"), encoding="utf-8")
+    assert main(words(tmp_path)) == 0
+    assert open_split(sets, "dev").manifest.config["examples_by_label"] == {"1": 21}
+
+
+@pytest.mark.slow
+def test_bytes_depend_neither_on_folders_nor_on_processes(tmp_path: Path) -> None:
+    first, second = make_sets(tmp_path / "a"), make_sets(tmp_path / "b" / "c", "executor.tasks=2", "executor.workers=2")
+    for split in ("train", "dev"):
+        assert open_split(first, split).digest == open_split(second, split).digest
+        files = [sorted(path.name for path in (sets / split).iterdir()) for sets in (first, second)]
+        assert files[0] == files[1]
+        for name in files[0]:
+            assert (first / split / name).read_bytes() == (second / split / name).read_bytes()
+
+
+def test_a_lost_shard_is_made_again(tmp_path: Path) -> None:
+    sets = make_sets(tmp_path)
+    shard = next((sets / "train").glob("shard-*"))
+    content = shard.read_bytes()
+    shard.unlink()
+    assert main(words(tmp_path)) == 0
+    assert shard.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("train.tsv", "sentence\tlabel\na\t7\n", "no row of it is an example"),
+        ("dev.tsv", "a\tb\tc\n", "dev.tsv: expected a layout of this task"),
+        (None, "", "no file of the input has labels"),
+    ],
+    ids=["labels", "layout", "test alone"],
+)  # fmt: skip
+def test_mistakes_in_files(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], file: str | None, text: str, message: str
+) -> None:
+    write_task(tmp_path / "files")
+    write_vocabulary(tmp_path / "words")
+    write_recipe(tmp_path)
+    for name in ("train.tsv", "dev.tsv") if file is None else ():
+        (tmp_path / "files" / name).unlink()
+    if file is not None:
+        (tmp_path / "files" / file).write_text(text, encoding="utf-8")
+    assert main(words(tmp_path)) == 64
+    error = capfd.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert not list((tmp_path / "out").glob("tasks/*/*/manifest.json"))
+
+
+def test_mistakes_in_the_recipe(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_task(tmp_path / "files")
+    write_vocabulary(tmp_path / "words")
+    recipe = write_recipe(tmp_path)
+    assert main(["--config", str(recipe), f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}"]) == 64
+    assert "needs one of the keys 'train_tokenizer' and 'tokenizer'" in capfd.readouterr().err
+    assert main(words(tmp_path, "tasks.reader.task=sst")) == 64
+    assert "sst2" in capfd.readouterr().err
+    assert main([word for word in words(tmp_path) if not word.startswith("input=")]) == 64
+    assert "no input" in capfd.readouterr().err
+
+
+def test_the_tokenizer_of_another_output(tmp_path: Path) -> None:
+    """A run's own tokenizer is copied with its fingerprint, so that the model's ids mean the same."""
+    first = make_sets(tmp_path / "a")
+    second = make_sets(tmp_path / "b", f"tokenizer.path={tmp_path / 'a' / 'out'}")
+    assert open_shards(first / "dev").digest == open_shards(second / "dev").digest

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.task_readers import TaskFacts, facts_of
+from tests.pipeline.task_files import make_sets, open_split
+from tools.inspect_shard import main as inspect
+from tools.lib.task_answers import answer_of
+
+
+def test_a_class_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sets = make_sets(tmp_path)
+    shards = open_split(sets, "dev")
+    row = shards.read_block(0).row(0)
+    number = int(row["label"][0])
+    facts = facts_of(shards.manifest)
+    assert facts is not None
+    assert answer_of(facts, row) == {"label": f"{number}, '{number}' of sst2"}
+    assert answer_of(None, row) == {}
+    number_task = TaskFacts(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+    assert answer_of(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))["target"].startswith(
+        f"{number}.5, "
+    )
+    assert inspect([str(sets / "dev")]) == 0
+    out = capsys.readouterr().out
+    assert f"{number}, '{number}' of sst2" in out
+    assert "not possible" not in out

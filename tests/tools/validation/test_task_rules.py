@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import IntegrityError
+from pipeline.rows import Ragged, Rows
+from pipeline.shards import Manifest
+from tests.pipeline.task_files import make_sets, open_split
+from tests.shard_sets import fixed
+from tools.validation.invariants import check_rows
+from tools.validation.located_rows import LocatedRows
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_sets(tmp_path_factory.mktemp("task")), "dev").manifest
+
+
+def check(manifest: Manifest, name: str, values: list[list[Any]], dtype: Any) -> None:
+    lists = {
+        "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
+        name: Ragged.from_lists(values, dtype),
+    }
+    rows = Rows(fixed(np.arange(len(values))), lists)
+    check_rows(LocatedRows(Path("shard"), 0, rows), manifest)
+
+
+def regression(manifest: Manifest) -> Manifest:
+    assert manifest.objective is not None
+    facts = {**manifest.objective.options["task"], "head": "regression", "labels": [], "low": 0.0, "high": 5.0}
+    objective = manifest.objective.model_copy(update={"options": {"task": facts}})
+    return manifest.model_copy(update={"objective": objective})
+
+
+def test_right_answers_pass(classes: Manifest) -> None:
+    check(classes, "label", [[0], [1]], np.uint16)
+    check(regression(classes), "target", [[0.0], [5.0], [3.8]], np.float32)
+
+
+@pytest.mark.parametrize("values", [[[0], [2]], [[0], []], [[0], [1, 1]]], ids=["unknown", "none", "two"])
+def test_wrong_classes(classes: Manifest, values: list[list[int]]) -> None:
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected (one label|a class below 2)"):
+        check(classes, "label", values, np.uint16)
+
+
+@pytest.mark.parametrize("value", [-0.1, 5.1, np.nan, np.inf], ids=str)
+def test_wrong_numbers(classes: Manifest, value: float) -> None:
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected a number from 0 to 5 of the task sst2"):
+        check(regression(classes), "target", [[1.0], [value]], np.float32)
