@@ -167,7 +167,8 @@ def test_tests_mirror_the_source() -> None:
 
 UNTESTED = {
     **dict.fromkeys(
-        (f"pipeline/{stage}/counts.py" for stage in ("balance", "corrupt", "dedup", "encode", "group", "tasks")), "types alone"
+        (f"pipeline/{stage}/counts.py" for stage in ("balance", "corrupt", "dedup", "encode", "group", "tasks")),
+        "types alone",
     ),
     "pipeline/arrays.py": "types alone",
     "model/errors.py": "classes without code",
