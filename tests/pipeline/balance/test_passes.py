@@ -76,6 +76,9 @@ def test_max_copies_bounds_the_factors_and_says_so(tmp_path: Path, caplog: pytes
     found = read_factors(tmp_path)
     assert found["factors"]["sw"] == {"books": "2", "web": "2"}
     assert found["texts"]["sw"]["epochs"] == 2.0
+    tokens = {name: facts["tokens"] * facts["epochs"] for name, facts in found["texts"].items()}
+    for name, facts in found["texts"].items():
+        assert facts["balanced_share"] == pytest.approx(tokens[name] / sum(tokens.values()), abs=1e-4)
     (said,) = [record.getMessage() for record in caplog.records if "sw" in record.getMessage()]
     assert "copies of a document wanted, max_copies allows 2" in said
     assert not any("en:" in record.getMessage() for record in caplog.records)

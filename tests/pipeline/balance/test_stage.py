@@ -39,7 +39,8 @@ def wanted_copies(rows: Rows, factors: Any) -> dict[bytes, int]:
     """Copies of the documents for training, from the factors of the file and the word of each uid."""
     found = {}
     for row, uid in enumerate(uid.tobytes() for uid in rows.fixed["document_uid"]):
-        by_source = factors[NAMES[rows.fixed["language"][row]]]
+        other = rows.columns["target_language"][row].tolist()
+        by_source = factors["-".join(NAMES[code] for code in (rows.fixed["language"][row], *other))]
         factor = Fraction(by_source[SOURCES[rows.fixed["source_group"][row]]])
         if not is_heldout(uid, 0.1, 1):
             found[uid] = int(factor) + (fraction(uid, "balance", 1) < factor % 1)
@@ -160,7 +161,9 @@ def test_copies_are_counted_by_language(tmp_path: Path) -> None:
         found = (balance["texts"] | balance["pairs"])[language].values()
         assert one["documents"] == sum(source["documents"] for source in found)
         assert one["tokens"] == sum(source["tokens"] for source in found)
-    assert sum(one["left_out"] for one in group["copies"].values()) > 0
+    wanted = wanted_copies(tokens, read_factors(tmp_path)["factors"])
+    assert sum(one["left_out"] for one in group["copies"].values()) == list(wanted.values()).count(0) > 0
+    assert sum(one["copies"] for one in group["copies"].values()) == sum(wanted.values())
     assert group["documents"]["train"] == sum(one["documents"] for one in group["copies"].values())
     train = group["sets"]["document-64-none"]["train"]
     assert train["tokens_in"] == sum(one["copied_tokens"] for one in group["copies"].values())

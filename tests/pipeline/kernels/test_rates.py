@@ -139,3 +139,4 @@ def test_exact_powers_are_exact() -> None:
     assert powers([4, 10**6, 10**12], Decimal("0.5")) == (2, 1000, 10**6)
     assert powers([7, 12345678901234], Decimal(1)) == (7, 12345678901234)
     assert powers([7, 9], Decimal(0)) == (1, 1)
+    assert powers([8, 27, 10**12], Decimal("0." + 49 * "3")) == (2, 3, 10**4)
