@@ -20,7 +20,7 @@ def test_stages_have_places_of_their_own():
     stages = ["clean", "dedup", "train_tokenizer", "tokenizer", "encode", "balance", "group", "corrupt", "tasks"]
     assert all_stages() == stages
     places = {part_of_stage(name, "Stage").place for name in all_stages()}
-    assert len(places) == 8
+    assert len(places) == 9
     assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
 
 
