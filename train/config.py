@@ -33,6 +33,7 @@ __all__ = [
     "flatten",
     "frozen",
     "present_frozen",
+    "zero_stage",
 ]
 
 Positive = Annotated[int, Field(ge=1)]
@@ -44,7 +45,8 @@ class ZeroConfig:
     """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
 
     stage: Literal[0, 1, 2, 3] = 1
-    """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short"""
+    """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short. One rank in
+    fp32 runs 1 and 2 as 0"""
     bucket: Positive | None = None
     """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them, at most 5e8"""
     persistent: Natural = 100_000
@@ -206,6 +208,17 @@ def check_world(config: TrainConfig, world_size: int) -> int:
             f"micro-batches of {data.micro_batch} do not divide; allowed: {', '.join(map(str, fits))}"
         )
     return share // data.micro_batch
+
+
+def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
+    """Return the ZeRO stage in force, for the configured one or another.
+
+    One rank in fp32 runs stages 1 and 2 as stage 0: it has nobody to share state with, and masters beside weights of
+    the same type would be a second copy.
+    """
+    stage = config.zero.stage if stage is None else stage
+    alone = world_size == 1 and config.precision == "fp32"
+    return 0 if alone and stage < 3 else stage
 
 
 _FREE: Final = (

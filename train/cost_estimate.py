@@ -14,7 +14,7 @@ from model.build import Model
 from pipeline.errors import ConfigurationError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import DamagedBlock, ShardSet
-from train.config import TrainConfig
+from train.config import TrainConfig, zero_stage
 from train.evaluate import batches_of_pass
 from train.sets.datasets import Datasets, check_length
 from train.stream.online_corruption import Corruption
@@ -230,10 +230,11 @@ def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
 def estimate_memory(config: TrainConfig, parameters: int, world_size: int, stage: int | None = None) -> MemoryEstimate:
     """Return the bytes of state on each rank, at the ZeRO stage of the configuration or another one.
 
-    fp32 at stage 0 has no separate masters. From stage 1 on the optimizer has fp32 masters beside the weights of the
-    model. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients in fp32.
+    fp32 at stage 0 has no separate masters; one rank runs stages 1 and 2 so. Else the optimizer has fp32 masters beside
+    the weights of the model from stage 1 on. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients
+    in fp32.
     """
-    stage = config.zero.stage if stage is None else stage
+    stage = zero_stage(config, world_size, stage)
     half = config.precision == "bf16"
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]

@@ -23,7 +23,7 @@ from model.settling import settle
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.arrays import Int64
 from pipeline.seeding import keyed_hash
-from train.config import TrainConfig, check_world
+from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
@@ -188,7 +188,7 @@ class Engine:
         """
         if not self.gradient_bytes:
             self.gradient_bytes = _gradient_bytes(self.deepspeed)
-        if self.config.zero.stage > 0:
+        if zero_stage(self.config, self.world.size) > 0:
             return None
         parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -211,7 +211,7 @@ def add_sums(losses: Mapping[str, Loss], sums: dict[str, Tensor], figures: dict[
 
 def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) -> dict[str, Any]:
     """Return the configuration for DeepSpeed; keys with a surprising default are written out."""
-    stage = config.zero.stage
+    stage = zero_stage(config, world_size)
     usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 the bucket is memory beside the gradients
     bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
     settings: dict[str, Any] = {

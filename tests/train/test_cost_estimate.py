@@ -10,6 +10,10 @@ from train.cost_estimate import estimate_memory
     ("stage", "precision", "world", "per_parameter"),
     [
         (0, "fp32", 2, 4 + 4 + 8),
+        (1, "fp32", 1, 4 + 4 + 8),
+        (2, "fp32", 1, 4 + 4 + 8),
+        (3, "fp32", 1, 4 + 4 + 12),
+        (1, "bf16", 1, 2 + 6 + 12),
         (1, "fp32", 2, 4 + 4 + 12 / 2),
         (2, "fp32", 2, 4 + 4 / 2 + 12 / 2),
         (3, "fp32", 2, (4 + 4 + 12) / 2),

@@ -87,6 +87,16 @@ def test_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
     assert one_rank.run(losses, config, 10)[0] == [pytest.approx(pair, rel=2e-6) for pair in expected]
 
 
+def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
+    """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second copy of the weights."""
+    plain, *others = (one_rank.run(losses, tiny(zero__stage=stage), 4) for stage in (0, 1, 2))
+    assert others == [plain, plain]
+    for stage in (1, 2):
+        ((found, count),) = one_rank.run(held_bytes, tiny(zero__stage=stage))
+        expected = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 8 * count}
+        assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}, f"stage {stage}"
+
+
 @pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (3, "fp32"), (3, "bf16")])
 def test_recomputed_activations_change_no_bit(two_ranks: RankPool, stage: int, precision: str) -> None:
     """With dropout, which must draw the same again."""

@@ -16,7 +16,7 @@ __all__ = ["AdamW"]
 
 
 class AdamW(OptimizerBuilder):
-    """torch's AdamW: one fused kernel on a GPU, one call per list of tensors on the CPU."""
+    """torch's AdamW in its fused kernel: one pass over the weights and moments, on a GPU and on the CPU."""
 
     elementwise: ClassVar[bool] = True
     states: ClassVar[int] = 2
@@ -34,11 +34,10 @@ class AdamW(OptimizerBuilder):
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         """Return the optimizer; each group keeps its weight decay."""
-        on_gpu = any(parameter.is_cuda for group in groups for parameter in group["params"])
         return torch.optim.AdamW(
             list(groups),
             lr=self.options.learning_rate,
             betas=self.options.betas,
             eps=self.options.eps,
-            fused=True if on_gpu else None,
+            fused=True,
         )

@@ -29,11 +29,30 @@ def test_adamw_step_by_hand() -> None:
     assert layer.bias.item() == pytest.approx(values[1], rel=1e-5)
 
 
+@pytest.mark.parametrize("size", [16, 1003])
+def test_every_element_of_a_long_tensor_follows_the_rule(size: int) -> None:
+    """Three steps in float64 beside it: whole vectors of the kernel and the elements left over at the end."""
+    draws = np.random.default_rng(5).normal(size=(4, size))
+    weight = torch.nn.Parameter(torch.tensor(draws[0], dtype=torch.float32))
+    options = {"name": "adamw", "learning_rate": 0.01, "betas": [0.8, 0.9], "eps": 1e-3}
+    group = {"params": [weight], "name": "decay", "weight_decay": 0.5}
+    optimizer = choose("train.optimizers", options).build().build([group])
+    values, first, second = draws[0], np.zeros(size), np.zeros(size)
+    for step, gradient in enumerate(draws[1:], start=1):
+        weight.grad = torch.tensor(gradient, dtype=torch.float32)
+        optimizer.step()
+        first, second = 0.8 * first + 0.2 * gradient, 0.9 * second + 0.1 * gradient**2
+        update = (first / (1 - 0.8**step)) / (np.sqrt(second / (1 - 0.9**step)) + 1e-3)
+        values = values * (1 - 0.01 * 0.5) - 0.01 * update
+    assert weight.detach().numpy() == pytest.approx(values, rel=1e-5, abs=1e-7)
+
+
 def test_options_reach_every_group_and_each_keeps_its_decay() -> None:
     options = {"name": "adamw", "learning_rate": 0.25, "betas": [0.8, 0.9], "eps": 1e-3}
     optimizer = choose("train.optimizers", options).build().build(parameter_groups(torch.nn.Linear(3, 2), 0.5))
     for group in optimizer.param_groups:
         assert (group["lr"], group["betas"], group["eps"]) == (0.25, (0.8, 0.9), 1e-3)
+        assert group["fused"], "one pass over weights and moments, on the CPU too"
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.5, 0.0]
 
 
