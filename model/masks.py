@@ -81,9 +81,12 @@ def batch_padding(tensors: Mapping[str, Tensor]) -> Tensor | None:
     return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
 
 
-def document_mask(document_ids: Tensor) -> Tensor:
-    """Return [B, 1, T, T] bool from document numbers [B, T]: True where two places of a row are of one document."""
-    return (document_ids[:, :, None] == document_ids[:, None, :])[:, None]
+def document_mask(queries: Tensor, keys: Tensor | None = None) -> Tensor:
+    """Return [B, 1, Tq, Tk] bool from the document numbers of queries [B, Tq] and keys [B, Tk]: True where they agree.
+
+    Without keys, both are places of the same rows.
+    """
+    return (queries[:, :, None] == (queries if keys is None else keys)[:, None, :])[:, None]
 
 
 def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:

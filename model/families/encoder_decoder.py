@@ -13,7 +13,7 @@ from model.config import ModelConfig
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import batch_padding
+from model.masks import batch_padding, document_mask
 
 __all__ = ["EncoderDecoder"]
 
@@ -21,7 +21,8 @@ __all__ = ["EncoderDecoder"]
 class EncoderDecoder(Family):
     """Two stacks that share the token table; with `share.stacks` they share their layers, too.
 
-    With `left_padding` [B], the tokens of an encoder's row begin after as many places of padding.
+    With `left_padding` [B], the tokens of an encoder's row begin after as many places of padding. With `document_ids`
+    and `decoder_document_ids`, a place sees its own document alone, in its own row and in the other.
     """
 
     architecture: ClassVar = "encoder_decoder"
@@ -44,16 +45,21 @@ class EncoderDecoder(Family):
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return hidden states [B, n, dim] of the decoder's tokens given; a cache keeps the encoder's states, too."""
         encode = partial(self._encode, tensors)
-        source, padding = encode() if cache is None else cache.once(self, encode)
+        source, visible = encode() if cache is None else cache.once(self, encode)
         vectors = self.tokens(tensors["decoder_input_ids"])
+        documents, pairs = tensors.get("decoder_document_ids"), None
+        if documents is not None:
+            pairs, across = document_mask(documents), document_mask(documents, tensors["document_ids"])
+            visible = across if visible is None else across & visible
         hidden: Tensor = self.decoder(
-            vectors, tensors["decoder_position_ids"], None, None, source, padding, cache=cache
+            vectors, tensors["decoder_position_ids"], None, None, source, visible, pairs=pairs, cache=cache
         )
         return hidden
 
     def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         vectors, padding = self.tokens(tensors["input_ids"]), batch_padding(tensors)
-        return self.encoder(vectors, tensors["position_ids"], tensors.get("type_ids"), padding), padding
+        pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
+        return self.encoder(vectors, tensors["position_ids"], tensors.get("type_ids"), padding, pairs=pairs), padding
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""

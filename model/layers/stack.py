@@ -46,7 +46,7 @@ class Stack(nn.Module):
         types: Tensor | None,
         padding: Tensor | None,
         source: Tensor | None = None,
-        source_padding: Tensor | None = None,
+        source_visible: Tensor | None = None,
         pairs: Tensor | None = None,
         prefix_length: Tensor | None = None,
         cache: Cache | None = None,
@@ -59,7 +59,7 @@ class Stack(nn.Module):
             types: segment-type ids [B, T], or None for all 0.
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
-            source_padding: of the encoder's rows.
+            source_visible: bool, broadcastable to [B, heads, T, S]: the encoder's places that each place sees.
             pairs: from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
             prefix_length: [B], where a causal stack reads the beginning of a row in both directions.
             cache: of the tokens before, where a causal stack continues rows; positions are places in the row then.
@@ -78,7 +78,7 @@ class Stack(nn.Module):
         whole = local = plan(self.position, pairs)
         if self.local_layers:
             local = plan(self.local_position, self._window(pairs, positions, columns, cache))
-        source_plan = AttentionPlan(source_padding, cache=cache)
+        source_plan = AttentionPlan(source_visible, cache=cache)
         for number, weights in enumerate(self.order):
             x = self.layers[weights](x, local if number in self.local_layers else whole, source, source_plan)
         out: Tensor = self.dropout(self.norm(x))

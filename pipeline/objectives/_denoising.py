@@ -17,8 +17,9 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import Int64
 from pipeline.config import STRICT
-from pipeline.kernels.ragged import IdSet, framed
+from pipeline.kernels.ragged import IdSet, after_head, framed
 from pipeline.objectives import Draws, Frame, Objective
+from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -33,10 +34,12 @@ LOST = -1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenRows:
-    """Content tokens of many rows, with the starts of their sentences."""
+    """Content tokens of many rows, with the starts of their sentences, and of documents that are kept apart."""
 
     ids: Ragged
     sentence_starts: Ragged
+    document_starts: Ragged | None = None
+    """None: noise may cross documents."""
 
 
 def refuse_specials(ids: Ragged, special: IdSet, wanted_by: str) -> None:
@@ -57,23 +60,43 @@ class PairOptions:
     # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
     max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
     grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = "document"
+    cross_documents: Annotated[
+        bool,
+        Field(description="Let noise and attention cross documents in packed rows; false stores their starts."),
+    ] = True
     source_head: Annotated[SourceHead, Field(description="Special token in front of the input.")] = "bos"
     decoder_start: Annotated[
         DecoderStart, Field(description="Special token that opens the decoder's input; added in batches, never stored.")
     ] = "eos"
 
+    def __post_init__(self) -> None:
+        """Check what concerns several options."""
+        if not self.cross_documents and self.grouping == "document":
+            raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
+
 
 class DenoisingPair(Objective):
-    """`input_ids`: framed corrupted text; `target_ids`: the original and `</s>`; the noise in features of its own."""
+    """`input_ids`: framed corrupted text; `target_ids`: the original and `</s>`; the noise in features of its own.
+
+    With `cross_documents: false`, noise stays inside documents: `document_starts` and `target_document_starts` say what
+    is of which, the head of the frame of the first, `</s>` of the last.
+    """
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
     """Rank of a step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
+    isolates: bool = False
+    """True if the noise can stay inside documents, of each of which the input keeps a place."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+        if not (self.isolates or options.cross_documents):
+            raise self.refuse_options(
+                "cross_documents: false: its noise moves text from one document to another, or deletes a whole one; "
+                "expected grouping: document, whose rows hold one each"
+            )
         head: SourceHead = options.source_head
         self._head = None if head == "none" else self.id_of(head)
         self._eos = self.id_of("eos")
@@ -89,6 +112,7 @@ class DenoisingPair(Objective):
             Feature("input_ids", "ids", 1, "framed corrupted text"),
             Feature("target_ids", "ids", 1, "original text and </s>"),
             *self.noise_features,
+            *(() if self.options.cross_documents else DOCUMENT_FEATURES),
         )
 
     @abstractmethod
@@ -98,6 +122,10 @@ class DenoisingPair(Objective):
     @abstractmethod
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return where the sentences of `text` start after this noise; only a composition calls it."""
+
+    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return where documents of `text` start after this noise; by default they keep their places."""
+        return documents
 
     def passed(self, noise: Mapping[str, Ragged]) -> int:
         """Return the number of rows that this noise left as they were; skipped rows, with empty lists, do not count."""
@@ -120,12 +148,18 @@ class DenoisingPair(Objective):
         """Apply the noise, then the frames."""
         ids = samples.columns["ids"]
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
-        corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"]), draws)
-        return {
+        documents = None if self.options.cross_documents else samples.columns["document_starts"]
+        text = TokenRows(ids, samples.columns["sentence_starts"], documents)
+        corrupted, noise = self.noise(text, draws)
+        columns = {
             "input_ids": framed(corrupted, self._head, self._eos),
             "target_ids": framed(ids, None, self._eos),
             **noise,
         }
+        if documents is not None:
+            starts = after_head(self.documents_after(documents, text, noise), int(self._head is not None))
+            columns |= {"document_starts": starts, "target_document_starts": documents}
+        return columns
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `<s> x </s>`, or without the head."""

@@ -26,6 +26,13 @@ __all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]
 LONGEST_ROW: Final = 65_000
 """Most content tokens where places are stored as uint16: a frame adds a few tokens."""
 
+DOCUMENT_FEATURES: Final = (
+    Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0"),
+    Feature("target_document_starts", "uint16", 1, "places in target_ids where the same documents start, first 0"),
+)
+"""Features of pairs from packed rows whose documents are kept apart. A document without target tokens starts where the
+next one does."""
+
 
 class Skip(IntEnum):
     """Reason that a row has no example; 0 says that it has one."""

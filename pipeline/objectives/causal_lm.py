@@ -13,7 +13,9 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow, starts_feature
 from pipeline.kernels.ragged import after_head, framed, scalars
+from pipeline.kernels.sampling import within
 from pipeline.objectives import Draws, Frame, Objective
+from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
@@ -37,10 +39,11 @@ class CausalLM(Objective):
 
     Packed rows stay as they are, separators inside; a document is framed `x </s>`, with `<s>` first where asked for.
     Labels are the next tokens and are not stored. As an encoder-decoder, the input is `</s>` alone and the row is the
-    target. An encoder reads the row framed as masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1),
-    so that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids`
-    [L] (and `target_ids`, `attention`, `languages`, `document_starts`). No place is stored but `document_starts`, so
-    rows may have any length.
+    target; with `cross_documents: false` there is one `</s>` for each document. An encoder reads the row framed as
+    masked LM frames it, `[CLS] x [SEP]`, from left to right (`attention` 1), so that causal and masked sets share
+    samples (GPT-BERT: arXiv 2410.24159). Nothing is drawn. Features: `input_ids` [L] (and `target_ids`,
+    `attention`, `languages`, `document_starts`, `target_document_starts`). No other place is stored, so rows may have
+    any length.
 
     Example (document):
         input   The kitten is chasing </s>
@@ -80,8 +83,8 @@ class CausalLM(Objective):
                 raise ValueError("add_bos concerns document rows; packed rows stay as they are")
             if self.add_bos and self.architecture == "encoder":
                 raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
-            if not self.cross_documents and (self.grouping != "packed" or self.architecture == "encoder_decoder"):
-                raise ValueError("cross_documents: false concerns packed rows of a decoder or an encoder")
+            if not self.cross_documents and self.grouping != "packed":
+                raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
             if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
                 raise ValueError("languages: true is for an encoder, and needs grouping: document")
 
@@ -101,10 +104,9 @@ class CausalLM(Objective):
         # The class names the heads of all architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         features = (*_FEATURES[options.architecture], *(_LANGUAGE if options.languages else ()))
-        starts = starts_feature(
-            "document_starts", self.content_length, "places in input_ids where documents start, first 0"
-        )
-        self.features = features if options.cross_documents else (*features, starts)
+        sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
+        starts = tuple(starts_feature(one.name, self.content_length, one.description) for one in sides)
+        self.features = features if options.cross_documents else (*features, *starts)
 
     def _frame_ids(self) -> tuple[int | None, int | None]:
         """Return the special ids before and after a row's content."""
@@ -120,7 +122,9 @@ class CausalLM(Objective):
         rows = ids if self._head is None and self._tail is None else framed(ids, self._head, self._tail)
         if self.options.architecture == "encoder_decoder":
             sources = Ragged.from_matrix(np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype))
-            return {"input_ids": sources, "target_ids": rows}
+            if self.options.cross_documents:
+                return {"input_ids": sources, "target_ids": rows}
+            return self._apart(rows, samples.columns["document_starts"])
         columns = {"input_ids": rows}
         if self.options.architecture == "encoder":
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
@@ -129,6 +133,16 @@ class CausalLM(Objective):
         if not self.options.cross_documents:
             columns["document_starts"] = after_head(samples.columns["document_starts"], int(self._head is not None))
         return columns
+
+    def _apart(self, rows: Ragged, documents: Ragged) -> dict[str, Ragged]:
+        """Return one `</s>` for each document beside the row."""
+        numbers = within(documents.lengths)
+        return {
+            "input_ids": Ragged(np.full_like(numbers, self._eos, dtype=self.vocabulary.id_dtype), documents.offsets),
+            "target_ids": rows,
+            "document_starts": Ragged(numbers.astype(documents.values.dtype), documents.offsets),
+            "target_document_starts": documents,
+        }
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the row as the example holds it."""

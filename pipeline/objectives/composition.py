@@ -54,6 +54,7 @@ class Composition(DenoisingPair):
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        self.isolates = all(getattr(chosen.type, "isolates", False) for chosen in options.steps)
         super().__init__(options, vocabulary, label)
         self.steps: Sequence[DenoisingPair] = [self._step(chosen, vocabulary) for chosen in options.steps]
         names = [step.label for step in self.steps]
@@ -90,10 +91,19 @@ class Composition(DenoisingPair):
         for step in self.steps:
             ids, step_noise = step.noise(text, draws)
             noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
-            text = TokenRows(
-                ids, text.sentence_starts if step is self.steps[-1] else step.starts_after(text, step_noise)
-            )
-        return text.ids, noise
+            if step is self.steps[-1]:
+                return ids, noise
+            documents = text.document_starts
+            if documents is not None:
+                documents = step.documents_after(documents, text, step_noise)
+            text = TokenRows(ids, step.starts_after(text, step_noise), documents)
+        raise AssertionError("a composition has steps")
+
+    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return the starts after all steps; only the last that isolates documents changes the number of tokens."""
+        for step in self.steps:
+            documents = step.documents_after(documents, text, self._noise_of(step, noise))
+        return documents
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         """Return the number of rows that each step let pass."""

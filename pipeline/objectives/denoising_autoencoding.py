@@ -34,6 +34,7 @@ class DenoisingAutoencoding(DenoisingPair):
     name: ClassVar[str] = "denoising_autoencoding"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
+    isolates = True
     noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

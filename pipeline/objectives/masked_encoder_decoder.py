@@ -21,7 +21,7 @@ class MaskedEncoderDecoder(MaskedRow):
     Rows are masked as in masked LM. At place t the decoder reads the token at t - 1 if that token is a label, else
     [MASK] (`<s>` at t = 0), and its loss counts labels only. With `mask_share` 1 every label is a [MASK]; with
     `mask_rate` 1 as well, the model is a language model with a blind encoder. Features: `input_ids` [n + 2],
-    `label_positions` and `label_ids` [K].
+    `label_positions` and `label_ids` [K]. With `cross_documents: false`, `<s>` opens each document of a packed row.
 
     Example (mask_rate 0.25, so 2 of 8; roles both [MASK]):
         input   [CLS] The puppies are [MASK] outside [MASK] house . [SEP]
@@ -41,12 +41,6 @@ class MaskedEncoderDecoder(MaskedRow):
         grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "document"
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"
         """Special token that opens the decoder's input; added when batches are built, never stored."""
-
-        def __post_init__(self) -> None:
-            """Refuse rows of several documents that are kept apart."""
-            super().__post_init__()
-            if not self.cross_documents:
-                raise ValueError("cross_documents: false is not for encoder-decoders; group by document instead")
 
     options: Options
 

@@ -12,14 +12,15 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.arrays import Int64
 from pipeline.config import STRICT
-from pipeline.kernels.ragged import IdSet, framed, scalars, span_mask
+from pipeline.kernels.ragged import IdSet, after_head, framed, scalars, span_mask
 from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
-from pipeline.kernels.sampling import offsets_of, roles
+from pipeline.kernels.sampling import draw, offsets_of, roles, rows_of, running
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.objectives._denoising import refuse_specials
 from pipeline.objectives._masked_rows import MASKED_FEATURES, check_shares, labels_put_back
+from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
-from pipeline.seeding import SLOTS, below, words
+from pipeline.seeding import SLOTS, below
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["Mass"]
@@ -32,7 +33,8 @@ class Mass(Objective):
     `[CLS] x [SEP]`. Each of its tokens draws what it becomes: [MASK], a random id or itself. The decoder predicts the
     fragment alone, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input
     is the token before the fragment, then the fragment shifted right, at the encoder's positions. An encoder predicts
-    the fragment as labels: `label_positions`, `label_ids` [k].
+    the fragment as labels: `label_positions`, `label_ids` [k]. With `cross_documents: false`, each document of a packed
+    row has a fragment of its own: `target_ids` holds them one after another, `target_start` has a place for each.
 
     Example (mask_rate 0.5, so 3 of 6; start 3; roles all [MASK]):
         input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
@@ -63,9 +65,13 @@ class Mass(Objective):
         """Probability that the fragment opens the row, and as much that it ends it (published: 0.2); 0 to 0.5."""
         grouping: Literal["document", "packed"] = "document"
         """Grouping to read."""
+        cross_documents: bool = True
+        """Take one fragment of a packed row; false takes one of each document, and stores where documents start."""
 
         def __post_init__(self) -> None:
             """Check what concerns several options."""
+            if not self.cross_documents and self.grouping == "document":
+                raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
             check_shares(self.mask_share, self.random_share)
             if self.mask_rate == 0:
                 raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
@@ -83,20 +89,21 @@ class Mass(Objective):
         self.grouping = self.grouped(options.grouping, options.max_length - 2)
         # The class names the heads of both architectures, an objective those of its own.
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        apart = not options.cross_documents
         if options.architecture == "encoder":
-            self.features = MASKED_FEATURES
+            self.features = (*MASKED_FEATURES, *DOCUMENT_FEATURES[:1]) if apart else MASKED_FEATURES
             return
         # A fragment at the front is preceded by [CLS], which therefore opens the decoder's input.
         self.frame = Frame("right", self._cls)
         self.features = (
             Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
             Feature("target_ids", "ids", 1, "the fragment"),
-            Feature("target_start", "uint16", 0, "place in input_ids of the fragment's first token"),
+            Feature("target_start", "uint16", 1 if apart else 0, "place in input_ids of the fragment's first token"),
+            *(DOCUMENT_FEATURES if apart else ()),
         )
 
-    def _starts(self, keys: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
-        """Return the content index of the fragment's first token."""
-        drawn = words(keys, SLOTS, 2) >> np.uint64(32)
+    def _starts(self, drawn: NDArray[np.uint64], lengths: Int64, taken: Int64) -> Int64:
+        """Return the index of the first token of each text's fragment, from two 32-bit words a text."""
         last = lengths - taken
         starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
         if self._edge_ppm:
@@ -108,21 +115,35 @@ class Mass(Objective):
         """Take one span of each row and corrupt it in place."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
-        taken = count(ids.lengths, self._rate)
-        starts = 1 + self._starts(keys, ids.lengths, taken)
+        texts = self._texts(samples)
+        lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
+        taken, row = count(lengths, self._rate), rows_of(texts)
+        drawn = draw(keys, SLOTS, 2 * texts.lengths).reshape(-1, 2) >> np.uint64(32)
+        starts = 1 + texts.values + self._starts(drawn, lengths, taken)
         rows = framed(ids, self._cls, self._sep)
-        inside = span_mask(len(rows.values), rows.offsets[:-1] + starts, taken)
-        fragments = Ragged(rows.values.compress(inside), offsets_of(taken))
+        inside = span_mask(len(rows.values), rows.offsets[row] + starts, taken)
+        in_row = np.bincount(row, taken, minlength=len(ids)).astype(np.int64)
+        fragments = Ragged(rows.values.compress(inside), offsets_of(in_row))
         rows.values[inside] = roles(
             keys, fragments, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=parts_per_million(self.options.mask_share),
             random_ppm=parts_per_million(self.options.random_share),
         )  # fmt: skip
+        apart = {} if self.options.cross_documents else {"document_starts": after_head(texts, 1)}
         if self.options.architecture == "encoder_decoder":
-            return {"input_ids": rows, "target_ids": fragments, "target_start": scalars(starts, np.uint16)}
-        places = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], taken)
+            if apart:
+                apart["target_document_starts"] = Ragged(running(taken, texts.offsets).astype(np.uint16), texts.offsets)
+            begins = Ragged(starts.astype(np.uint16), texts.offsets)
+            return {"input_ids": rows, "target_ids": fragments, "target_start": begins, **apart}
+        places = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], in_row)
         positions = Ragged(places.astype(np.uint16), fragments.offsets)
-        return {"input_ids": rows, "label_positions": positions, "label_ids": fragments}
+        return {"input_ids": rows, "label_positions": positions, "label_ids": fragments, **apart}
+
+    def _texts(self, samples: SampleBatch) -> Ragged:
+        """Return where the texts of each row start that have a fragment each: its documents, or the row alone."""
+        if not self.options.cross_documents:
+            return samples.columns["document_starts"]
+        return scalars(np.zeros(len(samples)), np.uint16)
 
     def framed(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return `[CLS] x [SEP]`."""
@@ -132,12 +153,13 @@ class Mass(Objective):
         """Put the fragment back."""
         if self.options.architecture == "encoder":
             return labels_put_back(example)
-        original = example["input_ids"].copy()
-        start, fragment = int(example["target_start"][0]), example["target_ids"]
-        if not 1 <= start <= len(original) - 1 - len(fragment):
-            raise ValueError(
-                f"objective '{self.label}': a fragment of {len(fragment)} tokens at {start} does not lie inside the "
-                f"frame of a row of {len(original)} tokens"
-            )
-        original[start : start + len(fragment)] = fragment
+        original, starts = example["input_ids"].copy(), example["target_start"].tolist()
+        heads = np.zeros(1, np.int64) if self.options.cross_documents else example["target_document_starts"]
+        for start, fragment in zip(starts, np.split(example["target_ids"], heads[1:]), strict=True):
+            if not 1 <= start <= len(original) - 1 - len(fragment):
+                raise ValueError(
+                    f"objective '{self.label}': a fragment of {len(fragment)} tokens at {start} does not lie inside "
+                    f"the frame of a row of {len(original)} tokens"
+                )
+            original[start : start + len(fragment)] = fragment
         return original

@@ -13,7 +13,7 @@ from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
 from pipeline.kernels.ragged import segments
 from pipeline.kernels.rates import Rate, count, parts_per_million
-from pipeline.kernels.sampling import choose, offsets_of, reorder, running, within
+from pipeline.kernels.sampling import choose, offsets_of, reorder, rows_of, running, within
 from pipeline.objectives import Draws
 from pipeline.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from pipeline.rows import Feature, Ragged
@@ -27,8 +27,10 @@ class SentenceReordering(DenoisingPair):
     """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
 
     Sentences come from `sentence_starts`, never from a full stop; one that was cut at a row's border counts. A row of
-    one sentence is skipped, or passes through in a composition. Features: `input_ids` [n + 2], `target_ids` [n + 1],
-    `sentence_order` [s] (input sentence j is target sentence order[j]), `sentence_starts` [s] of the target.
+    one sentence is skipped, or passes through in a composition. With `cross_documents: false`, sentences keep to their
+    document: the order drawn for the row is sorted by document, which leaves that within each uniform. Features:
+    `input_ids` [n + 2], `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]),
+    `sentence_starts` [s] of the target.
 
     Example (order 1, 0; frames left out):
         target  Hard work leads to success . Success brings happiness .
@@ -38,6 +40,7 @@ class SentenceReordering(DenoisingPair):
     name: ClassVar[str] = "sentence_reordering"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 0
+    isolates = True
     minimum = MinimumRow(sentences=2)
     noise_features = (
         Feature("sentence_order", "uint16", 1, "target sentence at each place of the input"),
@@ -62,6 +65,8 @@ class SentenceReordering(DenoisingPair):
         """Gather one segment a sentence, in the drawn order."""
         ids, starts = text.ids, text.sentence_starts
         order = self._orders(draws.keys(self.label), starts.lengths)
+        if text.document_starts is not None:
+            order = _by_document(order, starts, text.document_starts)
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], starts.lengths)
@@ -105,3 +110,12 @@ class SentenceReordering(DenoisingPair):
             original[starts[sentence] : starts[sentence] + size] = content[place : place + size]
             place += size
         return original
+
+
+def _by_document(order: Ragged, starts: Ragged, documents: Ragged) -> Ragged:
+    """Return the sentences of a row's documents one after another, those of each in their order of before."""
+    row, first = rows_of(order), starts.offsets[:-1]
+    # Places of up to 2**16 tokens a row: sentences and documents of all rows compare as numbers.
+    places, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, documents))
+    document = np.searchsorted(bounds, places[order.values + first[row]], side="right")
+    return Ragged(order.values[np.argsort(document, kind="stable")], order.offsets)

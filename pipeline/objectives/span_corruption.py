@@ -13,12 +13,13 @@ from pydantic.dataclasses import dataclass
 from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.groupings import MinimumRow
-from pipeline.kernels.ragged import IdSet, insert_at, scalars, segments, span_mask
+from pipeline.kernels.document_spans import inside_documents, noise_before
+from pipeline.kernels.ragged import IdSet, after_head, insert_at, scalars, segments, span_mask
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
 from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.objectives._denoising import refuse_specials
-from pipeline.objectives._objective import LONGEST_ROW
+from pipeline.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS
 from pipeline.vocabulary import ADD_SPECIALS, Vocabulary
@@ -32,7 +33,9 @@ class SpanCorruption(Objective):
     Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k /
     mean_noise_span_length spans. Their lengths are a uniform composition of k. Each span has a gap between the n - k
     kept tokens to itself, so spans never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
-    decoder, `input_ids` holds both and `prefix_length` says where the target starts.
+    decoder, `input_ids` holds both and `prefix_length` says where the target starts. With `cross_documents: false`, a
+    span ends with its document: of one that would cross a boundary only the longest part is noise. `document_starts`
+    and `target_document_starts` say what is of which document; the mode token is of the first, `</s>` of the last.
 
     Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
         x       The puppies are frolicking outside the house .
@@ -69,8 +72,15 @@ class SpanCorruption(Objective):
         """Mode token in front of the input (UL2)."""
         grouping: Literal["packed", "document"] = "packed"
         """Grouping to read."""
+        cross_documents: bool = True
+        """Let spans and attention cross documents in packed rows; false stores where documents start in both texts."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """Special token that opens the decoder's input; added when batches are built, never stored."""
+
+        def __post_init__(self) -> None:
+            """Check what concerns several options."""
+            if not self.cross_documents and (self.grouping != "packed" or self.architecture != "encoder_decoder"):
+                raise ValueError("cross_documents: false concerns packed rows of an encoder-decoder")
 
     options: Options
 
@@ -89,7 +99,8 @@ class SpanCorruption(Objective):
         inputs = Feature("input_ids", "ids", 1, "text with a sentinel for each span, </s>")
         targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
         prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
-        self.features = (inputs, targets) if options.architecture == "encoder_decoder" else (inputs, prefix)
+        pair = (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
+        self.features = pair if options.architecture == "encoder_decoder" else (inputs, prefix)
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return noise tokens and spans of rows of `lengths` content tokens."""
@@ -140,14 +151,27 @@ class SpanCorruption(Objective):
         refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
         starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
-        begins = starts.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], starts.lengths)
-        noise = span_mask(len(values), begins, sizes)
+        begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}
+        if not self.options.cross_documents:
+            documents = samples.columns["document_starts"]
+            bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
+            begins, sizes = inside_documents(begins, sizes, bounds)
+            starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
+            columns = self._documents(documents, *noise_before(documents, starts, sizes))
+        noise = span_mask(len(values), begins - ids.offsets[0], sizes)
         sentinels = self._sentinels[within(starts.lengths)]
         inputs = self._inputs(ids.lengths, values.compress(~noise), starts, sizes, sentinels)
         targets = self._targets(values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
-            return {"input_ids": inputs, "target_ids": targets}
+            return {"input_ids": inputs, "target_ids": targets, **columns}
         return {"input_ids": _joined(inputs, targets), "prefix_length": scalars(inputs.lengths, np.uint16)}
+
+    def _documents(self, documents: Ragged, spans: Int64, tokens: Int64) -> dict[str, Ragged]:
+        """Return where documents start in input and target, from the spans before them and their tokens."""
+        inputs = Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
+        targets = Ragged((tokens + spans).astype(np.uint16), documents.offsets)
+        head = int(self._mode is not None)
+        return {"document_starts": after_head(inputs, head), "target_document_starts": targets}
 
     def _spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its length."""
@@ -164,7 +188,8 @@ class SpanCorruption(Objective):
     ) -> Ragged:
         rows, marks = rows_of(starts), starts.lengths
         head = 0 if self._mode is None else 1
-        offsets = offsets_of(self.sizes(lengths)[0])
+        taken = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
+        offsets = offsets_of(lengths - taken + marks + 1 + head)
         within_row = starts.values - running(sizes, starts.offsets) + within(marks)
         places = [within_row + offsets[rows] + head, offsets[1:] - 1]
         values = [sentinels, np.full(len(lengths), self._eos, dtype=kept.dtype)]

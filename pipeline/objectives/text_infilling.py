@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.arrays import Int64, UInt64
 from pipeline.config import STRICT
 from pipeline.kernels.distributions import poisson_thresholds
+from pipeline.kernels.document_spans import inside_documents, noise_before
 from pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, thousandths
 from pipeline.kernels.sampling import choose, offsets_of, permute, roles, rows_of, running
@@ -30,6 +31,7 @@ class TextInfilling(DenoisingPair):
 
     Exactly k = round half up of noise_density x n tokens are taken, from 1 to n - 1. Each span, also one of length 0,
     has a gap between kept tokens to itself. So no two [MASK] touch, and the input is never longer than the original.
+    With `cross_documents: false`, only the longest part of a span that would cross into another document is taken.
     Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
 
     Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; frames left out):
@@ -40,6 +42,7 @@ class TextInfilling(DenoisingPair):
     name: ClassVar[str] = "text_infilling"
     VERSION: ClassVar[int] = 1
     composition_rank: ClassVar[int] = 2
+    isolates = True
     noise_features = (
         Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
         Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
@@ -83,6 +86,9 @@ class TextInfilling(DenoisingPair):
         else:
             first = starts.values + unit_offsets[rows]
             begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
+        if text.document_starts is not None:
+            documents = text.document_starts
+            begins, sizes = inside_documents(begins, sizes, documents.values + ids.offsets[rows_of(documents)])
         begins = begins - ids.offsets[0]
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         kept = values.compress(~span_mask(len(values), begins, sizes))
@@ -101,6 +107,12 @@ class TextInfilling(DenoisingPair):
             "span_lengths": Ragged(sizes.astype(np.uint16), starts.offsets),
         }
         return result, noise
+
+    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+        """Return starts between the marks; a mark is of the document of its span."""
+        sizes = noise["span_lengths"].values.astype(np.int64)
+        spans, tokens = noise_before(documents, noise["span_starts"], sizes)
+        return Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return starts between the marks; a sentence that starts inside a span starts after its mark."""

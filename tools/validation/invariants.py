@@ -112,7 +112,8 @@ def _starts(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     endings = ("document_starts", "segment_starts", "sentence_starts")
     for name, starts in (found for ending in endings for found in _named(block, ending)):
         # Sentence starts of an example are positions in the original; those of a later step, in the step's input.
-        target = "target_ids" if manifest.kind == "examples" and name.endswith("sentence_starts") else base
+        of_target = name.endswith("sentence_starts") or name == "target_document_starts"
+        target = "target_ids" if manifest.kind == "examples" and of_target else base
         if manifest.kind == "tokens" or name in ("document_starts", "segment_starts") or target in block.rows.columns:
             lengths = block.rows.columns[target].lengths
             if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
@@ -124,8 +125,21 @@ def _starts(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         present = starts.take(np.flatnonzero(starts.lengths)) if may_be_empty else starts
         if (row := first_without_zero(present)) is not None and block.rows.columns[base].lengths[row] > 0:
             yield row, f"expected {name} to begin with 0, got {starts[row][:3].tolist()}"
-        if (row := first_not_ascending(starts)) is not None:
+        if name != "target_document_starts" and (row := first_not_ascending(starts)) is not None:
             yield row, f"expected rising {name}, got {starts[row].tolist()}"
+
+
+def _documents_of_targets(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require the documents of the input; one without target tokens starts where the next one does."""
+    starts, documents = (block.rows.columns.get(name) for name in ("target_document_starts", "document_starts"))
+    if starts is None or documents is None:
+        return
+    if (row := first_row(starts.lengths != documents.lengths)) is not None:
+        yield row, f"{documents.lengths[row]} documents in input_ids, {starts.lengths[row]} in target_ids"
+        return
+    falling = np.diff(starts.values.astype(np.int64), prepend=0) < 0
+    if (row := first_of_values(starts, falling & (rank_in_row(starts) > 0))) is not None:
+        yield row, f"expected target_document_starts that never fall, got {starts[row].tolist()}"
 
 
 def _spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -167,6 +181,7 @@ _CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]]
     _labels,
     _positions,
     _starts,
+    _documents_of_targets,
     _spans,
     _orders,
     _sentinels,

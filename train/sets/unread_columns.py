@@ -23,7 +23,7 @@ _INVERSION: Final = (
 
 def kept_for_inversion(name: str) -> bool:
     """Return whether a column that batches are not made of is stored on purpose."""
-    return name.endswith(_INVERSION) or name == "document_starts"
+    return name.endswith(_INVERSION) or name in ("document_starts", "target_document_starts")
 
 
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:

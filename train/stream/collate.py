@@ -18,6 +18,7 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.rows import Ragged
 from pipeline.shards import Manifest
+from train.stream.decoder_rows import expanded_positions, masked_rows, target_rows
 from train.stream.full_rows import FullRows
 from train.stream.head_features import HEAD_OF_COLUMN, head_tensors
 from train.stream.labels import label_weights, next_tokens, predicted_labels, stored_labels
@@ -39,8 +40,8 @@ __all__ = ["Architecture", "Batch", "Collate"]
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
-          "prefix_length", "attention", "languages", "target_start", "label_weight", "label_count",
-          "prediction_order", *HEAD_OF_COLUMN)  # fmt: skip
+          "prefix_length", "attention", "languages", "target_start", "target_document_starts", "label_weight",
+          "label_count", "prediction_order", *HEAD_OF_COLUMN)  # fmt: skip
 _DECISIVE = {
     "attention": ("which places a place may read", "encoder"),
     "prediction_order": ("which places are predicted, and when", "encoder"),
@@ -48,7 +49,8 @@ _DECISIVE = {
 }
 """Columns that decide the objective: their meaning, and the architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
-          ("span_starts", "label_positions"))  # fmt: skip
+          ("span_starts", "label_positions"), ("target_document_starts", "document_starts"))  # fmt: skip
+_DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 
 
 class Batch(NamedTuple):
@@ -113,7 +115,7 @@ class Collate:
         self._mask = special_ids.get("mask", -1)
         self._restart = "document_starts" in have and not cross_documents
         if not self._restart:
-            self.columns = tuple(name for name in self.columns if name != "document_starts")
+            self.columns = tuple(name for name in self.columns if name not in _DOCUMENTS)
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         self._next_tokens = "label_positions" not in have and (architecture == "decoder" or "attention" in have)
@@ -232,10 +234,10 @@ class Collate:
         """Return tensors by name; int64 but for `row_weight`, `label_weight` and `cu_seqlens`.
 
         Shapes: [B, T], lengths [B]; labels [N], flat into B * T. Where documents are kept apart there are also
-        `document_ids` [B, T], and for kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened
-        batch and `max_seqlen`. Where a set declares weights there are `label_weight` float32 [N] and `label_count` [B],
-        what each row adds to the divisor. Where the sets have several objectives, `objective` [B] numbers those of the
-        rows in order of appearance; a filler row has 0.
+        `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32
+        [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
+        float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
+        `objective` [B] numbers those of the rows in order of appearance; a filler row has 0.
 
         Args:
             columns: list columns; those that no row has may be absent.
@@ -248,7 +250,7 @@ class Collate:
             positions, own_lengths, weight = self.full_rows.take(*column.shape)
         else:
             ids, lengths = pad_rows(column, self._pad, self.token_dtype)
-            positions, own_lengths = _positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
+            positions, own_lengths = expanded_positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
             weight = torch.from_numpy(np.ones(len(ids), np.float32) if row_weight is None else row_weight)
         tensors = {
             "input_ids": torch.from_numpy(ids),
@@ -282,7 +284,7 @@ class Collate:
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
             types = types_of_modes(mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1])
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
-        tensors.update(self._labels(columns, ids, lengths, starts, of))
+        tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(label_weights(columns, tensors))
         if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
@@ -292,18 +294,18 @@ class Collate:
     def _labels(
         self,
         columns: Mapping[str, Column],
-        ids: Int64,
+        tensors: Mapping[str, Tensor],
         lengths: Int64,
         starts: Int64 | None,
         of: Int64 | None,
     ) -> dict[str, Tensor]:
         """Return the labels of rows; `of` is the number of each row's set where the rules of sets differ."""
+        ids = tensors["input_ids"].numpy()
         if self.architecture == "encoder_decoder":
             begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
             if "target_ids" in columns:
-                start = one_a_row(columns["target_start"]) if "target_start" in columns else None
-                return self._targets(columns["target_ids"], ids, start, begin)
-            return self._masked_targets(columns, ids.shape, lengths, begin)
+                return target_rows(columns, tensors, begin, self._pad, self._restart)
+            return masked_rows(columns, tensors, lengths, begin, self._pad, self._mask)
         prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
         if of is None:
             if "label_positions" in columns:
@@ -326,56 +328,8 @@ class Collate:
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
 
-    def _targets(self, column: Column, source: Int64, start: Int64 | None, begin: int | Int64) -> dict[str, Tensor]:
-        """Return decoder rows: the target shifted right after `decoder_start`; every target place is a label.
-
-        A target at place `start` of its source (MASS) keeps its places, and the source token before it opens the row.
-        `start` 0 means that the row has no such target.
-        """
-        targets, lengths = pad_rows(column, self._pad)
-        inputs = np.empty_like(targets)
-        inputs[:, 0], inputs[:, 1:] = begin, targets[:, :-1]
-        place = np.arange(targets.shape[1])
-        valid = place < lengths[:, None]
-        positions = None
-        if start is not None:
-            inside = np.flatnonzero(start)
-            inputs[inside, 0] = source[inside, start[inside] - 1]
-            positions = np.where(valid, start[:, None] + place, 0)
-        inputs[~valid] = self._pad
-        index = np.flatnonzero(valid)
-        tensors = self._decoder(inputs, lengths, index, targets.reshape(-1)[index])
-        return tensors if positions is None else tensors | {"decoder_position_ids": torch.from_numpy(positions)}
-
-    def _masked_targets(
-        self, columns: Mapping[str, Column], shape: tuple[int, ...], lengths: Int64, begin: int | Int64
-    ) -> dict[str, Tensor]:
-        """Return decoder rows for masked positions: the label before a position if it has one, else [MASK]."""
-        inputs = np.full(shape, self._mask, np.int64)
-        inputs[np.arange(shape[1]) >= lengths[:, None]] = self._pad
-        inputs[:, 0] = np.where(lengths > 0, begin, inputs[:, 0])
-        labels = stored_labels(columns, shape[1])
-        index, ids = labels["label_index"].numpy(), labels["label_ids"].numpy()
-        inside = index % shape[1] + 1 < np.repeat(lengths, shape[1])[index]
-        inputs.reshape(-1)[index[inside] + 1] = ids[inside]
-        return self._decoder(inputs, lengths, index, ids)
-
-    def _decoder(self, inputs: Int64, lengths: Int64, index: Int64, ids: Int64) -> dict[str, Tensor]:
-        return {
-            "decoder_input_ids": torch.from_numpy(inputs),
-            "decoder_position_ids": _positions(*inputs.shape),
-            "decoder_lengths": torch.from_numpy(np.maximum(lengths, 1)),
-            "label_index": torch.from_numpy(index),
-            "label_ids": torch.from_numpy(ids),
-        }
-
     def _check_decoder(self, have: set[str]) -> None:
         if self._decoder_start < 0:
             raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
         if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
             raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
-
-
-def _positions(rows: int, width: int) -> Tensor:
-    """Return position ids 0 .. width-1 for every row, one row in memory."""
-    return torch.arange(width).expand(rows, width)

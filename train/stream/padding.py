@@ -17,6 +17,7 @@ __all__ = [
     "flatten",
     "one_a_row",
     "pad_rows",
+    "part_counts",
     "part_numbers",
     "restarting_positions",
     "start_marks",
@@ -68,6 +69,13 @@ def start_marks(column: Column, rows: int, width: int) -> Int64:
     marks = np.zeros((rows, width + 1), np.int64)
     marks[row, values] = 1
     return marks[:, :width]
+
+
+def part_counts(column: Column, rows: int, width: int) -> Int64:
+    """Return how many parts start at each place, shape [rows, width]; all but the last of several are empty."""
+    values, row = flatten(column)
+    counts = np.bincount(row * (width + 1) + values, minlength=rows * (width + 1))
+    return counts.reshape(rows, width + 1)[:, :width]
 
 
 def restarting_positions(starts: Int64) -> Int64:

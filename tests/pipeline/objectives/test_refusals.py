@@ -25,7 +25,6 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"add_bos": True}, "add_bos concerns document rows"),
         ({"add_bos": True, "grouping": "document", "architecture": "encoder"}, "is not for an encoder"),
         ({"cross_documents": False, "grouping": "document"}, "concerns packed rows"),
-        ({"cross_documents": False, "architecture": "encoder_decoder"}, "concerns packed rows"),
     ],
     "composition": [
         ({"steps": [INFILLING, {"name": "sentence_reordering"}]}, "must come in the order"),
@@ -37,7 +36,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"steps": []}, "at least 1"),
     ],
     "masked_encoder_decoder": [
-        ({"cross_documents": False, "grouping": "packed"}, "group by document instead"),
+        ({"cross_documents": False}, "concerns packed rows"),
         ({"mask_rate": 0}, "no label"),
     ],
     "masked_lm": [
@@ -56,6 +55,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"mask_rate": 0}, "no fragment"),
         ({"edge_share": 0.6}, "at most 0.5"),
         ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
+        ({"cross_documents": False}, "concerns packed rows"),
     ],
     "mixture": [
         ({"parts": [SPANS, SPANS]}, "each needs a `label` of its own"),
@@ -95,8 +95,11 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"input_length": 3, "mode": "X"}, "no room"),
         ({"input_length": 65_000}, "16 bits|over 65000"),
         ({"mode": "Q"}, "mode"),
+        ({"cross_documents": False, "grouping": "document"}, "packed rows of an encoder-decoder"),
+        ({"cross_documents": False, "architecture": "decoder"}, "packed rows of an encoder-decoder"),
     ],
     "text_infilling": [
+        ({"cross_documents": False}, "concerns packed rows"),
         ({"noise_density": 0.0}, "noise_density 0 takes nothing away"),
         ({"poisson_lambda": 3.0001}, "three decimals"),
     ],

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pipeline.rows import Rows
+from pipeline.rows import Ragged, Rows
+from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.tools.rewritten_set import changed
 from tests.tools.small_run import example_sets
 from tests.tools.validation.broken_rows import assert_names_the_row
@@ -39,3 +41,32 @@ def test_the_first_row_that_breaks_a_rule_is_named(
     shard_sets: Path, label: str, change: Callable[[Rows], Rows], message: str
 ) -> None:
     assert_names_the_row(example_sets(shard_sets)[label][0], change, message)
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "message"),
+    [(0, -1, "never fall"), (900, 1, "target_document_starts below the"), (1, 0, "to begin with 0")],
+)
+def test_documents_of_targets_follow_those_of_inputs(tmp_path: Path, value: int, place: int, message: str) -> None:
+    write_token_set(tmp_path, [1 + (7 * document) % 9 for document in range(200)])
+    entry = {
+        "name": "text_infilling",
+        "max_length": 40,
+        "grouping": "packed",
+        "cross_documents": False,
+        "block_rows": 8,
+    }
+    made = recipe(tmp_path, [entry])
+    for stage in ("group", "corrupt"):
+        run_stage(made, stage)
+    manifest = tmp_path / "corrupt" / "text_infilling" / "train"
+    assert_names_the_row(manifest, lambda rows: changed(rows, "target_document_starts", 2, place, value), message)
+    assert_names_the_row(
+        manifest, lambda rows: without_last(rows, "target_document_starts", 2), "documents in input_ids"
+    )
+
+
+def without_last(rows: Rows, name: str, row: int) -> Rows:
+    lists = [rows.columns[name][number] for number in range(len(rows))]
+    lists[row] = lists[row][:-1]
+    return replace(rows, columns={**rows.columns, name: Ragged.from_lists(lists, np.uint16)})
