@@ -40,18 +40,19 @@ class ChunkEncoder:
     def _encoded(self, text: str) -> Encoding:
         if len(self._known) > _KNOWN_CHUNKS:
             self._known.clear()
-        ids: list[bytes] = []
-        places: list[bytes] = []
+        known, learned = self._known, self._learned
+        parts = [(known.get(chunk) or learned(chunk))[0] for chunk in self._chunks.findall(text)]
+        return Encoding(np.frombuffer(b"".join(parts), dtype=self._dtype), lambda: self._starts(text))
+
+    def _starts(self, text: str) -> NDArray[np.int64]:
         begins: list[int] = []
+        parts: list[bytes] = []
         for match in self._chunks.finditer(text):
-            tokens, starts = self._known.get(match[0]) or self._learned(match[0])
-            ids.append(tokens)
-            places.append(starts)
             begins.append(match.start())
-        counts = [len(starts) >> 2 for starts in places]
-        starts_of_text: NDArray[np.int64] = np.frombuffer(b"".join(places), dtype=np.int32).astype(np.int64)
-        starts_of_text += np.repeat(np.array(begins, dtype=np.int64), counts)
-        return Encoding(np.frombuffer(b"".join(ids), dtype=self._dtype), starts_of_text)
+            parts.append((self._known.get(match[0]) or self._learned(match[0]))[1])
+        starts: NDArray[np.int64] = np.frombuffer(b"".join(parts), dtype=np.int32).astype(np.int64)
+        starts += np.repeat(np.array(begins, dtype=np.int64), [len(part) >> 2 for part in parts])
+        return starts
 
     def _learned(self, chunk: str) -> tuple[bytes, bytes]:
         ids, starts = self._tokens(chunk)

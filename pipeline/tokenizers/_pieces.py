@@ -131,34 +131,30 @@ class PieceTable:
         return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
 
     def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
-        """Compute the token offsets of a batch of texts from the lengths of the pieces.
+        """Return the encodings of texts; offsets follow from the lengths of the pieces.
 
         Raises:
             IntegrityError: the ids of a text hold more or fewer bytes than the text.
         """
-        if not texts:
-            return []
-        raw = [text.encode() for text in texts]
-        counts = np.array([len(tokens) for tokens in ids])
-        widths = self.lengths[np.concatenate(ids)]
-        ends = np.cumsum(widths, dtype=np.int64)
-        token_ends = np.cumsum(counts)
-        byte_ends = np.cumsum([len(text) for text in raw])
-        reached = np.where(token_ends > 0, ends[token_ends - 1], 0) if len(ends) else np.zeros_like(token_ends)
-        if not np.array_equal(reached, byte_ends):
-            row = int(np.flatnonzero(reached != byte_ends)[0])
+        return [self._encoding(*row) for row in zip(range(len(texts)), texts, ids, strict=True)]
+
+    def _encoding(self, row: int, text: str, ids: NDArray[Any]) -> Encoding:
+        held, expected = int(self.lengths.take(ids).sum()), len(text) if text.isascii() else len(text.encode())
+        if held != expected:
             raise IntegrityError(
-                f"the tokenizer lost or added text: text {row} of a batch has {len(raw[row])} bytes, its tokens stand "
-                f"for {int(np.diff(reached, prepend=0)[row])}; the text begins {texts[row][:60]!r}"
+                f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand for "
+                f"{held}; the text begins {text[:60]!r}"
             )
-        starts = np.subtract(ends, widths, out=ends)  # in place: a batch may be one long text of a token a byte
-        characters = sum(len(text) for text in texts)
-        if characters != byte_ends[-1]:
-            lead = (np.frombuffer(b"".join(raw), dtype=np.uint8) & 0xC0) != 0x80
-            starts = (np.cumsum(lead, dtype=np.int64) - 1)[starts]
-        text_starts = np.cumsum([0] + [len(text) for text in texts[:-1]])
-        starts -= np.repeat(text_starts, counts)
-        return [Encoding(*pair) for pair in zip(ids, np.split(starts, token_ends[:-1]), strict=True)]
+        return Encoding(ids, lambda: self._starts(text, ids))
+
+    def _starts(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
+        widths = self.lengths.take(ids)
+        starts = np.cumsum(widths, dtype=np.int64)
+        starts -= widths
+        if text.isascii():
+            return starts
+        lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
+        return (np.cumsum(lead, dtype=np.int64) - 1)[starts]
 
 
 def _opens_word(piece: bytes) -> bool:

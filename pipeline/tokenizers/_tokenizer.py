@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
@@ -24,14 +24,25 @@ _STAGES: Final = ("train_tokenizer", "tokenizer")
 """Stages that write a tokenizer."""
 
 
-@dataclass(frozen=True, slots=True)
 class Encoding:
-    """The tokens of one text."""
+    """The tokens of one text.
 
-    ids: NDArray[Any]
-    """[tokens] uint16 or uint32"""
-    starts: NDArray[np.int64]
-    """[tokens] character at which each token begins; a character spread over several tokens is the start of all"""
+    Args:
+        ids: [tokens] uint16 or uint32.
+        starts: what `starts` returns, or a function that computes it when it is first read.
+    """
+
+    __slots__ = ("_starts", "ids")
+
+    def __init__(self, ids: NDArray[Any], starts: NDArray[np.int64] | Callable[[], NDArray[np.int64]]) -> None:
+        self.ids, self._starts = ids, starts
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """[tokens] character at which each token begins; a character spread over several tokens is that of all."""
+        if not isinstance(self._starts, np.ndarray):
+            self._starts = self._starts()
+        return self._starts
 
 
 class Tokenizer(Protocol):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.tokenizers import Encoding
+from pipeline.tokenizers._byte_ranks import library_encoder, rank_encoder
 from pipeline.tokenizers._pieces import (
     ENCODING_CUT,
     PieceTable,
@@ -29,22 +30,18 @@ from pipeline.tokenizers._pieces import (
 
 __all__ = ["ByteBpe"]
 
-# The library cuts a text into words before it merges, and never merges across a cut. So the ids of a text are those of
-# its words, and a word met before need not be asked for again. Its pattern (GPT-2's) is written out for ASCII; what
-# touches another character goes to the library up to the next white space, which is a cut for certain.
 _SPACE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _ALONE: Final = "(?![^\0-\x7f])"
 _WORD: Final = re.compile(
     f"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]++{_ALONE}| ?[0-9]++{_ALONE}| ?[^{_SPACE}A-Za-z0-9\x80-\U0010ffff]++{_ALONE}"
     f"| ?[^{_SPACE}]+|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+"
 )
-_KNOWN_WORDS: Final = 1 << 18
-_WORD_CHARACTERS: Final = 64
-_CALL_CHARACTERS: Final = 1 << 20
+"""The library's words, which no merge crosses, written out for ASCII; others reach up to the next white space."""
+_BORDER: Final = re.compile(f"[{_SPACE}][^{_SPACE}]|[^{_SPACE}][{_SPACE}]")
 
 
 class ByteBpe:
-    """Byte-level BPE by the `tokenizers` library.
+    """Byte-level BPE, trained by the `tokenizers` library and encoded by `tiktoken`.
 
     Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
     those. Training counts pairs and breaks ties by id, so it gives the same merges every time.
@@ -71,7 +68,6 @@ class ByteBpe:
 
     def __init__(self, model: Tokenizer) -> None:
         self._model = model
-        self._known: dict[str, bytes] = {}
         # Special pieces are marked in the file, for other programs; here text never becomes one.
         model.encode_special_tokens = True
         facts = json.loads(model.to_str())
@@ -83,6 +79,8 @@ class ByteBpe:
         alphabet = byte_alphabet()
         pieces = [None if token in special else bytes(alphabet[c] for c in name) for token, name in enumerate(names)]
         self._table = PieceTable(pieces, names)
+        bare = {names[token] for token in special}
+        self._encode = rank_encoder(model, facts, bare) or library_encoder(model)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = self._table.vocabulary(fingerprint({"name": "byte_bpe", **decisive}))
 
@@ -136,29 +134,14 @@ class ByteBpe:
             raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error})") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the ids and token offsets of each text; words met before are looked up."""
-        rows = [_WORD.findall(text) for text in texts]
-        new = set(chain.from_iterable(rows)).difference(self._known)
-        if len(self._known) + len(new) > _KNOWN_WORDS:
-            self._known.clear()
-            new = set(chain.from_iterable(rows))
-        known = self._known
-        known.update(self._encoded(list(new)))
-        ids = [np.frombuffer(b"".join(map(known.__getitem__, row)), dtype=self.vocabulary.id_dtype) for row in rows]
-        for word in new:
-            if len(word) > _WORD_CHARACTERS:
-                del known[word]
-        return self._table.encodings(texts, ids)
+        """Return the ids and token offsets of each text."""
+        return self._table.encodings(texts, [self._ids(text) for text in texts])
 
-    def _encoded(self, words: list[str]) -> dict[str, bytes]:
-        slices = [cut(word, ENCODING_CUT) for word in words]
-        calls = _calls(chain.from_iterable(slices))
-        encodings = chain.from_iterable(self._model.encode_batch_fast(call, add_special_tokens=False) for call in calls)
-        dtype = self.vocabulary.id_dtype
-        return {
-            word: b"".join(np.array(next(encodings).ids, dtype=dtype).tobytes() for _ in row)
-            for word, row in zip(words, slices, strict=True)
-        }
+    def _ids(self, text: str) -> NDArray[Any]:
+        parts = [text]
+        if _has_long_word(text):
+            parts = [part for word in _WORD.findall(text) for part in cut(word, ENCODING_CUT)]
+        return np.concatenate([self._encode(part) for part in parts]).astype(self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""
@@ -176,15 +159,7 @@ class ByteBpe:
         return model
 
 
-def _calls(words: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the words of one call of the library, about a megabyte at most: its answer takes some 70 bytes a token."""
-    call: list[str] = []
-    characters = 0
-    for word in words:
-        call.append(word)
-        characters += len(word)
-        if characters >= _CALL_CHARACTERS:
-            yield call
-            call, characters = [], 0
-    if call:
-        yield call
+def _has_long_word(text: str) -> bool:
+    """Return whether a word could be longer than is encoded at once: half of that without a border of white space."""
+    half = ENCODING_CUT // 2
+    return any(not _BORDER.search(text, at, at + half) for at in range(0, len(text) - half + 1, half))

@@ -6,14 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.tokenizers import Encoding
+from pipeline.tokenizers._byte_ranks import rank_encoder
 from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
 from pipeline.tokenizers._published import Published
 
@@ -47,6 +50,7 @@ class TokenizerJson:
             self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
         self._model = _read_text(json.dumps(_without_specials(self._facts, bare)), self.FILE)
         self._model.encode_special_tokens = True
+        self._ranked = rank_encoder(self._model, facts, bare)
 
     @classmethod
     def load(cls, folder: Path) -> TokenizerJson:
@@ -56,10 +60,10 @@ class TokenizerJson:
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
         dtype = self.vocabulary.id_dtype
-        return [
-            Encoding(np.array(row.ids, dtype=dtype), np.array([start for start, _ in row.offsets], dtype=np.int64))
-            for row in self._model.encode_batch(list(texts), add_special_tokens=False)
-        ]
+        if self._ranked:
+            return self._table.encodings(texts, [self._ranked(text).astype(dtype) for text in texts])
+        rows = self._model.encode_batch(list(texts), add_special_tokens=False)
+        return [Encoding(np.array(row.ids, dtype=dtype), partial(_starts, row)) for row in rows]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; the space that the model puts in front of a text is kept."""
@@ -72,6 +76,10 @@ class TokenizerJson:
     def converted(self) -> tokenizers.Tokenizer:
         """Return the file's own model."""
         return _read_text(json.dumps(self._facts), self.FILE)
+
+
+def _starts(row: tokenizers.Encoding) -> NDArray[np.int64]:
+    return np.array([start for start, _ in row.offsets], dtype=np.int64)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from pipeline.tokenizers import byte_bpe
+from pipeline.tokenizers._pieces import ENCODING_CUT as LIMIT
 from pipeline.tokenizers.byte_bpe import ByteBpe
 
 SPACES = "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2007\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -37,11 +37,11 @@ def pair(folder) -> tuple[ByteBpe, Tokenizer]:
 
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(st.one_of(st.sampled_from(SPACES), st.sampled_from(MIXED), st.characters(codec="utf-8"))))
-def test_looking_words_up_gives_the_ids_of_the_whole_text(pair, text):
+def test_the_ids_are_those_that_the_library_gives_a_text(pair, text):
     same_ids(pair, text)
 
 
-def test_looking_words_up_on_mixed_texts(pair):
+def test_the_ids_of_mixed_texts_are_the_librarys(pair):
     draw = random.Random(2)
     for _ in range(2000):
         same_ids(pair, "".join(draw.choices(MIXED, k=draw.randrange(30))))
@@ -52,17 +52,16 @@ def same_ids(pair, text: str) -> None:
     assert ours.encode([text])[0].ids.tolist() == library.encode(text, add_special_tokens=False).ids
 
 
-def test_forgetting_words_changes_nothing(folder, monkeypatch):
-    monkeypatch.setattr(byte_bpe, "_KNOWN_WORDS", 5)
-    monkeypatch.setattr(byte_bpe, "_WORD_CHARACTERS", 4)
-    small, large = ByteBpe.load(folder), ByteBpe.load(folder)
-    for seed in range(30):
-        text = " ".join(random.Random(seed).choices(["low", "lower", "widest!", "é", "x" * 70], k=9))
-        monkeypatch.setattr(byte_bpe, "_KNOWN_WORDS", 5)
-        one = small.encode([text])[0].ids.tolist()
-        monkeypatch.setattr(byte_bpe, "_KNOWN_WORDS", 1000)
-        assert one == large.encode([text])[0].ids.tolist()
-    assert all(len(word) <= 4 for word in large._known)
+@pytest.mark.parametrize("before", ["", "é low. ", "12"])
+def test_a_word_that_is_longer_than_is_encoded_at_once_is_cut_from_its_beginning(pair, before):
+    ours, library = pair
+    word = "lower" * (LIMIT // 5 + 5)  # the cut falls within a piece
+    parts = [before, word[:LIMIT], word[LIMIT:], " lower"]
+    if before.endswith(" "):
+        parts = [before[:-1], " " + word[: LIMIT - 1], word[LIMIT - 1 :], " lower"]
+    wanted = [token for part in parts for token in library.encode(part, add_special_tokens=False).ids]
+    assert ours.encode([before + word + " lower"])[0].ids.tolist() == wanted
+    assert wanted != library.encode(before + word + " lower", add_special_tokens=False).ids
 
 
 def test_the_worked_example(folder):
