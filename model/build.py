@@ -48,6 +48,11 @@ class Model(nn.Module):
         """Tensors that a training batch must hold."""
         return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
 
+    @property
+    def facts(self) -> frozenset[str]:
+        """Facts that `settle` must add to a batch before it moves to an accelerator."""
+        return frozenset().union(*(head.facts for head in self.heads.values()))
+
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Return the summed loss and the count of each head.
 
@@ -57,7 +62,7 @@ class Model(nn.Module):
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
-        tensors = settle(tensors, self.config.position.limit)
+        tensors = settle(tensors, self.config.position.limit, self.facts)
         self._check_padding(tensors)
         views = self.family.views(tensors, self.heads)
         second = {"hidden_b": self.family(_second_view(tensors))} if "input_ids_b" in self.needs else {}

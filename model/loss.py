@@ -30,12 +30,13 @@ __all__ = [
     "cross_entropy_sum",
     "gather_labels",
     "original_ids",
+    "real_index",
     "real_places",
     "weigh_rows_alike",
 ]
 
 IGNORED = -100
-"""Label id without loss, as in torch's cross entropy."""
+"""Label id without loss, as in torch's cross entropy; a head counts no such label."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     and one of weight 0, adds nothing.
     """
     if "label_count" not in tensors:
-        return (tensors["row_weight"][_rows_of_labels(tensors)] != 0).sum()
+        weighed = tensors["row_weight"][_rows_of_labels(tensors)] != 0
+        return (weighed & (tensors["label_ids"] != IGNORED)).sum()
     counts = tensors["label_count"].to(tensors["label_index"].device)
     return (counts * ((_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0))).sum()
 
@@ -91,7 +93,7 @@ def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tens
     Example:
         >>> import torch
         >>> batch = {"input_ids": torch.zeros(2, 4), "row_weight": torch.ones(2)}
-        >>> batch["label_index"] = torch.tensor([0, 2, 5])
+        >>> batch["label_index"], batch["label_ids"] = torch.tensor([0, 2, 5]), torch.tensor([7, 8, 9])
         >>> found = weigh_rows_alike(batch, "masked_lm")
         >>> found["label_weight"].tolist(), found["label_count"].tolist()
         ([0.5, 0.5, 1.0], [1, 1])
@@ -102,7 +104,7 @@ def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tens
             "label: set it to label, or train on objectives without weights"
         )
     labels = _labels_of_rows(tensors)
-    weights = 1.0 / labels[_rows_of_labels(tensors)].float()
+    weights = 1.0 / labels[_rows_of_labels(tensors)].clamp(min=1).float()  # 0 where all are ignored
     return {**tensors, "label_weight": weights, "label_count": (labels > 0).long()}
 
 
@@ -137,6 +139,11 @@ def real_places(tensors: Mapping[str, Tensor]) -> Tensor:
     counted = (_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)
     lengths = tensors["lengths"].to(places.device).expand(counted.shape)
     return (places < lengths[:, None]) & counted[:, None]
+
+
+def real_index(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the flat places [N] that `real_places` marks; on an accelerator the host waits for their number."""
+    return real_places(tensors).flatten().nonzero().squeeze(1)
 
 
 def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -188,6 +195,6 @@ def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def _labels_of_rows(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the number of labels [B] of each row."""
-    rows = _rows_of_labels(tensors)
-    return rows.new_zeros(len(tensors["row_weight"])).index_add_(0, rows, rows.new_ones(rows.shape))
+    """Return the number of labels [B] of each row, without those that are ignored."""
+    rows, labels = _rows_of_labels(tensors), tensors["label_ids"] != IGNORED
+    return rows.new_zeros(len(tensors["row_weight"])).index_add_(0, rows, labels.to(rows.dtype))

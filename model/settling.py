@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import torch
 from torch import Tensor
 
 from model.errors import BatchError
+from model.loss import real_index
 
 __all__ = ["predicted_places", "settle"]
 
 
-def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor]:
+def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = frozenset()) -> dict[str, Tensor]:
     """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.
 
     `position_ids` [B, T] of rows that are all alike become [1, T], and `lengths` [B] of rows without padding the one
@@ -22,6 +23,7 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor
     Args:
         tensors: model inputs by name.
         limit: places of the position table; None: any number.
+        facts: further facts to add, as heads name them: `real_index`, see `model.loss`.
 
     Raises:
         BatchError: a position id beyond the table, or padding on the left that does not fit the rows.
@@ -33,6 +35,8 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None) -> dict[str, Tensor
         {'input_ids': [2, 3], 'position_ids': [1, 3], 'lengths': []}
     """
     settled = dict(tensors)
+    if "real_index" in facts and tensors["input_ids"].device.type == "cpu":
+        settled["real_index"] = real_index(tensors)
     for name in ("position_ids", "position_ids_b", "decoder_position_ids"):
         if name in tensors and tensors[name].device.type == "cpu":
             settled[name] = _rows_alike(tensors[name])

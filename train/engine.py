@@ -147,7 +147,7 @@ class Engine:
 
     def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
-        settled = settle(tensors, self.config.model.position.limit)
+        settled = settle(tensors, self.config.model.position.limit, getattr(self.model, "facts", frozenset()))
         moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in settled.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))

@@ -25,6 +25,8 @@ class Head(nn.Module, ABC):
     needs: ClassVar[frozenset[str]]
     """Tensors it reads from a batch, besides the family's and `row_weight`. One that needs `input_ids_b` is also given
     `hidden_b` [B, Tb, dim], the family's states of the second view."""
+    facts: ClassVar[frozenset[str]] = frozenset()
+    """Facts about a batch that it reads, and `settle` finds on the host."""
     settings: ClassVar[frozenset[str]] = frozenset()
     """Keys of its configuration that it reads, besides `weight`."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig
 from model.heads.masked_lm import MaskedLM
-from model.loss import original_ids, real_places
+from model.loss import original_ids, real_index, real_places
 
 __all__ = ["Corrective"]
 
@@ -29,6 +29,7 @@ class Corrective(MaskedLM):
     left_padding: ClassVar = False
     settings: ClassVar = frozenset({"copy_weight"})
     needs: ClassVar = frozenset({"label_index", "label_ids", "lengths"})
+    facts: ClassVar = frozenset({"real_index"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config, tokens, vocab_size)
@@ -37,7 +38,7 @@ class Corrective(MaskedLM):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed loss over the tokens of labelled rows, the only places that reach the projection."""
-        index = real_places(tensors).flatten().nonzero().squeeze(1)
+        index = tensors["real_index"] if "real_index" in tensors else real_index(tensors)
         if not index.numel():
             return 0.0 * self._losses(hidden[:, 0], *(tensors["input_ids"][:, 0],) * 2).sum()
         inputs, originals = (ids.flatten()[index] for ids in (tensors["input_ids"], original_ids(tensors)))

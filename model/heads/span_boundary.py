@@ -13,7 +13,7 @@ from model.heads._label_head import LabelHead
 from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import cross_entropy_sum, gather_labels
+from model.loss import IGNORED, cross_entropy_sum, gather_labels
 
 __all__ = ["SpanBoundary"]
 
@@ -69,8 +69,8 @@ class SpanBoundary(LabelHead):
         return scores
 
     def _weighed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the batch with its predicted labels alone."""
+        """Return the batch with its predicted labels; the others are ignored, so that shapes do not depend on them."""
         offset = tensors["span_offset"]
         predicted = (offset >= 0) & (offset < self.offsets.num_embeddings)
-        names = (self.needs | {"label_weight"}) & tensors.keys()
-        return super()._weighed({**tensors, **{name: tensors[name][predicted] for name in names}})
+        known = {"label_ids": tensors["label_ids"].where(predicted, IGNORED), "span_offset": offset.where(predicted, 0)}
+        return super()._weighed({**tensors, **known})

@@ -150,3 +150,24 @@ def test_cross_entropy_is_summed_in_fp32():
 
 def test_examples_in_docstrings():
     assert doctest.testmod(model.loss).failed == 0
+
+
+@pytest.mark.parametrize("normalise", ["label", "row"])
+def test_ignored_labels_are_no_labels(normalise):
+    """Places after the last label, whose id is ignored, change neither sums, counts nor gradients."""
+    network = built("encoder", heads={"masked_lm": {"normalise": normalise}})
+    tensors = batch_for("encoder", lengths=[11, 8, 11, 3])
+    tensors["label_index"], tensors["label_ids"] = tensors["label_index"][:5], tensors["label_ids"][:5]
+    padded = tensors | {
+        "label_index": torch.cat((tensors["label_index"], torch.tensor([0, 0, 43]))),
+        "label_ids": torch.cat((tensors["label_ids"], torch.full((3,), IGNORED))),
+    }
+    (loss,), (same,) = network(tensors).values(), network(padded).values()
+    assert same.count == loss.count == (5 if normalise == "label" else 3)
+    assert same.total.item() == pytest.approx(loss.total.item(), rel=1e-6)
+    loss.total.backward()
+    expected = [parameter.grad.clone() for parameter in network.parameters()]
+    network.zero_grad()
+    same.total.backward()
+    for parameter, gradient in zip(network.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, gradient, atol=1e-6)

@@ -1,0 +1,39 @@
+"""No forward of pretraining reads a value back to the host: on the meta device there is none to read."""
+
+import pytest
+
+from model.registry import names
+from model.settling import settle
+from tests.model.small_models import ENCODER_HEADS, batch_for, built, choice_batch, full_batch
+
+
+def on_meta(tensors, facts):
+    """What an engine moves to an accelerator: the batch as `settle` leaves it."""
+    return {name: tensor.to("meta") for name, tensor in settle(tensors, None, facts).items()}
+
+
+def without_values(network, tensors):
+    losses = network.to("meta")(on_meta(tensors, network.facts))
+    assert losses
+    for loss in losses.values():
+        assert loss.total.is_meta
+        assert loss.counted.is_meta
+        loss.total.backward()
+
+
+@pytest.mark.parametrize("padded", [True, False], ids=["padded", "full"])
+@pytest.mark.parametrize("family", names("model.families"))
+def test_families(family, padded):
+    tensors = batch_for(family, lengths=None if padded else [11] * 4)
+    without_values(built(family), tensors)
+
+
+@pytest.mark.parametrize("head", sorted(ENCODER_HEADS.keys() - {"multiple_choice"}))
+def test_heads(head):
+    network = built("encoder", heads={head: ENCODER_HEADS[head]}, tied=head != "bidirectional_lm")
+    without_values(network, full_batch())
+
+
+@pytest.mark.xfail(strict=True, raises=(NotImplementedError, RuntimeError), reason="the rows of examples are counted")
+def test_choices_are_still_counted_on_the_host():
+    without_values(built("encoder", heads={"multiple_choice": {}}), choice_batch())
