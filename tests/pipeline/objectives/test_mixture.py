@@ -139,6 +139,11 @@ def test_unilm_has_pairs_in_two_of_its_modes() -> None:
     assert objective.unused(rows, examples) == given - len(columns["input_ids"].values) + framing
 
 
+def test_heads_are_those_of_all_parts_whichever_comes_first() -> None:
+    parts = [{**part, "grouping": "sentence_pair"} if part["name"] == "masked_lm" else part for part in UNILM]
+    assert mixture(*reversed(parts)).heads == ("masked_lm", "sentence")
+
+
 def test_parts_of_other_groupings_and_of_other_heads_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="share one grouping"):
         unilm()
