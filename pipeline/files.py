@@ -23,6 +23,7 @@ __all__ = [
     "cannot_write",
     "file_hash",
     "lock",
+    "parse_json",
     "publish",
     "publish_json",
     "read_json",
@@ -146,10 +147,22 @@ def publish_json(path: Path, data: Any) -> None:
         temporary.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Return the plain data of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or is nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file; None where the file is missing or holds something else."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None

@@ -5,7 +5,6 @@ The whole file is mapped and hashed once, right before it is parsed, so its byte
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,8 @@ import pyarrow as pa
 import xxhash
 
 from pipeline.errors import IntegrityError, StorageError
+from pipeline.files import parse_json
+from pipeline.repair import repair_of
 from pipeline.sealed_json import unsealed
 
 __all__ = ["RecordedFile", "check_recorded", "recorded", "recorded_by_any"]
@@ -51,7 +52,7 @@ class RecordedFile:
                     content = source.read_buffer()
         except OSError as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
-            raise StorageError(f"{self.path}: {reason}; run its stage again") from error
+            raise StorageError(f"{self.path}: {reason}; {repair_of(self.path)}") from error
         self._compare(content)
         return content
 
@@ -69,8 +70,8 @@ class RecordedFile:
         else:
             return
         raise IntegrityError(
-            f"{self.path}: expected {expected}, got {got}: these are not the bytes that '{self.stage}' wrote; run "
-            f"`python -m pipeline.{self.stage}` with the same configuration and --verify, which makes the file again"
+            f"{self.path}: expected {expected}, got {got}: these are not the bytes that '{self.stage}' wrote; "
+            f"{repair_of(self.path)}"
         )
 
 
@@ -111,12 +112,9 @@ def check_recorded(folder: Path, record: str, prefix: str = "") -> None:
 def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
     try:
-        outputs: dict[str, dict[str, Any]] = unsealed(json.loads(path.read_text(encoding="utf-8")))["outputs"]
+        outputs: dict[str, dict[str, Any]] = unsealed(parse_json(path.read_text(encoding="utf-8")))["outputs"]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IntegrityError(
-            f"{path}: not the record of a unit ({error}); run `python -m pipeline.{folder.name}` with the same "
-            "configuration, which makes the unit again"
-        ) from error
+        raise IntegrityError(f"{path}: not the record of a unit ({error}); {repair_of(path)}") from error
     return outputs

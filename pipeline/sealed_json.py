@@ -22,8 +22,10 @@ def unsealed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the object without its checksum. One that an earlier version wrote without is returned as it is.
 
     Raises:
-        ValueError: the content is not that of the checksum.
+        ValueError: it is no object, or the content is not that of the checksum.
     """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)
     content = {name: value for name, value in data.items() if name != _KEY}
     if _KEY in data and data[_KEY] != (checksum := _checksum(content)):
         raise ValueError(f"checksum: expected {data[_KEY]}, got {checksum}")

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.files import parse_json
+from pipeline.repair import repair_of
 from pipeline.sealed_json import sealed, unsealed
 
 __all__ = ["ADD_SPECIALS", "SENTINELS", "SPECIALS", "Vocabulary"]
@@ -98,11 +100,13 @@ class Vocabulary:
     def load(path: Path) -> Vocabulary:
         """Read what `save` wrote."""
         try:
-            fields = unsealed(json.loads(path.read_text(encoding="utf-8")))
+            fields = unsealed(parse_json(path.read_text(encoding="utf-8")))
             for name in ("special", "word_start"):
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)
             fields["sentinels"] = tuple(fields["sentinels"])
             return Vocabulary(**fields, folder=path.parent)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise IntegrityError(f"{path}: not a vocabulary written by train_tokenizer ({error})") from error
+            raise IntegrityError(
+                f"{path}: not a vocabulary written by train_tokenizer ({error}); {repair_of(path)}"
+            ) from error

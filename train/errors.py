@@ -6,6 +6,9 @@ signal with the state saved (a supervisor starts the same command again), 76 div
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
@@ -22,6 +25,7 @@ __all__ = [
     "SaveError",
     "StateMismatch",
     "StreamError",
+    "reading_run",
 ]
 
 WATCHDOG: Final = 70
@@ -64,6 +68,27 @@ class PeerError(ClozelineError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+@contextmanager
+def reading_run(path: Path, key: str = "") -> Iterator[None]:
+    """Name the way out where config.yaml of a run cannot be taken.
+
+    Args:
+        path: the file.
+        key: of a configuration, that names the run; with a colon.
+
+    Raises:
+        ConfigurationError: for any ConfigurationError of the block.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        named = "" if str(path) in str(error) else f"{path}: "
+        raise ConfigurationError(
+            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start the run again with the "
+            "configuration that it was started with"
+        ) from error
 
 
 class StreamError(ClozelineError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -14,7 +15,9 @@ from pipeline.config import former_names, load_config, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import lock, replacing, sweep
 from train.checkpoint.format import steps_in
-from train.config import TrainConfig
+from train.checkpoint.state import TrainState, changed_keys
+from train.config import TrainConfig, frozen, present_frozen
+from train.errors import reading_run
 
 __all__ = ["claim", "read_config", "refuse_output", "settle", "writing"]
 
@@ -124,11 +127,32 @@ def _contents(output: Path) -> list[str]:
     return [] if ".lock" in names and not trained and _TRACES.issuperset(names) else names
 
 
-def read_config(output: Path) -> TrainConfig:
+def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
     """Read config.yaml of a run directory, also one that an earlier version wrote.
 
+    Args:
+        output: the run directory.
+        saved: state of the checkpoint whose weights are taken with this configuration; its model is compared.
+
     Raises:
-        ConfigurationError: the file is missing or damaged.
+        ConfigurationError: the file is missing or damaged, or describes another model than the checkpoint was saved
+            with.
     """
-    with former_names():
-        return load_config(TrainConfig, output / "config.yaml")
+    path = output / "config.yaml"
+    with former_names(), reading_run(path):
+        config: TrainConfig = load_config(TrainConfig, path)
+        if saved is not None and (changes := _changes_of_model(saved, config)):
+            raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {changes[0]}")
+    return config
+
+
+def _changes_of_model(saved: TrainState, config: TrainConfig) -> list[str]:
+    """Return the keys of the computation that differ from those that a checkpoint was saved with.
+
+    Its weights belong to that computation, whatever shapes say. Dropout is no part of an evaluation.
+    """
+    if not saved.frozen:  # an earlier version's
+        return []
+    before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
+    changes = changed_keys(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+    return [one for one in changes if one.startswith("model.") and not one.startswith("model.dropout.")]

@@ -1,14 +1,16 @@
 """Published checkpoints and their way into our names and back. One file for each model type of config.json."""
 
-from model.checkpoints._checkpoint import FACTS, MODEL, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
+from model.checkpoints._checkpoint import MODEL, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
 from model.checkpoints._comparison import computation, differences
 from model.checkpoints._export import Export, export_checkpoint
+from model.checkpoints._facts import FACTS, FACTS_FORMAT, imported_tokenizer
 from model.checkpoints._key_map import KeyMap, Slice
 from model.checkpoints._parts import split, with_heads
 from model.checkpoints._selection import map_for, map_of_type
 
 __all__ = [
     "FACTS",
+    "FACTS_FORMAT",
     "MODEL",
     "WEIGHTS",
     "Checkpoint",
@@ -19,6 +21,7 @@ __all__ = [
     "computation",
     "differences",
     "export_checkpoint",
+    "imported_tokenizer",
     "map_for",
     "map_of_type",
     "read_checkpoint",

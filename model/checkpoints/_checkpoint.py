@@ -10,11 +10,12 @@ from typing import Any, Final
 import torch
 import xxhash
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from model.build import Model
 from model.checkpoints._conversion import parameter_shapes, their_shapes, to_ours
+from model.checkpoints._facts import FACTS, read_facts
 from model.checkpoints._key_map import KeyMap
 from model.checkpoints._origins import from_origin
 from model.checkpoints._renaming import listed
@@ -23,11 +24,10 @@ from model.checkpoints._tensor_files import read_json, read_tensors, refuse_dama
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["FACTS", "MODEL", "WEIGHTS", "Checkpoint", "build_checkpoint", "read_checkpoint"]
+__all__ = ["MODEL", "WEIGHTS", "Checkpoint", "build_checkpoint", "read_checkpoint"]
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
-FACTS: Final = "model.json"
 _PUBLISHED: Final = "config.json"
 _NO_MATTER: Final = frozenset(
     {
@@ -78,8 +78,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         return _read_own(folder)
     if (folder / _PUBLISHED).is_file():
         return _read_published(folder)
+    if (folder / FACTS).is_file():
+        raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
     raise ConfigurationError(
-        f"{folder}: expected a folder with config.json and weights, or one that import_model wrote ({MODEL})"
+        f"{folder}: expected a folder with config.json and weights, or one that import_model wrote ({MODEL}); give "
+        "such a folder"
     )
 
 
@@ -102,20 +105,19 @@ def _read_own(folder: Path) -> Checkpoint:
     try:
         plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
         config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plain)
-    except (yaml.YAMLError, UnicodeDecodeError, ValidationError) as error:
-        raise ConfigurationError(f"{folder / MODEL}: cannot be read as a model's configuration: {error}") from error
-    if not (folder / FACTS).is_file():
-        raise WeightsError(f"{folder}: {FACTS} is missing, so the import was never finished: import again")
-    facts = read_json(folder / FACTS)
-    try:
-        rows, ids, kind, absent, digest = (
-            facts[key] for key in ("vocab_size", "token_ids", "model_type", "absent", "weights")
-        )
-    except KeyError as error:
-        raise WeightsError(f"{folder / FACTS}: expected the key {error}; import again") from error
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+        raise ConfigurationError(
+            f"{folder / MODEL}: cannot be read as a model's configuration: {_first_line(error)}; import the model again"
+        ) from error
+    facts = read_facts(folder / FACTS)
     tensors, files = read_tensors(folder)
-    if (found := _file_hash(files[0])) != digest:
-        raise WeightsError(f"{files[0]}: expected xxh3-128 {digest}, got {found}: it was changed after the import")
+    for path, digest in ((folder / MODEL, facts.config), (files[0], facts.weights)):
+        if digest is not None and (found := _file_hash(path)) != digest:
+            raise WeightsError(
+                f"{path}: expected xxh3-128 {digest}, got {found}: it was changed after the import; import the model "
+                "again"
+            )
+    rows, ids, kind, absent = facts.vocab_size, facts.token_ids, facts.model_type, facts.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
     refuse_damaged(tensors, str(folder / WEIGHTS))
@@ -210,6 +212,10 @@ def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list
 def _known_key(key: str, key_map: KeyMap) -> bool:
     read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation}
     return key in read or key in _NO_MATTER or key.endswith("_token_id")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _file_hash(path: Path) -> str:

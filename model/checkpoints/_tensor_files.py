@@ -36,7 +36,10 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
         if (index := folder / f"{name}.index.json").is_file():
             return _read_parts(index)
     others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
-    raise WeightsError(f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; it holds {others}")
+    raise WeightsError(
+        f"{folder}: expected {', '.join(_WHOLE)} or one of them with .index.json; it holds {others}: take another copy "
+        "of the folder, or import the model again"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -46,13 +49,13 @@ def read_json(path: Path) -> dict[str, Any]:
         WeightsError: it is too large, no JSON, or no mapping.
     """
     if (size := path.stat().st_size) > INDEX_LIMIT:
-        raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}")
+        raise WeightsError(f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; take another copy")
     try:
         plain = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise WeightsError(f"{path}: cannot be read as JSON: {error}") from error
+        raise WeightsError(f"{path}: cannot be read as JSON: {error}; take another copy") from error
     if not isinstance(plain, dict):
-        raise WeightsError(f"{path}: expected keys and values, got {type(plain).__name__}")
+        raise WeightsError(f"{path}: expected keys and values, got {type(plain).__name__}; take another copy")
     return plain
 
 
@@ -103,7 +106,9 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (OSError, ValueError, SafetensorError) as error:
-        raise WeightsError(f"{path}: cannot be read as safetensors, it is torn or no such file: {error}") from error
+        raise WeightsError(
+            f"{path}: cannot be read as safetensors, it is torn or no such file: {error}; take another copy"
+        ) from error
     return tensors
 
 

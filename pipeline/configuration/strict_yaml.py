@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any
 
 import yaml
@@ -25,6 +26,8 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(None, None, "a key is a list or a mapping", key_node.start_mark)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
             seen.add(key)
@@ -49,9 +52,14 @@ def parse_yaml(text: str) -> Any:
     """Return the plain data of a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or gives a key twice.
+        yaml.YAMLError: it is not YAML, is nested too deeply, or gives a key twice.
     """
-    return yaml.load(text, Loader=_StrictLoader)
+    try:
+        return yaml.load(text, Loader=_StrictLoader)
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+    except ValueError as error:  # a number without digits, such as 0b_
+        raise yaml.YAMLError(str(error)) from error
 
 
 class _StrictDumper(yaml.SafeDumper):

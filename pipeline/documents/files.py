@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipeline.documents.document import DOCUMENT_SCHEMA, Document
 from pipeline.errors import IntegrityError
 from pipeline.recorded_file import RecordedFile, recorded
+from pipeline.repair import repair_of
 from pipeline.seeding import fraction
 
 __all__ = [
@@ -129,7 +130,7 @@ def read_batches(file: Path | RecordedFile, columns: tuple[str, ...]) -> Iterato
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
     except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"{one.path}: not an Arrow file of documents ({error}); run its stage again") from error
+        raise IntegrityError(f"{one.path}: not an Arrow file of documents ({error}); {repair_of(one.path)}") from error
 
 
 def _recorded(file: Path | RecordedFile) -> RecordedFile:

@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 import psutil
 
 from pipeline.errors import StorageError
-from pipeline.files import cannot_write, lock
+from pipeline.files import cannot_write, lock, parse_json
 
 __all__ = ["one_at_a_time"]
 
@@ -135,7 +135,7 @@ def _look(holder: Path) -> tuple[str, int] | None:
 def _ended_here(text: str) -> bool:
     """Return whether the holder was a process of this machine that has ended."""
     try:
-        facts = json.loads(text)
+        facts = parse_json(text)
         if facts["host"] != platform.node():
             return False
         return bool(psutil.Process(facts["pid"]).create_time() != facts["started"])

@@ -19,7 +19,7 @@ from pipeline.config import to_plain
 from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.execution.input_changes import OBSERVED, changed_inputs, observed, observed_others
 from pipeline.execution.inputs import SourceFile, check_kinds, source_files
-from pipeline.files import publish_json
+from pipeline.files import parse_json, publish_json
 from pipeline.readers import check_options, detect, is_guess
 from pipeline.recipe import InputEntry, Recipe
 from pipeline.sealed_json import sealed, unsealed
@@ -166,7 +166,7 @@ def _read(recipe: Recipe) -> Plan | None:
     if not path.exists():
         return None
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        data = unsealed(parse_json(path.read_text(encoding="utf-8")))
         if data["format"] != _FORMAT:
             raise IntegrityError(f"{path}: format {data['format']}, this version reads {_FORMAT}")
         if unknown := data.keys() - {"format", "shards", "inputs", "units"}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,7 +16,7 @@ from pipeline.execution.edit_samples import EditSample, EditSamples, merged_edit
 from pipeline.execution.plan import PLAN_STAGE
 from pipeline.execution.report_samples import Parts, SampleText, cluster_sizes, dropped_texts, kept_texts, lengths
 from pipeline.execution.unit_record import Counts, UnitRecord
-from pipeline.files import publish_json, read_json
+from pipeline.files import parse_json, publish_json, read_json
 from pipeline.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
 from pipeline.sealed_json import sealed, unsealed
 
@@ -83,7 +82,7 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
         IntegrityError: it was changed after it was written, or another version wrote it.
     """
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        data = unsealed(parse_json(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
     except (ValueError, AttributeError) as error:
@@ -277,7 +276,7 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
 
 
 def _set(output: Path, path: Path) -> tuple[str | int, ...]:
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = parse_json(path.read_text(encoding="utf-8"))
     totals = [manifest["totals"][key] for key in ("samples", "tokens", "shards", "bytes")]
     return (str(path.parent.relative_to(output)), *totals, manifest["checksum"][:16])
 

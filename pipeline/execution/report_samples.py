@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pipeline.documents.files import Rejection, read_batches, read_rejects
 from pipeline.errors import IntegrityError
 from pipeline.recorded_file import RecordedFile, recorded, recorded_by_any
+from pipeline.repair import repair_of
 
 __all__ = ["Histogram", "Parts", "SampleText", "cluster_sizes", "dropped_texts", "kept_texts", "lengths"]
 
@@ -87,7 +88,7 @@ def cluster_sizes(parts: Parts) -> Histogram:
                 for number in range(reader.num_record_batches):
                     sizes.update(reader.get_batch(number).column("cluster").to_pylist())
         except (pa.ArrowException, KeyError) as error:
-            raise IntegrityError(f"{file.path}: not a file of clusters ({error}); run its stage again") from error
+            raise IntegrityError(f"{file.path}: not a file of clusters ({error}); {repair_of(file.path)}") from error
     values = np.fromiter(sizes.values(), np.int64, len(sizes))
     return _counted(values, [*range(2, _SMALL), *(_SMALL << power for power in range(40))])
 

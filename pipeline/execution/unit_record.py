@@ -7,7 +7,6 @@ the present one, and every output it lists is there with its size. Anything else
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 
 from pipeline.errors import IntegrityError
 from pipeline.execution.edit_samples import EditSamples
-from pipeline.files import file_hash, publish, publish_json
+from pipeline.files import file_hash, parse_json, publish, publish_json
 from pipeline.sealed_json import sealed, unsealed
 
 __all__ = [
@@ -117,7 +116,7 @@ class UnitRecord:
     def read(path: Path) -> UnitRecord | None:
         """Return the record in a file, or None where it is missing, damaged or that of another unit."""
         try:
-            record = UnitRecord(**unsealed(json.loads(path.read_text(encoding="utf-8"))))
+            record = UnitRecord(**unsealed(parse_json(path.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         return record if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import ConfigurationError
+from pipeline.files import parse_json
 
 __all__ = ["Source", "find_source", "roles_by_name", "sentinels_by_name"]
 
@@ -148,7 +148,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigurationError(f"{path}: not JSON ({error}); restore the file, or remove it") from error
     return data if isinstance(data, dict) else {}

@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from pipeline.repair import repair_of
 from pipeline.shards.errors import ManifestError
 
 __all__ = ["check_entries", "read_regular"]
@@ -22,15 +23,15 @@ def read_regular(path: Path, limit: int) -> bytes:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise ManifestError(f"{path}: expected a regular file, got a {_kind(status.st_mode)}; copy the set again")
+            raise ManifestError(f"{path}: expected a regular file, got a {_kind(status.st_mode)}; {repair_of(path)}")
         if status.st_size > limit:
-            raise ManifestError(f"{path}: {status.st_size} bytes, at most {limit} are read")
+            raise ManifestError(f"{path}: {status.st_size} bytes, at most {limit} are read; {repair_of(path)}")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(status.st_size + 1)
     finally:
         os.close(descriptor)
     if len(content) > status.st_size:
-        raise ManifestError(f"{path}: it grew while it was read; copy the file again")
+        raise ManifestError(f"{path}: it grew while it was read; {repair_of(path)}")
     return content
 
 
@@ -41,7 +42,7 @@ def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
         ManifestError: it has more.
     """
     if (entries := raw.count(b",")) > limit:  # commas in strings count too
-        raise ManifestError(f"{where}: about {entries} entries, at most {limit} are read; copy the file again")
+        raise ManifestError(f"{where}: about {entries} entries, at most {limit} are read; {repair_of(where)}")
 
 
 def _kind(mode: int) -> str:

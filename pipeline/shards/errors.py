@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.errors import IntegrityError, StorageError
+from pipeline.repair import repair_of
 
 __all__ = ["DamagedBlock", "ManifestError", "ObjectMissingError", "ObjectTooShortError", "StrayAnswerError"]
 
@@ -24,9 +25,7 @@ class DamagedBlock(IntegrityError):
     """
 
     def __init__(self, shard: Path | str, block: int, expected: str, got: str) -> None:
-        super().__init__(
-            f"{shard}: block {block}: expected {expected}, got {got}; copy the file again or rebuild the shard set"
-        )
+        super().__init__(f"{shard}: block {block}: expected {expected}, got {got}; {repair_of(shard)}")
         self.shard = str(shard)
         self.block = block
         self.expected = expected

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.repair import repair_of
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.bounded_reading import read_regular
 from pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
@@ -88,17 +89,19 @@ def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
     try:
         found = path.stat().st_size
         if path.is_file() and found != size:
-            raise ManifestError(f"{path}: expected {size} bytes as the manifest says, got {found}")
+            raise ManifestError(f"{path}: expected {size} bytes as the manifest says, got {found}; {repair_of(path)}")
         raw = read_regular(path, size)
     except OSError as error:
-        raise ManifestError(f"{path}: the manifest names this index, but it cannot be read ({error})") from error
+        raise ManifestError(
+            f"{path}: the manifest names this index, but it cannot be read ({error}); {repair_of(path)}"
+        ) from error
     digest = hashlib.sha256(raw).hexdigest()
     if digest != sha256:
-        raise ManifestError(f"{path}: expected SHA-256 {sha256}, got {digest}; copy the shard set again")
+        raise ManifestError(f"{path}: expected SHA-256 {sha256}, got {digest}; {repair_of(path)}")
     try:
         return _parsed(raw, blocks)
     except BlockError as error:
-        raise ManifestError(f"{path}: not an index of {blocks} blocks: {error}") from error
+        raise ManifestError(f"{path}: not an index of {blocks} blocks: {error}; {repair_of(path)}") from error
 
 
 def _parsed(raw: bytes, blocks: int) -> BlockIndex:

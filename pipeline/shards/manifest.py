@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from pipeline.errors import IntegrityError, StorageError
+from pipeline.repair import repair_of
 from pipeline.rows import FIXED_COLUMNS
 from pipeline.shards.bounded_reading import check_entries, read_regular
 from pipeline.shards.columns import ColumnSpec
@@ -296,10 +297,12 @@ class Manifest(_Strict):
             plain = json.loads(raw)
             text = manifest_text(plain)
         except ValueError as error:
-            raise ManifestError(f"{path}: not a manifest of a shard set: {first_problem(error)}") from error
+            raise ManifestError(
+                f"{path}: not a manifest of a shard set: {first_problem(error)}; {repair_of(path)}"
+            ) from error
         # The checksum covers what a manifest says; its spelling (`1e-5` or `1E-5`, a key twice) is compared as text.
         if plain.pop("checksum", "") != canonical_sha256(plain) or raw != text.encode():
-            raise ManifestError(f"{path}: changed after it was written; copy it again, or rebuild the shard set")
+            raise ManifestError(f"{path}: changed after it was written; {repair_of(path)}")
         if isinstance(manifest.shards, ShardTable):
             manifest = manifest.model_copy(update={"shards": manifest.shards.loaded(path.parent)})
             try:

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.configuration.redaction import redacted_text
+from pipeline.repair import repair_of
 from pipeline.shards.block_cache import BlockCache
 from pipeline.shards.bounded_reading import read_regular
 from pipeline.shards.errors import ManifestError, ObjectMissingError
@@ -129,9 +130,13 @@ def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, in
         parent, _, name = path.rpartition("/")
         found = listings[parent].get(name)
         if found is None:
-            raise ManifestError(f"{base}/{path}: the manifest names this shard, but there is no such file: copy it")
+            raise ManifestError(
+                f"{base}/{path}: the manifest names this shard, but there is no such file: "
+                f"{repair_of(f'{base}/{path}')}"
+            )
         if found != size:
-            raise ManifestError(f"{base}/{path}: expected {size} bytes, got {found}; copy it again")
+            where = f"{base}/{path}"
+            raise ManifestError(f"{where}: expected {size} bytes, got {found}; {repair_of(where)}")
 
 
 def _folders(manifest: Manifest) -> set[str]:

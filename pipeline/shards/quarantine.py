@@ -52,6 +52,10 @@ class _File(BaseModel):
 
 
 _LIST: Final = TypeAdapter(_Entries)
+_REMEDY: Final = (
+    "copy it again, or remove it and run `python tools/quarantine_blocks.py MANIFEST`, which lists the unreadable "
+    "blocks of the set again"
+)
 _VALUE_LIMIT: Final = 3 << 20  # a million blocks
 
 
@@ -72,7 +76,9 @@ def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
                 raise ValueError(f"the set has no block {entry['block']} of {entry['shard']}")
             blocks.add(int(first[shard]) + entry["block"])
     except ValueError as error:
-        raise ManifestError(f"{where}: not a list of blocks in quarantine: {first_problem(error)}") from error
+        raise ManifestError(
+            f"{where}: not a list of blocks in quarantine: {first_problem(error)}; {_REMEDY}"
+        ) from error
     return Quarantine(frozenset(blocks), hashlib.sha256(raw).hexdigest())
 
 
@@ -90,13 +96,12 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
             return [entry.model_dump() for entry in _LIST.validate_json(raw)]
         file = _File.model_validate_json(raw)
     except ValueError as error:
-        raise ManifestError(f"{where}: not a list of blocks in quarantine: {first_problem(error)}") from error
+        raise ManifestError(
+            f"{where}: not a list of blocks in quarantine: {first_problem(error)}; {_REMEDY}"
+        ) from error
     entries = [entry.model_dump() for entry in file.blocks]
     if _content(entries)["checksum"] != file.checksum:
-        raise ManifestError(
-            f"{where}: changed after it was written, its checksum differs; copy it again, or remove it and run "
-            "`python tools/quarantine_blocks.py MANIFEST`, which lists the unreadable blocks of the set again"
-        )
+        raise ManifestError(f"{where}: changed after it was written, its checksum differs; {_REMEDY}")
     return entries
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import xxhash
 
 from pipeline.errors import StorageError
+from pipeline.repair import repair_of
 from pipeline.rows import Rows
 from pipeline.shards.block import BlockError, decode
 from pipeline.shards.columns import ColumnSpec, holds_ids
@@ -159,7 +160,8 @@ class ShardSet:
                 digest.update(self._store.read_plain(facts.path, (start, stop)))
         if digest.hexdigest() != facts.sha256:
             raise ManifestError(
-                f"{self._name(shard)}: expected SHA-256 {facts.sha256}, got {digest.hexdigest()}; copy the file again"
+                f"{self._name(shard)}: expected SHA-256 {facts.sha256}, got {digest.hexdigest()}; "
+                f"{repair_of(self._name(shard))}"
             )
 
     def _name(self, shard: int) -> Path | str:

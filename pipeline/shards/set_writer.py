@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.errors import IntegrityError, StorageError
+from pipeline.files import parse_json
+from pipeline.repair import repair_of
 from pipeline.rows import Rows
 from pipeline.shards.columns import ColumnSpec
 from pipeline.shards.layout import Compression, shard_name
@@ -75,13 +77,11 @@ class SetWriter:
     def _read_info(self, folder: Path, shard: int) -> ShardInfo:
         path, name = folder / self._info(shard), shard_name(shard, self.shards, self.container)
         try:
-            info = ShardInfo.from_json(json.loads(path.read_text(encoding="utf-8")))
+            info = ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")))
         except FileNotFoundError as error:
-            raise StorageError(f"{path}: missing; run the stage again") from error
+            raise StorageError(f"{path}: missing; {repair_of(path)}") from error
         except (OSError, ValueError, IntegrityError) as error:
-            raise IntegrityError(f"{path}: damaged ({error}); delete it and run the stage again") from error
+            raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
         if info.path != name:
-            raise IntegrityError(
-                f"{path}: expected the facts of {name}, got those of {info.path}; delete it and run the stage again"
-            )
+            raise IntegrityError(f"{path}: expected the facts of {name}, got those of {info.path}; {repair_of(path)}")
         return info

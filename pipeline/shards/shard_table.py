@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, field_validator
 
+from pipeline.repair import repair_of
 from pipeline.shards.bounded_reading import read_regular
 from pipeline.shards.errors import ManifestError
 
@@ -114,14 +115,16 @@ class ShardTable(Sequence[ShardFacts]):
         try:
             raw = read_regular(path, _ROW_LIMIT * self._count + _FOOTER)
         except OSError as error:
-            raise ManifestError(f"{path}: the manifest names this list, but it cannot be read ({error})") from error
+            raise ManifestError(
+                f"{path}: the manifest names this list, but it cannot be read ({error}); {repair_of(path)}"
+            ) from error
         digest = hashlib.sha256(raw).hexdigest()
         if digest != self.sha256:
-            raise ManifestError(f"{path}: expected SHA-256 {self.sha256}, got {digest}; copy the shard set again")
+            raise ManifestError(f"{path}: expected SHA-256 {self.sha256}, got {digest}; {repair_of(path)}")
         try:
             table = self._parsed(raw)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise ManifestError(f"{path}: not a list of {self._count} shards: {error}") from error
+            raise ManifestError(f"{path}: not a list of {self._count} shards: {error}; {repair_of(path)}") from error
         pa.default_memory_pool().release_unused()  # decoding took the same amount again, which Arrow would keep
         return ShardTable(self.sha256, self._count, table)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
 from pipeline.recorded_file import RecordedFile, recorded
+from pipeline.repair import repair_of
 from pipeline.shards import ColumnSpec
 from pipeline.shards.columns import Dtype
 
@@ -79,7 +80,9 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
             try:
                 counts: NDArray[np.uint64] = pa.ipc.open_file(content).read_all()["count"].to_numpy()
             except (pa.ArrowException, KeyError) as error:
-                raise IntegrityError(f"{path}: not the token counts of a corpus ({error}); run encode again") from error
+                raise IntegrityError(
+                    f"{path}: not the token counts of a corpus ({error}); {repair_of(path)}"
+                ) from error
             return counts
     return None
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pipeline.errors import IntegrityError
+from pipeline.files import parse_json
+from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._chunks import ChunkEncoder
 from pipeline.tokenizers._pieces import PieceTable, reserved_pieces
@@ -64,9 +66,11 @@ class Listed:
         """
         path = folder / cls.FILE
         try:
-            return cls(json.loads(path.read_text(encoding="utf-8")))
+            return cls(parse_json(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise IntegrityError(f"{path}: not a vocabulary written by train_tokenizer ({error!r})") from error
+            raise IntegrityError(
+                f"{path}: not a vocabulary written by train_tokenizer ({error!r}); {repair_of(path)}"
+            ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.files import parse_json
+from pipeline.repair import repair_of
 from pipeline.sealed_json import sealed, unsealed
 from pipeline.tokenizers._pieces import PieceTable, fingerprint
 from pipeline.vocabulary import Vocabulary
@@ -56,10 +58,11 @@ class Published:
         """
         path = folder / FACTS_FILE
         try:
-            return Published(**unsealed(json.loads(path.read_text(encoding="utf-8"))))
+            return Published(**unsealed(parse_json(path.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
-                f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again"
+                f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again: "
+                f"{repair_of(path)}"
             ) from error
 
     def bare(self) -> set[str]:

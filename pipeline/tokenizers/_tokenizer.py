@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline import registry
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.repair import repair_of
 from pipeline.shards.token_set import find_token_counts
 from pipeline.vocabulary import Vocabulary
 
@@ -116,15 +117,16 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
     if name not in (known := registry.names("pipeline.tokenizers")):
         raise IntegrityError(
-            f"{folder / NAME_FILE}: expected the name of a tokenizer ({', '.join(known)}), got {name!r}; restore the "
-            "folder from the training of the tokenizer"
+            f"{folder / NAME_FILE}: expected the name of a tokenizer ({', '.join(known)}), got {name!r}; "
+            f"{repair_of(folder / NAME_FILE)}"
         )
     tokenizer: Tokenizer = registry.find("pipeline.tokenizers", name).load(folder)
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
         raise IntegrityError(
             f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, {tokenizer.FILE} has "
-            f"{tokenizer.vocabulary.fingerprint}; restore both files from one training"
+            f"{tokenizer.vocabulary.fingerprint}; restore both files from one training: "
+            f"{repair_of(folder / VOCABULARY_FILE)}"
         )
     tokenizer.vocabulary = stored  # the same, and it knows its folder
     return tokenizer

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._pieces import (
     ENCODING_CUT,
@@ -91,7 +92,9 @@ class TrainedSentencepiece:
         try:
             return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()))
         except (OSError, RuntimeError, KeyError, ValueError) as error:
-            raise IntegrityError(f"{path}: not a {cls.NAME} model written by train_tokenizer ({error})") from error
+            raise IntegrityError(
+                f"{path}: not a {cls.NAME} model written by train_tokenizer ({error}); {repair_of(path)}"
+            ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""

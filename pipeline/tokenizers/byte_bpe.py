@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import library_encoder, rank_encoder
 from pipeline.tokenizers._pieces import (
@@ -131,7 +132,7 @@ class ByteBpe:
         except IntegrityError:
             raise
         except Exception as error:  # the library raises bare Exception
-            raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error})") from error
+            raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error}); {repair_of(path)}") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""

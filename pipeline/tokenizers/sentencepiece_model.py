@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
 from pipeline.errors import IntegrityError
+from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._pieces import PieceTable
 from pipeline.tokenizers._published import Published, check_distinct
@@ -119,7 +120,7 @@ def _read(path: Path) -> Any:
         sentencepiece.SentencePieceProcessor(model_proto=raw)
         return sentencepiece_model_pb2.ModelProto.FromString(raw)
     except (OSError, RuntimeError, ValueError) as error:
-        raise IntegrityError(f"{path}: not a SentencePiece model ({error})") from error
+        raise IntegrityError(f"{path}: not a SentencePiece model ({error}); {repair_of(path)}") from error
 
 
 def _layout(model: Any, facts: Published) -> tuple[list[Any], NDArray[np.int64]]:

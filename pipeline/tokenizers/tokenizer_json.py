@@ -15,6 +15,8 @@ import tokenizers
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.files import parse_json
+from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import rank_encoder
 from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
@@ -89,10 +91,12 @@ def read_json(path: Path) -> dict[str, Any]:
         IntegrityError: the file is missing or no tokenizer.
     """
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         _ = facts["added_tokens"], facts["model"]["vocab"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise IntegrityError(f"{path}: not a tokenizer of the `tokenizers` library ({error!r})") from error
+        raise IntegrityError(
+            f"{path}: not a tokenizer of the `tokenizers` library ({error!r}); {repair_of(path)}"
+        ) from error
     return facts
 
 
@@ -100,7 +104,9 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises nothing narrower
-        raise IntegrityError(f"{where}: not a tokenizer of the `tokenizers` library ({error})") from error
+        raise IntegrityError(
+            f"{where}: not a tokenizer of the `tokenizers` library ({error}); {repair_of(where)}"
+        ) from error
 
 
 def pieces_of(facts: dict[str, Any], where: str) -> list[str]:

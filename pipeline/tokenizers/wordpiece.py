@@ -16,6 +16,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._chunks import ChunkEncoder, Tokens
 from pipeline.tokenizers._merges import count_words, learn_merges
@@ -82,7 +83,9 @@ class WordPiece:
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, ValueError) as error:
-            raise IntegrityError(f"{path}: not a WordPiece vocabulary, one piece a line ({error})") from error
+            raise IntegrityError(
+                f"{path}: not a WordPiece vocabulary, one piece a line ({error}); {repair_of(path)}"
+            ) from error
         names = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
         check_distinct(names, str(path))
         return names
@@ -93,7 +96,9 @@ class WordPiece:
         try:
             return cls(cls.names(folder / cls.FILE), Published.load(folder))
         except ConfigurationError as error:
-            raise IntegrityError(f"{folder / cls.FILE}: not a vocabulary of its facts ({error})") from error
+            raise IntegrityError(
+                f"{folder / cls.FILE}: not a vocabulary of its facts ({error}); {repair_of(folder / cls.FILE)}"
+            ) from error
 
     @classmethod
     def check_size(cls, options: Options) -> None:

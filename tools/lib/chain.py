@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shlex
 import socket
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import ClozelineError, StorageError
-from pipeline.files import publish
+from pipeline.files import parse_json, publish
 
 __all__ = ["ROOT", "StepFailedError", "crawl", "heldout_result", "run_chain", "run_step", "train"]
 
@@ -114,7 +113,7 @@ def heldout_result(run: Path) -> dict[str, Any]:
         StorageError: there is none.
     """
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    records = [parse_json(line) for line in lines]
     evaluated = [record["heldout"] for record in records if record.get("heldout")]
     if not evaluated:
         raise StorageError(f"{run / 'metrics.jsonl'}: no held-out evaluation; remove {run} and train again")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
+from pipeline.repair import repair_of
 from pipeline.shards.token_set import document_table
 
 __all__ = ["document_tables", "documents_at", "find_documents", "read_table", "uid_keys"]
@@ -83,7 +84,7 @@ def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
                 batch = reader.get_batch(number)
                 missing = ", ".join(set(columns) - set(batch.schema.names))
                 if missing:
-                    raise IntegrityError(f"{path}: not a table of documents (no {missing}); run encode again")
+                    raise IntegrityError(f"{path}: not a table of documents (no {missing}); {repair_of(path)}")
                 yield batch
     except pa.ArrowException as error:
-        raise IntegrityError(f"{path}: not a table of documents ({error}); run encode again") from error
+        raise IntegrityError(f"{path}: not a table of documents ({error}); {repair_of(path)}") from error

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.checkpoints import Checkpoint, read_checkpoint
+from model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
 from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
-from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
-from tools.lib.model_folder import TOKENIZER
 from tools.lib.set_tokenizer import tokenizer_folder
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.checkpoint.state import read_state
 from train.run_directory import read_config
 
 __all__ = ["Exportable", "open_exportable"]
@@ -45,10 +44,9 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     if not steps_in(source / "checkpoints") and step is None:
         checkpoint = read_checkpoint(source)
         facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
-        beside = source / TOKENIZER
-        return Exportable(checkpoint, facts, (), beside if (beside / VOCABULARY_FILE).is_file() else None)
+        return Exportable(checkpoint, facts, (), imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
-    config = read_config(source)
+    config = read_config(source, read_state(index))
     shards = open_shards(config.data.first_set)
     manifest = shards.manifest
     model = _with_places(config.model, manifest)

@@ -15,6 +15,8 @@ from pipeline.errors import ConfigurationError, IntegrityError, StorageError
 from pipeline.shards import ShardSet
 from tools.lib.command import Arguments, natural, positive, some_path
 from tools.lib.run_steps import RunSteps
+from train.checkpoint.format import steps_in
+from train.errors import reading_run
 from train.logs.journal import read_lines
 from train.stream.config import DataConfig
 from train.stream.mixture import Key, Phase
@@ -171,16 +173,25 @@ def _refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
 def _of_run(run: Path) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
-        raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml")
-    with former_names():
+        raise ConfigurationError(
+            f"--run {run}: expected a run directory with config.yaml: give one, or copy {path} back"
+        )
+    with former_names(), reading_run(path):
         config = load_config(dict[str, Any], path)  # nothing is needed of the rest, for which torch would be loaded
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
-    steps: int = validate(int, config.get("steps"), str(path), "steps")
+        steps: int = validate(int, config.get("steps"), str(path), "steps")
     taken = _recorded(run / "metrics.jsonl", _steps_taken)
     saved, since = _recorded(run / "events.jsonl", _phases_of_last_start)
     other = 0 if saved else _recorded(run / "events.jsonl", _steps_on_other_data)
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
+    saved_steps = [int(path.name.removeprefix("step-")) for path in steps_in(run / "checkpoints")]
+    last = taken[-1][0] if taken else 0
+    if max(saved_steps, default=0) > last:
+        sys.stderr.write(
+            f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step {max(saved_steps):,}: "
+            "lines are lost; what the run has read is known up to the last line\n"
+        )
     skip = data.on_damaged == "skip"
     try:
         feed = _of_data(data)

@@ -11,14 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.checkpoints import FACTS, MODEL, WEIGHTS, Checkpoint
+from model.checkpoints import FACTS, FACTS_FORMAT, MODEL, WEIGHTS, Checkpoint
 from pipeline.configuration.strict_yaml import dump_yaml
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import file_hash, publish, publish_json
+from pipeline.sealed_json import sealed
 
 __all__ = ["TOKENIZER", "refuse_full", "write_imported", "write_tensors"]
 
-FORMAT: Final = 1
 TOKENIZER: Final = "tokenizer"
 """Folder of the tokenizer in a folder with a model."""
 
@@ -62,14 +62,15 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         temporary.write_text(f"# Imported from {source.name}, type {checkpoint.model_type}\n{dump_yaml(config)}")
     write_tensors(folder / WEIGHTS, checkpoint.tensors)
     facts = {
-        "format": FORMAT,
+        "format": FACTS_FORMAT,
         "model_type": checkpoint.model_type,
         "vocab_size": checkpoint.vocab_size,
         "token_ids": dict(checkpoint.token_ids),
         "absent": list(checkpoint.absent),
         "source": source.name,
         "files": {path.name: file_hash(path) for path in (source / "config.json", *checkpoint.files)},
+        "config": file_hash(folder / MODEL),
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
     }
-    publish_json(folder / FACTS, facts)
+    publish_json(folder / FACTS, sealed(facts))

@@ -13,6 +13,7 @@ from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from train.beginning.spelling import spellings_of
 from train.checkpoint.parts import CheckpointReader
 from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.checkpoint.state import read_state
 from train.errors import CheckpointError
 from train.run_directory import read_config
 
@@ -41,7 +42,7 @@ def load_trained(run: Path, step: int | None = None) -> TrainedModel:
         CheckpointError: the checkpoint is damaged, or belongs to another model than config.yaml describes.
     """
     directory, index = find_checkpoint(run, step)
-    config = read_config(run)
+    config = read_config(run, read_state(index))
     shards = open_shards(config.data.first_set)
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings_of(config.model, shards))

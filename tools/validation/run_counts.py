@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ from pipeline.errors import IntegrityError
 from pipeline.execution.order import all_stages
 from pipeline.execution.report import read_report
 from pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
-from pipeline.files import file_hash
+from pipeline.files import file_hash, parse_json
 from pipeline.groupings import GroupingSpec
+from pipeline.repair import repair_of
 from pipeline.shards import open_shards
 from pipeline.vocabulary import Vocabulary
 from tools.validation.shard_set import check_shard_set
@@ -79,7 +79,7 @@ def _records(folder: Path) -> list[UnitRecord]:
     for path in sorted((folder / "records").glob("*.json")):
         record = UnitRecord.read(path)
         if record is None:
-            raise IntegrityError(f"{path}: damaged, or the record of another unit; run the stage again with --verify")
+            raise IntegrityError(f"{path}: damaged, or the record of another unit; {repair_of(path)}")
         found.append(record)
     return found
 
@@ -142,7 +142,7 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     """Yield what the documents, rejects and shard sets of a stage hold."""
     counts, path = report["counts"], folder / "report.json"
     if (plan := folder / "plan.json").is_file():
-        ranges = json.loads(plan.read_text(encoding="utf-8"))["units"]
+        ranges = parse_json(plan.read_text(encoding="utf-8"))["units"]
         yield path, "bytes_in", counts["bytes_in"], sum(one["end"] - one["start"] for one in ranges)
     if (folder / "documents").is_dir():
         texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
@@ -185,7 +185,7 @@ def _balanced(
     if "balanced" in counts:
         yield "documents_in", counts["documents_in"], before["merged"]["documents"]
         yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
-        factors = json.loads((folder / FACTORS_FILE).read_text(encoding="utf-8"))
+        factors = parse_json((folder / FACTORS_FILE).read_text(encoding="utf-8"))
         told = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
         sums = _by_language(counts)
         yield (

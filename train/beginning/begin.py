@@ -63,6 +63,7 @@ class Begin:
         """
         said = [] if status is None else [f"run        {status.text}"]
         if self.saved is not None:
+            said = said or ["run        not known, status.json is missing; a start writes it again"]
             steps, horizon = self.config.steps, self.config.schedule.options.steps
             left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
             said.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}, as the run began")

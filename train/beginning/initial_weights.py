@@ -17,6 +17,7 @@ from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.errors import ConfigurationError
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.checkpoint.state import read_state
 from train.run_directory import read_config
 
 __all__ = ["Filled", "fill"]
@@ -75,7 +76,8 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
 def _open(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
     """Return a model's configuration and its parameters."""
     if steps_in(source / "checkpoints"):
-        return read_config(source).model, read_weights(*find_checkpoint(source))
+        directory, index = find_checkpoint(source)
+        return read_config(source, read_state(index)).model, read_weights(directory, index)
     if not source.is_dir():
         raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)

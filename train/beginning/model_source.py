@@ -8,8 +8,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pipeline.configuration.strict_yaml import parse_yaml
+from model.config import ModelConfig
+from pipeline.config import former_names, load_config, validate
 from pipeline.errors import ConfigurationError
+from train.errors import reading_run
 
 __all__ = ["with_source"]
 
@@ -38,7 +40,10 @@ def _plain_model(source: Path) -> dict[str, Any]:
         config = read_checkpoint(source).config
         plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
         return plain
-    configuration = parse_yaml(run.read_text(encoding="utf-8"))
-    if not isinstance(configuration, Mapping) or not isinstance(configuration.get("model"), dict):
-        raise ConfigurationError(f"model.init_from: {run}: expected the configuration of a run, with the key model")
-    return {key: part for key, part in configuration["model"].items() if key != "init_from"}
+    with former_names(), reading_run(run, "model.init_from: "):
+        model = load_config(dict[str, Any], run).get("model")
+        if not isinstance(model, dict):
+            raise ConfigurationError(f"{run}: expected the configuration of a run, with the key model")
+        own = {key: part for key, part in model.items() if key != "init_from"}
+        validate(ModelConfig, own, str(run), "model.")  # or its mistakes would be blamed on this start
+    return own

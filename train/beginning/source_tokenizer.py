@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from model.checkpoints import imported_tokenizer
 from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import find_tokenizer, load_tokenizer
@@ -41,10 +42,9 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> list[str]:
 
 def _folder(source: Path) -> Path | None:
     """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now."""
-    if (source / "tokenizer" / "vocabulary.json").is_file():
-        return source / "tokenizer"
     if not steps_in(source / "checkpoints"):
-        return None
+        beside = source / "tokenizer"
+        return imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
     try:
         return _of_set(open_shards(read_config(source).data.first_set))
     except ClozelineError:

@@ -11,6 +11,7 @@ from pipeline.errors import ConfigurationError
 from train.checkpoint.finding import check_share, newest_whole
 from train.checkpoint.format import WEIGHT, Index, steps_in
 from train.checkpoint.parts import CheckpointReader
+from train.errors import CheckpointError, NewerCheckpointError
 
 __all__ = ["find_checkpoint", "read_weights"]
 
@@ -39,7 +40,12 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
             f"{checkpoints}: holds no checkpoint of step {step}, only of {', '.join(map(str, steps[-8:]))}"
         )
     path = checkpoints / f"step-{step:08d}"
-    return path, check_share(path, hashes=True)
+    try:
+        return path, check_share(path, hashes=True)
+    except NewerCheckpointError:
+        raise
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; copy the checkpoint back, or choose another step") from error
 
 
 def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:

@@ -20,8 +20,9 @@ from typing import Any, Final
 import psutil
 
 from pipeline.configuration.redaction import redacted
-from pipeline.errors import message_text
-from pipeline.files import replacing
+from pipeline.errors import StorageError, message_text
+from pipeline.files import parse_json, replacing
+from pipeline.sealed_json import sealed
 from train.config import LogConfig
 
 __all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
@@ -114,7 +115,7 @@ class Journal:
         self._status |= {"state": state, "heartbeat": time.time(), **redacted(_finite(fields))}
         try:
             with replacing(self.directory / "status.json", durable=False) as temporary:
-                temporary.write_text(json.dumps(self._status, indent=1) + "\n", encoding="utf-8")
+                temporary.write_text(json.dumps(sealed(self._status), indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             self._warn(error)
 
@@ -171,13 +172,15 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON lines file, without torn and damaged lines; empty where the file is missing."""
-    if not path.exists():
-        return []
+    """Return the objects of a JSON lines file, without torn and damaged lines; empty where the file is missing.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
     lines: list[dict[str, Any]] = []
-    for line in path.read_bytes().split(b"\n"):
+    for line in _raw_lines(path):
         with contextlib.suppress(ValueError):  # also of bytes that are no UTF-8
-            record = json.loads(line)
+            record = parse_json(line)
             if isinstance(record, dict):
                 lines.append(record)
     return lines
@@ -185,7 +188,18 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def _lines_of(path: Path) -> int:
     """Return the number of lines that are not blank."""
-    return sum(bool(line.strip()) for line in path.read_bytes().split(b"\n")) if path.exists() else 0
+    return sum(bool(line.strip()) for line in _raw_lines(path))
+
+
+def _raw_lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be read ({error.strerror or error}); move it away, a start of the run begins it again"
+        ) from error
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from typing import Any, Final
 import psutil
 
 from pipeline.files import read_json
+from pipeline.sealed_json import unsealed
 
 __all__ = ["RunStatus", "read_status"]
 
+_UNKNOWN: Final = "unknown"
 _SILENCE_S: Final = 3600.0
 """Seconds without a sign of life after which a process on another host counts as ended, if it has no watchdog."""
 _MARGIN_S: Final = 60.0
@@ -25,7 +28,7 @@ class RunStatus:
     """The content of status.json."""
 
     state: str
-    """running, done, stopped or failed, as the process said"""
+    """running, done, stopped or failed, as the process said; unknown where status.json is damaged"""
     ended: bool
     """true if a process that said "running" is gone: killed, ended by the watchdog, or its machine went down"""
     step: int | None
@@ -37,6 +40,8 @@ class RunStatus:
     @property
     def text(self) -> str:
         """The status as a person reads it."""
+        if self.state == _UNKNOWN:
+            return "not known, status.json is damaged; a start writes it again"
         state = f"not running any more, {self.process} ended without saying so" if self.ended else self.state
         parts = [
             state,
@@ -47,15 +52,18 @@ class RunStatus:
 
 
 def read_status(run: Path, now: float | None = None) -> RunStatus | None:
-    """Return the status of a run directory; None where status.json is missing or damaged.
+    """Return the status of a run directory; None where status.json is missing.
+
+    Those of earlier versions hold no hash of themselves.
 
     Args:
         run: the run directory.
         now: seconds since 1970; default: the clock.
     """
-    status = read_json(run / "status.json")
-    if status is None or not isinstance(status.get("state"), str):
-        return None
+    path = run / "status.json"
+    status = _read(path)
+    if status is None:
+        return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
     step, checkpoint = status.get("step"), status.get("checkpoint")
     return RunStatus(
         state=status["state"],
@@ -64,6 +72,15 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
     )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return the content of a status.json; None where it is missing or damaged."""
+    try:
+        status = unsealed(read_json(path) or {})
+    except ValueError:
+        return None
+    return status if isinstance(status.get("state"), str) else None
 
 
 def _alive(status: dict[str, Any], now: float) -> bool:

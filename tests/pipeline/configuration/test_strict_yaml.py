@@ -56,3 +56,13 @@ def test_a_key_given_twice_is_an_error_with_its_line(text: str) -> None:
 def test_objects_of_python_are_not_built() -> None:
     with pytest.raises(yaml.YAMLError, match="could not determine a constructor"):
         parse_yaml("!!python/object/apply:os.getcwd []")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 2000, "{a: " * 2000, "- " * 2000, "a: 0b_", "? [a]\n: b", "{a: b}: c", "a: \0"],
+    ids=["lists", "mappings", "entries", "number", "list as key", "mapping as key", "control character"],
+)
+def test_what_is_no_yaml_is_one_kind_of_error(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        parse_yaml(text)

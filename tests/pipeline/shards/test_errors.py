@@ -12,5 +12,5 @@ def test_a_damaged_block_survives_pickling() -> None:
     error = DamagedBlock(Path("a/shard.arrow"), 7, "an xxh3-128", "another")
     found = pickle.loads(pickle.dumps(error))
     assert str(found) == str(error)
-    assert str(error).startswith("a/shard.arrow: block 7: expected an xxh3-128, got another; copy the file again")
+    assert str(error).startswith("a/shard.arrow: block 7: expected an xxh3-128, got another; copy it again")
     assert (found.shard, found.block, found.expected, found.got) == ("a/shard.arrow", 7, "an xxh3-128", "another")

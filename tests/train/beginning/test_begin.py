@@ -80,7 +80,9 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.Cap
 
 def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "run" / "status.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "state": "running", "host": "gone", "heartbeat": 0.0}))
+    plain = {**json.loads(path.read_text()), "state": "running", "host": "gone", "heartbeat": 0.0}
+    del plain["checksum"]  # as earlier versions wrote it
+    path.write_text(json.dumps(plain))
     assert dry(folder) == 0
     assert "run        not running any more, process " in capsys.readouterr().out
 

@@ -63,10 +63,13 @@ def test_a_process_that_said_how_it_ended(tmp_path: Path, state: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff\xfe", b"{}", b'{"state": 3}'])
-def test_a_damaged_status_is_none(tmp_path: Path, raw: bytes) -> None:
+def test_a_damaged_status_is_not_known(tmp_path: Path, raw: bytes) -> None:
     assert read_status(tmp_path) is None
     (tmp_path / "status.json").write_bytes(raw)
-    assert read_status(tmp_path) is None
+    found = read_status(tmp_path)
+    assert found is not None
+    assert (found.state, found.ended, found.step) == ("unknown", False, None)
+    assert found.text == "not known, status.json is damaged; a start writes it again"
 
 
 @pytest.mark.parametrize("field", ["pid", "host", "started"])
