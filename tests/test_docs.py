@@ -41,7 +41,8 @@ ONLY_PARSED = (
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
 
 
-DOWNLOADED = "model.init_from=downloads/bert"
+DOWNLOADED, OWN = "model.init_from=downloads/bert", "model.init_from=runs/own"
+BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
 
 def relative(path: Path) -> str:
@@ -110,7 +111,9 @@ def check_training(words: list[str]) -> None:
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
         # A model that a reader has downloaded is not here, and its configuration would come from it.
-        load_config(TrainConfig, path, [word for word in overrides if word not in ("model=null", DOWNLOADED)])
+        absent = ("model=null", DOWNLOADED, OWN)
+        body = BODY if OWN in overrides else []
+        load_config(TrainConfig, path, [*(word for word in overrides if word not in absent), *body])
 
 
 def check_launcher(words: list[str]) -> None:

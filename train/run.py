@@ -37,6 +37,7 @@ from train.logs.status import read_status
 from train.loop import Run, train
 from train.run_directory import claim, refuse_output, settle, writing
 from train.sets.datasets import Datasets, open_datasets, open_stream
+from train.sets.task_answers import with_answers
 from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream
@@ -51,6 +52,7 @@ def dry_run(config: TrainConfig) -> int:
     check_world(config, size)
     refuse_output(config)
     datasets = open_datasets(config)
+    config = _answering(config, datasets)
     lines: list[str] = []
     found = newest_whole(
         config.output / "checkpoints",
@@ -84,6 +86,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
     _, size = describe_environment(os.environ)
     check_world(config, size)
     datasets = open_datasets(config)
+    config = _answering(config, datasets)
     world = joined or start(deterministic=config.deterministic)
     with ExitStack() as parts:
         with world.together():
@@ -144,6 +147,13 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     recorder = Recorder(engine, supply, journal, display)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
     return _finish(job, journal, display, train(job, state))
+
+
+def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
+    """Return the configuration with the classes of the task that the sets hold, if they hold one."""
+    trained = [(f"the training set {one.path}", one.manifest) for one in distinct_sets(datasets.phases)]
+    heldout = [(f"the held-out set {one.path}", one.manifest) for one in datasets.heldout.values()]
+    return replace(config, model=with_answers(config.model, [*trained, *heldout]))
 
 
 def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callable[..., None]) -> None:

@@ -49,7 +49,8 @@ class Filled:
 def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
     """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
 
-    The body must be the same, parameter for parameter. Heads take what the source has of them.
+    The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
+    take what the source has of them; one whose classes have other names there is new.
 
     Raises:
         ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
@@ -64,13 +65,19 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
     if differing := sorted(name for name in body if name not in ours or name not in tensors):
         raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
     _refuse_other_rows(model, config, tensors, source)
-    copied = [name for name in ours if name in tensors]
+    others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
+    copied = [name for name in ours if name in tensors and not name.startswith(others)]
     with torch.no_grad():
         for name in copied:
             with placement.gather([ours[name]]):
                 _copy(ours[name], tensors[name], name, source)
-    fresh = [name for name in ours if name not in tensors]
-    return Filled(source, copied, fresh, sorted(tensors.keys() - ours.keys()))
+    fresh = [name for name in ours if name not in copied]
+    return Filled(source, copied, fresh, sorted(tensors.keys() - copied))
+
+
+def _heads_of_other_classes(here: ModelConfig, there: ModelConfig) -> list[str]:
+    """Return the heads of both models that were trained for other classes there: their rows mean something else."""
+    return [name for name in here.heads if name in there.heads and here.heads[name].labels != there.heads[name].labels]
 
 
 def _open(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:

@@ -63,9 +63,11 @@ class Display:
         """Show the results on the held-out sets."""
         for name, evaluation in heldout.items():
             entropy = evaluation["unigram_entropy"]
+            figures = "".join(f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items())
             self.say(
                 f"  {heldout_title(name)} at step {step}: loss {evaluation['loss']:.4f}"
                 f"{f', unigram entropy {entropy:.4f}' if entropy else ''} nats over {evaluation['labels']} labels"
+                f"{figures}"
             )
 
 

@@ -10,7 +10,7 @@ from model.registry import find
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from train.stream.collate import Collate
-from train.stream.head_features import HEAD_OF_COLUMN
+from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN
 
 __all__ = ["kept_for_inversion", "refuse_unread"]
 
@@ -54,7 +54,9 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
     read = set(Collate.from_manifest(manifest).columns)
     optional = find("model.families", model.family).optional
-    wanted = HEAD_OF_COLUMN if model.architecture == "encoder" else {}
+    wanted = {
+        name: head for name, head in HEAD_OF_COLUMN.items() if model.architecture == "encoder" or name in ANSWER_COLUMNS
+    }
     for name in columns:
         if name == "segment_starts":
             if not (model.type_vocab_size or model.languages or "type_ids" in optional):

@@ -20,7 +20,7 @@ from pipeline.rows import Ragged
 from pipeline.shards import Manifest
 from train.stream.decoder_rows import expanded_positions, masked_rows, target_rows
 from train.stream.full_rows import FullRows
-from train.stream.head_features import HEAD_OF_COLUMN, head_tensors
+from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors
 from train.stream.labels import label_weights, next_tokens, predicted_labels, stored_labels
 from train.stream.left_padding import COLUMNS as LEFT_PADDED
 from train.stream.left_padding import pad_left
@@ -109,7 +109,7 @@ class Collate:
         have = set(columns)
         self.architecture = architecture
         self.token_dtype = token_dtype
-        unread = set() if architecture == "encoder" else {*HEAD_OF_COLUMN, "languages"}
+        unread = set() if architecture == "encoder" else {*(HEAD_OF_COLUMN.keys() - ANSWER_COLUMNS), "languages"}
         self.columns = tuple(name for name in _KNOWN if name in have - unread)
         self._decoder_start = -1 if decoder_start is None else decoder_start
         self._mask = special_ids.get("mask", -1)
@@ -231,7 +231,7 @@ class Collate:
         row_weight: NDArray[np.float32] | None,
         sources: Int64 | None = None,
     ) -> dict[str, Tensor]:
-        """Return tensors by name; int64 but for `row_weight`, `label_weight` and `cu_seqlens`.
+        """Return tensors by name; int64 but for `row_weight`, `label_weight`, `target` and `cu_seqlens`.
 
         Shapes: [B, T], lengths [B]; labels [N], flat into B * T. Where documents are kept apart there are also
         `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32

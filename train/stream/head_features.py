@@ -15,7 +15,7 @@ from pipeline.rows import Ragged
 from train.stream.padding import flatten, one_a_row, pad_rows
 from train.stream.row_buffer import Column
 
-__all__ = ["HEAD_OF_COLUMN", "head_tensors"]
+__all__ = ["ANSWER_COLUMNS", "HEAD_OF_COLUMN", "head_tensors"]
 
 HEAD_OF_COLUMN: Final = {
     "sentence_label": "sentence",
@@ -24,8 +24,12 @@ HEAD_OF_COLUMN: Final = {
     "input_ids_b": "similarity",
     "crop_start": "similarity",
     "crop_length": "similarity",
+    "label": "classification",
+    "target": "regression",
 }
-"""List columns from which single heads learn, in rows of encoders."""
+"""List columns from which single heads learn; all but the answers below in rows of encoders alone."""
+ANSWER_COLUMNS: Final = frozenset({"label", "target"})
+"""Those of them that hold the answer to a whole row, whatever the architecture."""
 
 
 def head_tensors(
@@ -36,8 +40,9 @@ def head_tensors(
     lengths: Int64,
     pad: int,
 ) -> dict[str, Tensor]:
-    """Return the tensors of the columns above, int64.
+    """Return the tensors of the columns above, int64 but for `target`.
 
+    `label` [B], -100 in rows without one; `target` [B] float32, NaN in rows without one.
     `sentence_label` [B], -100 in rows without one. `span_left`, `span_right` [N], places in B * T on both sides of the
     span of each label, and `span_offset` [N], the label's place in it, -1 for a label outside of spans.
     `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored one, or the
@@ -56,6 +61,10 @@ def head_tensors(
     added: dict[str, Tensor] = {}
     if "sentence_label" in read:
         added["sentence_label"] = torch.from_numpy(one_a_row(given["sentence_label"], IGNORED))
+    if "label" in read:
+        added["label"] = torch.from_numpy(one_a_row(given["label"], IGNORED))
+    if "target" in read:
+        added["target"] = _numbers(given["target"])
     if "span_starts" in read:
         added |= _neighbours(given["span_starts"], given["span_lengths"], tensors["label_index"].numpy(), ids.shape)
     views = [pad_rows(given["input_ids_b"], pad)] if "input_ids_b" in read else []
@@ -66,6 +75,15 @@ def head_tensors(
         start, length = (one_a_row(given[name]) for name in ("crop_start", "crop_length"))
         views.append(_cropped(original, lengths, start, length, pad))
     return added | _second_view(views, pad) if views else added
+
+
+def _numbers(column: Column) -> Tensor:
+    """Return one number a row, float32; NaN for rows without."""
+    if not isinstance(column, Ragged):
+        return torch.from_numpy(column[:, 0].astype(np.float32))
+    numbers = np.full(len(column), np.nan, np.float32)
+    numbers[column.lengths > 0] = column.values
+    return torch.from_numpy(numbers)
 
 
 def _neighbours(starts: Column, lengths: Column, labels: Int64, shape: tuple[int, ...]) -> dict[str, Tensor]:

@@ -12,11 +12,13 @@ from model.build import Model, build_model
 from model.checkpoints import read_checkpoint
 from model.config import ModelConfig
 from model.errors import ModelError
+from model.head_config import HeadConfig
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.train.masked_set import write_config, write_masked_sets
+from train.beginning import initial_weights
 from train.beginning.initial_weights import fill
 from train.checkpoint.format import Index, steps_in
 from train.config import TrainConfig
@@ -126,3 +128,22 @@ def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool) ->
     plain = tmp_path / "plain"
     one_rank.run(trained, config, [f"output={plain}", "steps=1", "optimizer.learning_rate=1e-12"])
     assert heldout_loss(plain) != pytest.approx(losses[0], rel=1e-3)
+
+
+def test_a_head_for_other_classes_is_new(folder: Path) -> None:
+    """As many classes with other names: the rows of the old head mean something else."""
+
+    def of(*labels: str) -> Model:
+        return fresh(folder, heads={"classification": HeadConfig(labels=labels)})
+
+    source = folder.parent / "tuned"
+    tuned = of("no", "yes")
+    names = {name: tensor.detach().clone() for name, tensor in tuned.named_parameters()}
+    checkpoint = replace(read_checkpoint(folder), config=tuned.config, tensors=names)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(initial_weights, "read_checkpoint", lambda _: checkpoint)
+        source.mkdir()
+        same, other = fill(of("no", "yes"), source), fill(of("dull", "fine"), source)
+    assert (same.fresh, same.unused) == ([], [])
+    heads = sorted(name for name in names if name.startswith("heads.classification."))
+    assert sorted(other.fresh) == sorted(other.unused) == heads != []

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
+from pipeline.rows import Ragged
 from tests.pipeline.corruption_cases import samples, vocabulary
 from tests.pipeline.objectives.runner import corrupt, wide
 from tests.shard_sets import TOKENIZER, objective, write_set
 from tests.train.stream.test_collate import MASK, PAD, SPECIAL, collated, column
-from train.stream.collate import Collate
+from train.stream.collate import Architecture, Collate
 
 MASKED = {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]}
 
@@ -23,6 +25,24 @@ def test_classes_of_rows() -> None:
     """-100 says that a row has none, as filler and rows of other objectives."""
     found = collated("encoder", MASKED | {"sentence_label": [[1], []]})
     assert found["sentence_label"] == [1, -100]
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_answers_of_rows(architecture: Architecture) -> None:
+    """Rows of every architecture have them; a filler row has neither class nor number."""
+    found = collated(architecture, {"input_ids": [[1, 3, 2], [1, 2]], "label": [[4], []]})
+    assert found["label"] == [4, -100]
+    columns = {"input_ids": column([[1, 3, 2], [1, 2]]), "target": Ragged.from_lists([[2.5], []], np.float32)}
+    target = Collate(architecture, list(columns), SPECIAL)(columns, np.ones(2, np.float32))["target"]
+    assert target.dtype == torch.float32
+    assert target[0] == 2.5
+    assert target[1].isnan()
+
+
+def test_numbers_of_equally_long_rows_are_a_matrix() -> None:
+    columns = {"input_ids": np.array([[1, 2], [1, 2]]), "target": np.array([[0.5], [3.8]], np.float32)}
+    target = Collate("encoder", list(columns), SPECIAL)(columns, None)["target"]
+    assert target.tolist() == [0.5, pytest.approx(3.8)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,72 @@
+"""Fine-tuning runs: classes learnt from a task's sets, evaluated on its other split, resumed to the bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import load_config
+from pipeline.errors import ClozelineError
+from tests.distributed import RankPool
+from tests.pipeline.task_files import make_sets
+from tests.train.masked_set import write_config
+from train.checkpoint.format import steps_in
+from train.config import TrainConfig
+from train.distributed import World
+from train.run import run
+from train.run_directory import read_config
+
+
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task")
+    sets = make_sets(folder)
+    write_config(
+        folder / "train.yaml", sets / "train", folder / "run", model__heads={"classification": {"hidden": "tanh"}},
+        model__dropout={}, model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16,
+        steps=40, schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 20, "keep_last": 3},
+    )  # fmt: skip
+    return folder
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in steps_in(run / "checkpoints")[-1].glob("*.safetensors")}
+
+
+def test_a_task_is_learnt_and_resumed_to_the_bit(one_rank: RankPool, task: Path) -> None:
+    assert one_rank.run(start, task / "train.yaml", []) == [(0, "")]
+    whole = records(task / "run")
+    *_, last = (record["heldout"]["dev"] for record in whole if record.get("heldout"))
+    assert last["figures"]["classification/accuracy"] == 1.0
+    assert read_config(task / "run").model.heads["classification"].labels == ("0", "1")
+    other = task / "resumed"
+    assert one_rank.run(start, task / "train.yaml", [f"output={other}", "steps=20"]) == [(0, "")]
+    assert one_rank.run(start, task / "train.yaml", [f"output={other}"]) == [(0, "")]
+    losses = [{record["step"]: record["loss"] for record in one if "loss" in record} for one in (whole, records(other))]
+    assert losses[0] == losses[1]
+    assert weights(task / "run") == weights(other)
+
+
+def test_a_new_head_on_the_body_of_another_run(one_rank: RankPool, task: Path) -> None:
+    """Both lists are printed: what is new is the head alone, what is not used the old head alone."""
+    first = task / "first"
+    words = ["steps=2", "schedule.steps=8", "evaluate.max_rows=0"]
+    assert one_rank.run(start, task / "train.yaml", [f"output={first}", *words]) == [(0, "")]
+    pairs = ["model.heads={classification: {labels: [a, b]}}", f"model.init_from={first}"]
+    code, said = one_rank.run(start, task / "train.yaml", [f"output={task / 'second'}", *words, *pairs])[0]
+    assert code == 64
+    assert "labels: expected 0, 1 in this order" in said
