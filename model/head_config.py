@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
@@ -12,6 +12,8 @@ from model.errors import ConfigurationError
 from model.key_types import STRICT, Probability, Width, changed_keys
 
 __all__ = ["HeadConfig", "HeadEntry"]
+
+_POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -78,6 +80,10 @@ class HeadConfig:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:
             raise ValueError("hidden_norm: without a hidden map there is nothing to norm; give hidden, or remove it")
+
+    def pool_in(self, architecture: str) -> str:
+        """Return the vector of a row that is read in a family of an architecture."""
+        return self.pool or _POOLS[architecture]
 
     def class_count(self, head: str, least: int) -> int:
         """Return the number of classes.

@@ -20,6 +20,7 @@ from model.checkpoints._key_map import KeyMap
 from model.checkpoints._origins import from_origin
 from model.checkpoints._renaming import listed
 from model.checkpoints._selection import map_of_type
+from model.checkpoints._tasks import label_note
 from model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
@@ -135,14 +136,14 @@ def _read_published(folder: Path) -> Checkpoint:
     where = str(folder)
     ours = parameter_shapes(config, rows)
     expected = their_shapes(key_map, config, ours)
-    constants = key_map.constants(rows)
+    constants = key_map.constants_in_class(config, rows)
     present = from_origin(stored, key_map.origins, config.head_width, where)
     if present.keys() != stored.keys():
         present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
     renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
     refuse_damaged(renamed.tensors, where)
-    tensors = _without_copies(renamed.tensors, key_map.ties(config), where)
-    unused = key_map.unused(config)
+    tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
+    unused = key_map.copies(config)
     _refuse_constants(tensors, constants, where)
     tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unused}}
     absent = _absent_head(key_map, config, ours, tensors)
@@ -152,6 +153,7 @@ def _read_published(folder: Path) -> Checkpoint:
     notes += [f"the head is not there: {listed(absent)}"] if absent else []
     if unread := sorted(key for key in plain if not _known_key(key, key_map)):
         notes.append(f"keys of config.json that were not read: {', '.join(unread)}")
+    notes += label_note(plain) if key_map.task(config) else []
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
     converted = to_ours(key_map, config, tensors, held)
     return Checkpoint(config, rows, converted, ids, key_map.model_type, tuple(files), tuple(absent), tuple(notes))

@@ -16,6 +16,7 @@ from model.checkpoints._conversion import to_theirs
 from model.checkpoints._key_map import KeyMap
 from model.checkpoints._renaming import listed
 from model.checkpoints._selection import map_for
+from model.checkpoints._tasks import unlike
 from model.errors import ConfigurationError, WeightsError
 
 __all__ = ["Export", "export_checkpoint"]
@@ -58,8 +59,8 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         theirs = {name.removeprefix(key_map.base): tensor for name, tensor in to_theirs(key_map, config, body).items()}
         kind = loader = str(key_map.bare)
     else:
-        theirs = _headed(checkpoint, key_map, tensors, plain)
         _, kind, loader = key_map.class_with(config.heads)
+        theirs = _headed(checkpoint, key_map, tensors, {**plain, "architectures": [kind]})
     plain = {
         "architectures": [kind],
         **plain,
@@ -75,7 +76,6 @@ def _headed(
 ) -> dict[str, Tensor]:
     if checkpoint.absent:
         raise WeightsError(f"the head is not there ({listed(checkpoint.absent)}): export the body alone")
-    key_map.class_with(checkpoint.config.heads)
     if unknown := _only_trained(key_map, tensors):
         raise ConfigurationError(
             f"a model of type {key_map.model_type} lacks what the head reads: {listed(unknown)}; export the body alone"
@@ -88,8 +88,13 @@ def _headed(
                 f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
                 f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
             )
-    theirs |= {name: theirs[source].clone() for name, source in key_map.unused(checkpoint.config).items()}
-    return theirs | key_map.constants(checkpoint.vocab_size)
+        if key_map.task(checkpoint.config) and (others := unlike(head, read[name], checkpoint.config.architecture)):
+            raise ConfigurationError(
+                f"model.heads.{name}.{others[0]}: the class of type {key_map.model_type} computes something else: "
+                "export the body alone"
+            )
+    theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
+    return theirs | key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
 
 
 def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from model.checkpoints._comparison import differences, flatten
 from model.checkpoints._config_keys import read_activation, read_fields, refuse_other_values, validated
 from model.checkpoints._origins import Origin
 from model.checkpoints._renaming import Renaming
+from model.checkpoints._tasks import SUFFIXES, Task, read_head, unlike, write_head
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
@@ -82,6 +83,8 @@ class KeyMap:
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     others: ClassVar[tuple[HeadedClass, ...]] = ()
     """Classes with other heads than `headed`."""
+    tasks: ClassVar[Mapping[str, Task]] = {}
+    """Heads of tasks that classes of the type have: classification, for regression too, tagging and span."""
     marks: ClassVar[Mapping[str, str]] = {}
     """Heads that a file may hold, each with the end of the name of a tensor that tells; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
@@ -138,9 +141,16 @@ class KeyMap:
         refuse_other_values(self.model_type, plain, self.only)
         flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
         flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
-        flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
-        flat |= self.more_of_ours(plain, tensors)
-        return validated(self.model_type, flat)
+        more = self.more_of_ours(plain, tensors)
+        kind = self._task_of(plain)
+        if kind is None:
+            flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
+        else:
+            more = {key: value for key, value in more.items() if not key.startswith("heads.")}
+            task = self.tasks[kind]._replace(options={**self.tasks[kind].options, **self.task_options(kind, plain)})
+            name, options = read_head(kind, task, plain, flat.get("dropout.hidden", 0.0))
+            flat[f"heads.{name}"] = options
+        return validated(self.model_type, flat | more)
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of config.json, without the classes.
@@ -161,6 +171,8 @@ class KeyMap:
             names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
             plain[self.activation] = names[0] if names else config.activation
         plain |= self.more_of_theirs(config)
+        if task := self.task(config):
+            plain |= write_head(*task, config) | self.task_keys(config)
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
 
@@ -171,6 +183,31 @@ class KeyMap:
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return their keys that no table gives."""
         return {}
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return keys of a head of tasks that config.json decides, besides labels and dropout."""
+        return {}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return their keys that such a head decides."""
+        return {}
+
+    def task(self, config: ModelConfig) -> tuple[str, Task] | None:
+        """Return the one head of a model and its place in the type, None if the type has no such head of tasks."""
+        (name, *others) = config.heads
+        place = self.tasks.get("classification" if name == "regression" else name)
+        return None if others or place is None else (name, place)
+
+    def task_class(self, kind: str) -> HeadedClass:
+        """Return the class of transformers with a head of tasks."""
+        family, suffix = re.split("For|With|LMHead", self.headed)[0], SUFFIXES[kind]
+        place = self.tasks["classification" if kind == "regression" else kind]
+        return HeadedClass((kind,), f"{family}{suffix}{place.suffix}", f"AutoModel{suffix}")
+
+    def _task_of(self, plain: Mapping[str, Any]) -> str | None:
+        """Return the head of tasks of the class that wrote config.json, None if it has none."""
+        written = plain.get("architectures") or [""]
+        return next((kind for kind in self.tasks if self.task_class(kind).name == written[0]), None)
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """Return the heads of which a file holds tensors; those of the usual class where it holds none."""
@@ -190,6 +227,8 @@ class KeyMap:
             ConfigurationError: none has; the message lists the heads of each class.
         """
         wanted = set(heads)
+        if len(wanted) == 1 and ("classification" if wanted == {"regression"} else min(wanted)) in self.tasks:
+            return self.task_class(min(wanted))
         if found := next((one for one in self.classes if set(one.heads) == wanted), None):
             return found
         known = " or ".join(" and ".join(one.heads) for one in self.classes)
@@ -221,16 +260,27 @@ class KeyMap:
         pairs = differences(config, back).items()
         return [f"{key}: expected {expected}, got {given}" for key, (given, expected) in pairs]
 
-    def likeness(self, config: ModelConfig) -> tuple[bool, ...]:
+    def likeness(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: the larger, the better."""
         shared = config.layer_groups < config.layers
-        has_class = set(config.heads) in [set(one.heads) for one in self.classes]
+        has_class = set(config.heads) in [set(one.heads) for one in self.classes] or self._has_task_of(
+            config, token_ids
+        )
         return self.has_transforms_of(config), has_class, self.shares == shared
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
         """Return whether the type's heads transform the states where the model's do."""
         transform = self.head_options.get("transform", True)
-        return all(head.transform == transform for head in config.heads.values())
+        return self.task(config) is not None or all(head.transform == transform for head in config.heads.values())
+
+    def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
+        """Return whether a class of the type has the model's head of tasks."""
+        if (task := self.task(config)) is None:
+            return False
+        ids = {key: value for key, value in token_ids.items() if value is not None}
+        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(task[0]).name]}
+        theirs = self.read_config(plain, {}).heads.get(task[0])
+        return theirs is not None and not unlike(config.heads[task[0]], theirs, config.architecture)
 
     # -- names of tensors -------------------------------------------------------------------------------------------
 
@@ -261,8 +311,30 @@ class KeyMap:
         Raises:
             WeightsError: the map does not know a parameter.
         """
-        names = self.names(config)
-        return {name: self._target(name, names) for name in ours}
+        names, task = self.names(config), self.task(config)
+        if task is None:
+            return {name: self._target(name, names) for name in ours}
+        found = {name: self._target(name, {**names, **task[1].modules(task[0])}) for name in ours}
+        return {name: target._replace(name=self._in_task(target.name, config)) for name, target in found.items()}
+
+    def _in_task(self, name: str, config: ModelConfig) -> str:
+        """Return the name of a tensor of the body in the class with the model's head of tasks."""
+        task = self.task(config)
+        before, now = task[1].body if task else ("", "")
+        own = task is not None and name.rpartition(".")[0] in task[1].modules("").values()
+        return now + name.removeprefix(before) if name.startswith(before) and not own else name
+
+    def ties_in_class(self, config: ModelConfig) -> dict[str, str]:
+        """Return `ties` by the names that the class with the model's heads has."""
+        return {self._in_task(copy, config): self._in_task(name, config) for copy, name in self.ties(config).items()}
+
+    def copies(self, config: ModelConfig) -> dict[str, str]:
+        """Return `unused` of the class with the model's heads: those of tasks lack the projection."""
+        return {} if self.task(config) else self.unused(config)
+
+    def constants_in_class(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+        """Return `constants` of the class with the model's heads."""
+        return {} if self.task(config) else self.constants(vocab_size)
 
     def _target(self, name: str, names: Mapping[str, str | Slice | Reshaped]) -> Target:
         numbers = _LAYER.findall(name)
@@ -280,7 +352,7 @@ class KeyMap:
 
     def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
         """Return the way from the names of a file, legacy ones too, to those of `expected`."""
-        known = {*expected, *self.ties(config), *self.unused(config)}
+        known = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
 
 

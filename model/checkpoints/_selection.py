@@ -39,7 +39,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
     if fitting:
-        return max(fitting, key=lambda other: other.likeness(config))
+        return max(fitting, key=lambda other: other.likeness(config, token_ids))
     nearest = min(problems, key=lambda other: (other.fixed["family"] != config.family, len(problems[other])))
     raise ConfigurationError(
         f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "

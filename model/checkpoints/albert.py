@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from model.checkpoints._key_map import HeadedClass, Target, layer_names
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
 from model.config import ModelConfig
 
 __all__ = ["Albert"]
 
+_DROPOUT: Final = "classifier_dropout_prob"
 _LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
 
 
@@ -26,6 +28,11 @@ class Albert(Bert):
     base = "albert."
     shares = True
     others = (HeadedClass(("masked_lm", "sentence"), "AlbertForPreTraining", "AutoModelForPreTraining"),)
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "classification": Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1),
+        "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
     fields: ClassVar = {
         **Bert.fields,

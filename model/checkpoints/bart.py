@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints._origins import Origin
-from model.checkpoints.bert import ACTIVATIONS
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from model.config import ModelConfig
 
-__all__ = ["Bart"]
+__all__ = ["ANSWER", "CLASSES", "Bart"]
+
+CLASSES: Final = Task(
+    *("classification_head.out_proj", "classification_head.dense"),
+    options={"hidden": "tanh"},
+    dropout=DROPOUT,
+    usual=0.0,
+    twice=True,
+)
+"""Classes of a row in encoder-decoders."""
+ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
+"""Both ends of an answer, from states of the decoder."""
 
 
 def _stack(name: str) -> dict[str, Any]:
@@ -40,6 +52,7 @@ class Bart(KeyMap):
     bare = None
     auto = "AutoModelForSeq2SeqLM"
     base = "model."
+    tasks: ClassVar[Mapping[str, Task]] = {"classification": CLASSES, "span": ANSWER}
     fixed: ClassVar[Mapping[str, Any]] = {
         "family": "encoder_decoder",
         "norm_place": "post",

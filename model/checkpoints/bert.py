@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
+from model.checkpoints._tasks import Task
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
@@ -15,6 +16,7 @@ __all__ = [
     "ACTIVATIONS",
     "BODY",
     "DEFAULTS",
+    "DROPOUT",
     "FIELDS",
     "FIXED",
     "ONLY",
@@ -26,6 +28,7 @@ __all__ = [
     "refuse_no_types",
 ]
 
+DROPOUT: Final = "classifier_dropout"
 ACTIVATIONS: Final = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -134,6 +137,11 @@ class Bert(MaskedLMHead):
     )
     marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
     body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "classification": Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT),
+        "tagging": Task("classifier", dropout=DROPOUT),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     fixed: ClassVar = FIXED
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
     defaults: ClassVar = DEFAULTS

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from torch import Tensor
 
 from model.checkpoints._key_map import Slice, layer_names
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
 from model.config import DisentangledConfig, ModelConfig
 from model.errors import ConfigurationError
@@ -31,6 +32,11 @@ class Deberta(MaskedLMHead):
     auto = "AutoModelForMaskedLM"
     base = "deberta."
     heads = ("masked_lm",)
+    tasks: ClassVar = {
+        "classification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
+        "tagging": Task("classifier"),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     fixed: ClassVar = {**FIXED, "bias.key": False}
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
     defaults: ClassVar = {
@@ -44,7 +50,7 @@ class Deberta(MaskedLMHead):
     activations: ClassVar = ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = (
         *("relative_attention", "max_relative_positions", "pos_att_type", "position_biased_input", "legacy"),
-        *("embedding_size", "pooler_hidden_size", "pooler_dropout", "pooler_hidden_act"),
+        *("embedding_size", "pooler_hidden_size", "pooler_dropout", "pooler_hidden_act", "cls_dropout"),
     )
     head = "cls.predictions"
     modules: ClassVar = {
@@ -109,6 +115,28 @@ class Deberta(MaskedLMHead):
             "position_biased_input": config.position.kind == "learned",
             "legacy": True,
         }
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the activation of the pooler, and the dropout before it.
+
+        Raises:
+            ConfigurationError: the activation is not built.
+        """
+        if kind != "classification":
+            return {}
+        act, known = plain.get("pooler_hidden_act", "gelu"), {**ACTIVATIONS, "tanh": "tanh"}
+        if act not in known:
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: pooler_hidden_act: expected one of {', '.join(known)}, got "
+                f"{act!r}"
+            )
+        return {"hidden": known[act], "input_dropout": plain.get("pooler_dropout", 0.0)}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the activation of the pooler, and the dropout before it."""
+        (head,) = config.heads.values()
+        names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
+        return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 
     def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
         """Refuse attention without relative places, and widths that are not the residual stream's.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import FIXED
 
 __all__ = ["DistilBert"]
@@ -19,6 +20,13 @@ class DistilBert(KeyMap):
     auto = "AutoModelForMaskedLM"
     base = "distilbert."
     heads = ("masked_lm",)
+    tasks: ClassVar = {
+        "classification": Task(
+            "classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2
+        ),
+        "tagging": Task("classifier"),
+        "span": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
+    }
     fixed: ClassVar = {**FIXED, "type_vocab_size": 0, "eps": 1e-12}
     fields: ClassVar = {
         "dim": "dim",

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from model.checkpoints._key_map import HeadedClass
-from model.checkpoints.bert import Bert, body_names
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import DROPOUT, Bert, body_names
 from model.config import ModelConfig
 
 __all__ = ["Electra"]
@@ -20,6 +21,12 @@ class Electra(Bert):
     bare = "ElectraModel"
     base = "electra."
     others = (HeadedClass(("token",), "ElectraForPreTraining", "AutoModelForPreTraining"),)
+    tasks: ClassVar = {
+        **Bert.tasks,
+        "classification": Task(
+            "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
+        ),
+    }
     marks: ClassVar = {
         "masked_lm": "generator_predictions.dense.weight",
         "token": "discriminator_predictions.dense.weight",

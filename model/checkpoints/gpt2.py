@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, Slice, layer_names, slice_names
-from model.checkpoints.bert import ACTIVATIONS
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from model.config import ModelConfig
 
-__all__ = ["DEFAULTS", "FIELDS", "LAYER", "Gpt2", "fused_names"]
+__all__ = ["DEFAULTS", "FIELDS", "LAYER", "SCORE", "Gpt2", "fused_names"]
 
 LAYER: Mapping[str, str] = {
     "attention.body.out": "attn.c_proj",
@@ -42,6 +43,9 @@ DEFAULTS: Mapping[str, Any] = {
     "initializer_range": 0.02,
 }
 
+SCORE = Task("score", options={"bias": False, "dropout": 0.0})
+"""Classes of a row in decoders."""
+
 
 def fused_names() -> dict[str, Slice]:
     """Return the parts of the one projection for queries, keys and values."""
@@ -57,6 +61,11 @@ class Gpt2(KeyMap):
     bare = "GPT2Model"
     auto = "AutoModelForCausalLM"
     base = "transformer."
+    tasks: ClassVar = {
+        "classification": SCORE,
+        "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
     fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
     defaults: ClassVar = {

@@ -10,6 +10,9 @@ from torch import Tensor
 from model.checkpoints._key_map import KeyMap, layer_names
 from model.checkpoints._origins import Origin
 from model.checkpoints._rotation import read_rotation, write_rotation
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import DROPOUT
+from model.checkpoints.gpt2 import SCORE
 from model.config import ModelConfig
 
 __all__ = ["Llama"]
@@ -23,6 +26,11 @@ class Llama(KeyMap):
     bare = "LlamaModel"
     auto = "AutoModelForCausalLM"
     base = "model."
+    tasks: ClassVar = {
+        "classification": SCORE,
+        "tagging": Task("score", dropout=DROPOUT, usual=0.1),
+        "span": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
+    }
     fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
     fields: ClassVar = {
         "dim": "hidden_size",

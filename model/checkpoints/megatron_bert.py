@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from model.checkpoints._key_map import HeadedClass
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import BODY, FIXED, Bert, body_names
 
 __all__ = ["MegatronBert"]
@@ -20,6 +21,11 @@ class MegatronBert(Bert):
         HeadedClass(("masked_lm", "sentence"), "MegatronBertForPreTraining", "AutoModelForPreTraining"),
         HeadedClass(("sentence",), "MegatronBertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
     )
+    tasks: ClassVar = {
+        "classification": Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}),
+        "tagging": Task("classifier"),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
     modules: ClassVar = {
         **Bert.modules,

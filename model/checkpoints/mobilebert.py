@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from model.checkpoints._key_map import HeadedClass, layer_names
-from model.checkpoints.bert import ACTIVATIONS, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead, refuse_no_types
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import ACTIVATIONS, DEFAULTS, DROPOUT, FIELDS, FIXED, Bert, MaskedLMHead, refuse_no_types
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 from model.layers.bottleneck import BottleneckConfig
@@ -43,6 +44,10 @@ class MobileBert(MaskedLMHead):
     base = "mobilebert."
     heads = ("masked_lm",)
     others = (HeadedClass(("masked_lm", "sentence"), "MobileBertForPreTraining", "AutoModelForPreTraining"),)
+    tasks: ClassVar = {
+        **Bert.tasks,
+        "classification": Task("classifier", "mobilebert.pooler.dense", dropout=DROPOUT),
+    }
     marks: ClassVar = Bert.marks
     body = Bert.body
     fixed: ClassVar = {**FIXED, "family": "mobilebert"}
@@ -125,6 +130,15 @@ class MobileBert(MaskedLMHead):
             transform = plain.get("classifier_activation", True)
             switches["heads.sentence"] = {"weight": 1.0, "transform": transform}
         return switches
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return whether the pooler transforms."""
+        return {"hidden": "tanh"} if kind == "classification" and plain.get("classifier_activation", True) else {}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return whether the pooler transforms."""
+        (head,) = config.heads.values()
+        return {"classifier_activation": head.hidden is not None}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return the input of the values, the kind of the body's norms, and whether the pooler transforms."""

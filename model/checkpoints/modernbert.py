@@ -9,7 +9,8 @@ from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names, slice_names
 from model.checkpoints._rotation import agreed
-from model.checkpoints.bert import ACTIVATIONS
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from model.config import LocalConfig, ModelConfig
 from model.errors import ConfigurationError
 
@@ -33,6 +34,10 @@ class ModernBert(KeyMap):
     auto = "AutoModelForMaskedLM"
     base = "model."
     heads = ("masked_lm",)
+    tasks: ClassVar = dict.fromkeys(
+        ("classification", "tagging", "span"),
+        Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
+    )
     fixed: ClassVar = {
         "family": "encoder",
         "norm": "layer",
@@ -120,6 +125,16 @@ class ModernBert(KeyMap):
             "local.window": plain.get("local_attention", 128) // 2,
             "local.global_every": _period(self.model_type, plain),
         }
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the activation of the head, and the vector of a row."""
+        options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
+        return options | ({"pool": plain.get("classifier_pooling", "cls")} if kind == "classification" else {})
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the vector of a row."""
+        (head,) = config.heads.values()
+        return {"classifier_pooling": head.pool_in(config.architecture)}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return the layers and bases in the present form and in the former one."""

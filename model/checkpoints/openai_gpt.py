@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
-from model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, fused_names
+from model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, fused_names
 
 __all__ = ["OpenaiGpt"]
 
@@ -21,6 +21,7 @@ class OpenaiGpt(KeyMap):
     bare = "OpenAIGPTModel"
     auto = "AutoModelForCausalLM"
     base = "transformer."
+    tasks: ClassVar = {"classification": SCORE}
     fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
     fields: ClassVar = FIELDS
     defaults: ClassVar = {**DEFAULTS, "afn": "gelu"}

@@ -7,10 +7,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
 from model.config import ModelConfig
 
 __all__ = ["RemBert"]
+
+_DROPOUT = "classifier_dropout_prob"
 
 
 class RemBert(Bert):
@@ -21,6 +24,13 @@ class RemBert(Bert):
     bare = "RemBertModel"
     base = "rembert."
     others = ()
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "classification": Task(
+            "classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1
+        ),
+        "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     marks: ClassVar = {}
     body = ("family.",)
     fixed: ClassVar = {**FIXED, "tied": False}

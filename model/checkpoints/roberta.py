@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from model.checkpoints._origins import Origin
-from model.checkpoints.bert import DEFAULTS, FIELDS, FIXED, ONLY, MaskedLMHead, body_names, refuse_no_types
+from model.checkpoints._tasks import Task
+from model.checkpoints.bert import DEFAULTS, DROPOUT, FIELDS, FIXED, ONLY, MaskedLMHead, body_names, refuse_no_types
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
@@ -28,6 +29,13 @@ class Roberta(MaskedLMHead):
     auto = "AutoModelForMaskedLM"
     base = "roberta."
     heads = ("masked_lm",)
+    tasks: ClassVar = {
+        "classification": Task(
+            "classifier.out_proj", "classifier.dense", options={"hidden": "tanh"}, dropout=DROPOUT, twice=True
+        ),
+        "tagging": Task("classifier", dropout=DROPOUT),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     fixed: ClassVar = FIXED
     fields: ClassVar = FIELDS
     defaults: ClassVar = DEFAULTS

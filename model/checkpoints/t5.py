@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._tasks import Task
+from model.checkpoints.bart import ANSWER, CLASSES
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
@@ -45,6 +47,10 @@ class T5(KeyMap):
     headed = "T5ForConditionalGeneration"
     bare = "T5EncoderModel"
     auto = "AutoModelForSeq2SeqLM"
+    tasks: ClassVar[Mapping[str, Task]] = {
+        "classification": CLASSES._replace(body=("", "transformer.")),
+        "span": ANSWER,
+    }
     fixed: ClassVar = {
         "family": "encoder_decoder",
         "norm": "rms",

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from model.checkpoints._config_keys import refuse_other_values
 from model.checkpoints._key_map import KeyMap
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import FIXED
 from model.config import ModelConfig
 
@@ -28,6 +30,11 @@ class Xlm(KeyMap):
     base = "transformer."
     heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
+    tasks: ClassVar = {
+        "classification": Task("sequence_summary.summary", dropout="summary_first_dropout", usual=0.1),
+        "tagging": Task("classifier"),
+        "span": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+    }
     fixed: ClassVar = {**FIXED, "type_vocab_size": 0}
     fields: ClassVar = {
         "dim": "emb_dim",
@@ -77,6 +84,17 @@ class Xlm(KeyMap):
         "heads.masked_lm.projection": "pred_layer.proj",
     }
     buffers = (r"(^|\.)position_ids$",)
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Refuse other vectors of a row and other maps than the class's usual ones."""
+        if kind == "classification":
+            usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
+            refuse_other_values(self.model_type, plain, usual | {"summary_activation": (None,)})
+        return {}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the vector of a row and the map of it."""
+        return {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
 
     def vocab_size(self, plain: Mapping[str, Any]) -> int:
         """Return the rows of the token table, which older files call `n_words`."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from model.checkpoints._config_keys import refuse_other_values
 from model.checkpoints._key_map import KeyMap, Reshaped, layer_names
+from model.checkpoints._tasks import Task
 from model.checkpoints.bert import ACTIVATIONS
 from model.config import ModelConfig
 
@@ -36,6 +38,16 @@ class XLNet(KeyMap):
     base = "transformer."
     heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
+    tasks: ClassVar = {
+        "classification": Task(
+            *("logits_proj", "sequence_summary.summary"),
+            options={"hidden": "tanh", "pool": "last"},
+            dropout="summary_last_dropout",
+            usual=0.1,
+        ),
+        "tagging": Task("classifier", options={"dropout": 0.0}),
+        "span": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+    }
     fixed: ClassVar = {
         "family": "xlnet",
         "norm_place": "post",
@@ -85,6 +97,17 @@ class XLNet(KeyMap):
         "heads.masked_lm.projection": "lm_loss",
     }
     transposed = ("q", "k", "v", "r")
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Refuse other vectors of a row and other maps than the class's usual ones."""
+        if kind == "classification":
+            usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
+            refuse_other_values(self.model_type, plain, usual)
+        return {}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the vector of a row and the map of it."""
+        return {"summary_type": "last", "summary_use_proj": True, "summary_activation": "tanh"}
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Return the names of modules, and of parameters with an axis for the heads."""

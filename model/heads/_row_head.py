@@ -15,9 +15,6 @@ from model.layers.pooling import pool
 
 __all__ = ["RowHead"]
 
-_POOLS = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
-"""The place of a row that is read where the configuration names none, by architecture."""
-
 
 class RowHead(Head):
     """A head that pools the states of a row, and maps the vector to scores."""
@@ -30,7 +27,7 @@ class RowHead(Head):
         super().__init__()
         self.options = config.heads[self.key()]
         architecture = config.architecture
-        self.pool = self.options.pool or _POOLS[architecture]
+        self.pool = self.options.pool_in(architecture)
         if (self.pool == "decoder_last") != (architecture == "encoder_decoder"):
             raise ConfigurationError(
                 f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, which has no other; "

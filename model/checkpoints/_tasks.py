@@ -1,0 +1,128 @@
+"""Heads of tasks in the classes of transformers: which tensors they have, and their keys of config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from model.config import HeadConfig, ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["SUFFIXES", "Task", "label_note", "read_head", "unlike", "write_head"]
+
+SUFFIXES: Final[Mapping[str, str]] = {
+    "classification": "ForSequenceClassification",
+    "regression": "ForSequenceClassification",
+    "tagging": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+}
+"""Ends of the names of classes with each head, and of those that load them."""
+_PROBLEMS: Final = {"regression": "regression", "classification": "single_label_classification"}
+_MULTI: Final = "multi_label_classification"
+_COMPARED: Final = ("hidden", "hidden_norm", "bias", "multi_label", "output")
+
+
+class Task(NamedTuple):
+    """A head of tasks in the classes of one model type."""
+
+    out: str
+    """their map onto the classes"""
+    dense: str | None = None
+    """their map before it"""
+    norm: str | None = None
+    """their norm after that"""
+    options: Mapping[str, Any] = {}
+    """keys of our head that every such model has"""
+    dropout: str | None = None
+    """their key of the dropout before the classes; None: it has the body's, or none"""
+    usual: float | None = None
+    """dropout where config.json has no such key; None: the body's"""
+    twice: bool = False
+    """the same dropout is also before the first map"""
+    body: tuple[str, str] = ("", "")
+    """beginning of the names of the body in other classes, and in this one"""
+    suffix: str = ""
+    """end of the class's name after the usual one"""
+
+    def modules(self, head: str) -> dict[str, str]:
+        """Return our modules and theirs."""
+        parts = {"out": self.out, "dense": self.dense, "norm": self.norm}
+        return {f"heads.{head}.classifier.{part}": theirs for part, theirs in parts.items() if theirs}
+
+
+def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float) -> tuple[str, dict[str, Any]]:
+    """Return the name of our head and its keys.
+
+    Args:
+        kind: classification, tagging or span.
+        task: its place in the type.
+        plain: content of config.json.
+        hidden_dropout: of the body.
+
+    Raises:
+        ConfigurationError: labels are not numbered from 0, or ask for a loss that is not built.
+    """
+    labels, problem = _labels(plain), plain.get("problem_type")
+    count = len(labels)
+    options: dict[str, Any] = {"weight": 1.0, **task.options}
+    if task.dropout is not None:
+        options["dropout"] = plain.get(task.dropout, task.usual)
+        if task.twice:
+            options["input_dropout"] = hidden_dropout if options["dropout"] is None else options["dropout"]
+    if kind == "span":
+        if count != 2:
+            raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last place, got {count}")
+        return kind, options
+    if kind == "classification" and count == 1 and problem in (None, "regression"):
+        return "regression", options
+    if problem == "regression":
+        raise ConfigurationError(f"config.json: problem_type: regression of {count} numbers at once is not built")
+    options["classes"] = count
+    if labels != [f"LABEL_{number}" for number in range(count)]:
+        options["labels"] = tuple(labels)
+    if kind == "classification" and problem == _MULTI:
+        options["multi_label"] = True
+    return kind, options
+
+
+def write_head(name: str, task: Task, config: ModelConfig) -> dict[str, Any]:
+    """Return the keys of config.json that describe a head."""
+    head = config.heads[name]
+    found: dict[str, Any] = {}
+    if task.dropout is not None:
+        inherited = None if task.usual is None else config.dropout.hidden
+        found[task.dropout] = inherited if head.dropout is None else head.dropout
+    if name == "span":
+        return found
+    count = 1 if name == "regression" else head.classes or len(head.labels)
+    labels = head.labels or tuple(f"LABEL_{number}" for number in range(count))
+    found |= {"id2label": {str(number): label for number, label in enumerate(labels)}}
+    found |= {"label2id": {label: number for number, label in enumerate(labels)}}
+    if name in _PROBLEMS:
+        found["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
+    return found
+
+
+def unlike(head: HeadConfig, theirs: HeadConfig, architecture: str) -> list[str]:
+    """Return the keys by which a head computes something else than their class."""
+    found = [key for key in _COMPARED if getattr(head, key) != getattr(theirs, key)]
+    return found + ([] if head.pool_in(architecture) == theirs.pool_in(architecture) else ["pool"])
+
+
+def label_note(plain: Mapping[str, Any]) -> list[str]:
+    """Return what to say where label2id is not the reverse of id2label."""
+    if "id2label" not in plain or "label2id" not in plain:
+        return []
+    reverse = {label: int(number) for number, label in plain["id2label"].items()}
+    same = plain["label2id"] == reverse
+    return [] if same else ["label2id of config.json was not read: it is not the reverse of id2label"]
+
+
+def _labels(plain: Mapping[str, Any]) -> list[str]:
+    """Return the names of the labels, in order."""
+    given = plain.get("id2label")
+    if given is None:
+        return [f"LABEL_{number}" for number in range(int(plain.get("num_labels", 2)))]
+    if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(map(str, range(len(given)))):
+        raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {given!r}")
+    return [str(given[str(number)]) for number in range(len(given))]

@@ -1,0 +1,244 @@
+"""Classes with heads of tasks, of every type that has them, in and out."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from model.errors import ConfigurationError, WeightsError
+from tests.model.checkpoints.published import (
+    CLASSES,
+    TYPES,
+    VOCABULARY,
+    edit_config,
+    export_to,
+    left_rows,
+    loaded,
+    options,
+)
+from tests.model.checkpoints.test_export import checkpoint_of
+from tests.model.small_models import built
+
+LABELS = ["no", "perhaps", "yes"]
+KINDS = ("classification", "tagging", "span")
+MISSING = {
+    ("openai-gpt", "tagging"), ("openai-gpt", "span"), ("t5", "tagging"), ("mt5", "tagging"), ("bart", "tagging"),
+    ("mbart", "tagging"),
+}  # fmt: skip
+CASES = [(name, kind) for name in TYPES for kind in KINDS if (name, kind) not in MISSING]
+IDS = [f"{name} {kind}" for name, kind in CASES]
+
+
+def task_peer(model_type, kind, seed=0, **changes):
+    """A model of transformers with a head of tasks; every parameter is drawn."""
+    config, _ = CLASSES[model_type]
+    names = (
+        {} if kind == "span" else {"id2label": dict(enumerate(LABELS)), "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
+    )
+    settings = getattr(transformers, config)(
+        **(options(model_type, seed) | names | changes), attn_implementation="eager"
+    )
+    theirs = getattr(transformers, map_of_type(model_type).task_class(kind).name)(settings)
+    draw = torch.Generator().manual_seed(3)
+    for parameter in theirs.parameters():
+        noise = torch.randn(parameter.shape, generator=draw)
+        parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
+    if getattr(theirs.config, "trigram_input", False):
+        theirs.get_input_embeddings().weight.data[theirs.config.pad_token_id] = 0
+    return theirs.eval()
+
+
+def saved(folder, model_type, kind, seed=0, **changes):
+    theirs = task_peer(model_type, kind, seed, **changes)
+    theirs.save_pretrained(folder)
+    return theirs
+
+
+def task_rows(theirs):
+    """The same padded rows for both sides; XLNet's on the left, since its class reads the last place of all."""
+    if theirs.config.model_type == "xlnet":
+        return left_rows(theirs)
+    draw, lengths, places = torch.Generator().manual_seed(5), torch.tensor([11, 6, 9]), torch.arange(11).expand(3, 11)
+    valid, pad = places < lengths[:, None], theirs.config.pad_token_id
+    ids = torch.randint(4, VOCABULARY, (3, 11), generator=draw)
+    ids[torch.arange(3), lengths - 1] = theirs.config.eos_token_id if theirs.config.is_encoder_decoder else 7
+    ids = ids.masked_fill(~valid, pad)
+    ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
+    their = {"input_ids": ids, "attention_mask": valid.long()}
+    if theirs.config.is_encoder_decoder:
+        start = torch.full((3, 1), theirs.config.decoder_start_token_id)
+        shifted = torch.cat((start, ids[:, :-1]), dim=1)
+        ours |= {"decoder_input_ids": shifted, "decoder_position_ids": places}
+        their |= {"decoder_input_ids": shifted}
+    if getattr(theirs.config, "n_langs", 1) > 1:
+        their["langs"] = ours["languages"] = torch.randint(0, theirs.config.n_langs, (3, 11), generator=draw)
+    return ours, their, valid
+
+
+def difference(model, theirs, kind):
+    """The largest difference of scores, at tokens or of rows."""
+    ours, their, valid = task_rows(theirs)
+    with torch.no_grad():
+        (found,), output = model.logits(ours).values(), theirs(**their)
+    if kind == "span":
+        expected = torch.stack((output.start_logits, output.end_logits), dim=-1)
+    else:
+        expected = output.logits.squeeze(-1) if found.ndim == 1 else output.logits
+    assert found.shape == expected.shape
+    return (found - expected)[valid if found.ndim == 3 else ...].abs().max().item()
+
+
+def test_every_type_has_the_classes_that_transformers_has():
+    for name in TYPES:
+        found = {kind for kind in KINDS if (name, kind) not in MISSING}
+        assert set(map_of_type(name).tasks) == found
+    without = [(name, kind) for name, kind in sorted(MISSING) if not name.endswith("t5")]
+    for name, kind in without:
+        family = CLASSES[name][0].removesuffix("Config")
+        ending = {"tagging": "ForTokenClassification", "span": "ForQuestionAnswering"}[kind]
+        assert not hasattr(transformers, family + ending)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("model_type", "kind"), CASES, ids=IDS)
+def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_type, kind, seed):
+    theirs = saved(tmp_path / "in", model_type, kind, seed)
+    checkpoint = read_checkpoint(tmp_path / "in")
+    assert checkpoint.notes == ()
+    assert list(checkpoint.config.heads) == [kind]
+    assert difference(build_checkpoint(checkpoint), theirs, kind) < 1e-5
+    export = export_checkpoint(checkpoint)
+    before = load_file(tmp_path / "in" / "model.safetensors")
+    assert export.tensors.keys() == before.keys()
+    assert all(torch.equal(export.tensors[name], tensor) for name, tensor in before.items())
+    assert export.config["architectures"] == [type(theirs).__name__]
+    again, report = loaded(export_to(tmp_path / "out", export), export.loader)
+    assert report == {}
+    assert type(again) is type(theirs)
+    assert difference(build_checkpoint(checkpoint), again, kind) < 1e-5
+    if kind != "span":
+        assert checkpoint.config.heads[kind].labels == tuple(LABELS)
+        assert again.config.id2label == dict(enumerate(LABELS))
+        assert again.config.label2id == theirs.config.label2id
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_one_label_is_a_number(tmp_path, model_type):
+    theirs = saved(tmp_path, model_type, "classification", id2label={0: "score"}, label2id={"score": 0})
+    checkpoint = read_checkpoint(tmp_path)
+    assert list(checkpoint.config.heads) == ["regression"]
+    assert difference(build_checkpoint(checkpoint), theirs, "regression") < 1e-5
+    export = export_checkpoint(checkpoint)
+    assert export.config["problem_type"] == "regression"
+    assert export.tensors.keys() == load_file(tmp_path / "model.safetensors").keys()
+
+
+def test_any_number_of_labels_comes_in_and_out(tmp_path):
+    theirs = saved(tmp_path, "roberta", "classification", problem_type="multi_label_classification")
+    checkpoint = read_checkpoint(tmp_path)
+    assert checkpoint.config.heads["classification"].multi_label
+    assert export_checkpoint(checkpoint).config["problem_type"] == theirs.config.problem_type
+
+
+@pytest.mark.parametrize(
+    ("model_type", "key", "found"),
+    [("bert", "classifier_dropout", (0.3, 0.0)), ("roberta", "classifier_dropout", (0.3, 0.3)),
+     ("distilbert", "seq_classif_dropout", (0.3, 0.0)), ("deberta", "cls_dropout", (0.3, 0.0)),
+     ("bart", "classifier_dropout", (0.3, 0.3)), ("albert", "classifier_dropout_prob", (0.3, 0.0))],
+)  # fmt: skip
+def test_dropout_comes_in_and_out(tmp_path, model_type, key, found):
+    saved(tmp_path, model_type, "classification", **{key: 0.3})
+    checkpoint = read_checkpoint(tmp_path)
+    head = checkpoint.config.heads["classification"]
+    assert (head.dropout, head.input_dropout) == found
+    assert export_checkpoint(checkpoint).config[key] == 0.3
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_modernbert_pools_both_ways(tmp_path, pooling):
+    theirs = saved(tmp_path, "modernbert", "classification", classifier_pooling=pooling)
+    checkpoint = read_checkpoint(tmp_path)
+    assert checkpoint.config.heads["classification"].pool == pooling
+    assert difference(build_checkpoint(checkpoint), theirs, "classification") < 1e-5
+    assert export_checkpoint(checkpoint).config["classifier_pooling"] == pooling
+
+
+@pytest.mark.parametrize("act", ["gelu", "tanh", "relu"])
+def test_debertas_pooler_has_its_own_activation(tmp_path, act):
+    theirs = saved(tmp_path, "deberta-v2", "classification", pooler_hidden_act=act)
+    checkpoint = read_checkpoint(tmp_path)
+    assert difference(build_checkpoint(checkpoint), theirs, "classification") < 1e-5
+    assert export_checkpoint(checkpoint).config["pooler_hidden_act"] == act
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label: expected names of the numbers from 0 on"),
+        ({"problem_type": "regression"}, "regression of 3 numbers at once is not built"),
+    ],
+    ids=["holes", "numbers"],
+)
+def test_labels_that_are_not_built_are_refused(tmp_path, changes, message):
+    saved(tmp_path, "bert", "classification")
+    edit_config(tmp_path, **changes)
+    with pytest.raises(ConfigurationError, match=message):
+        read_checkpoint(tmp_path)
+
+
+def test_an_answer_has_two_ends(tmp_path):
+    saved(tmp_path, "bert", "span")
+    edit_config(tmp_path, id2label={"0": "a", "1": "b", "2": "c"})
+    with pytest.raises(ConfigurationError, match="expected 2 labels, first and last place, got 3"):
+        read_checkpoint(tmp_path)
+
+
+def test_more_classes_than_labels_are_of_another_shape(tmp_path):
+    saved(tmp_path, "bert", "tagging")
+    edit_config(tmp_path, id2label={"0": "a", "1": "b"}, label2id=None)
+    with pytest.raises(WeightsError, match=r"classifier\.weight: expected \[2, \d+\], got \[3, \d+\]"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_reverse_that_is_none_is_said(tmp_path):
+    saved(tmp_path, "bert", "tagging")
+    edit_config(tmp_path, label2id={"no": 2, "perhaps": 1, "yes": 0}, colour="red")
+    unread = "keys of config.json that were not read: colour"
+    assert read_checkpoint(tmp_path).notes == (
+        unread, "label2id of config.json was not read: it is not the reverse of id2label",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("head", "key"),
+    [({"hidden": "tanh", "pool": "mean"}, "pool"), ({"hidden": "tanh", "bias": False}, "bias"), ({}, "hidden")],
+    ids=["pool", "bias", "hidden"],
+)
+def test_a_head_that_computes_something_else_is_refused(tmp_path, head, key):
+    model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, **head}})
+    with pytest.raises(ConfigurationError, match=rf"classification\.{key}: the class of type bert computes something"):
+        export_checkpoint(replace(checkpoint_of(model), model_type="bert"))
+
+
+def test_the_type_follows_from_the_head():
+    found = {}
+    for hidden in ("tanh", "gelu"):
+        model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, "hidden": hidden}})
+        found[hidden] = export_checkpoint(checkpoint_of(model)).config["architectures"]
+    assert found == {"tanh": ["BertForSequenceClassification"], "gelu": ["ElectraForSequenceClassification"]}
+
+
+def test_a_class_without_its_head_is_a_body(tmp_path):
+    saved(tmp_path, "bert", "tagging")
+    path = tmp_path / "model.safetensors"
+    kept = {name: tensor for name, tensor in load_file(path).items() if not name.startswith("classifier")}
+    save_file(kept, path)
+    assert set(read_checkpoint(tmp_path).absent) == {
+        f"heads.tagging.classifier.out.{part}" for part in ("weight", "bias")
+    }
+    plain = json.loads((tmp_path / "config.json").read_text())
+    assert plain["architectures"] == ["BertForTokenClassification"]
