@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.flush()
         if not message:
             time.sleep(_PATIENCE_S[torch.distributed.is_initialized()])
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1 or torch.distributed.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             os._exit(code)  # the other ranks may have ended: nothing here may wait for them
         return code
 

@@ -17,8 +17,10 @@ DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "pipeline.ya
 
 def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     needed = ["input=a", "output=o", "clean.sources={NAME: {}}", "corrupt=[masked_lm]", "tokenizer={path: a}"]
+    needed += ["tasks={reader: {name: glue, task: sst2}}"]
     given = {"corrupt": "[causal_lm]", "input": "[{path: b}]", "clean.sources": "{NAME: {}, other: {}}"}
     given |= {"tokenizer": "{path: b}", "tokenizer.specials": "{mask: x}"}
+    given |= {"tasks": "{reader: {name: glue, task: rte}}", "tasks.reader": "{name: glue, task: cola}"}
     keys = list(keys_of(Recipe, _ALGORITHMS))
     slurm = [entry for entry in keys if "slurm" in entry[0]]
     assert unsettable(Recipe, DEMO, needed, [entry for entry in keys if entry not in slurm], given) == []
