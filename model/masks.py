@@ -13,6 +13,7 @@ from model.cache import Cache
 __all__ = [
     "BLOCKED",
     "AttentionPlan",
+    "Documents",
     "RelativePlaces",
     "batch_padding",
     "document_mask",
@@ -41,6 +42,21 @@ class RelativePlaces(NamedTuple):
     """[B or 1, T] int64: place ids."""
 
 
+class Documents(NamedTuple):
+    """Documents of rows [B, T], those of all rows laid end to end; the padding of a row is a document of its own."""
+
+    numbers: Tensor
+    """[B, T], document of each place in its row."""
+    bounds: Tensor | None = None
+    """int32 [documents + 1]: where documents begin in B * T, and the end (`cu_seqlens`); None: a mask has to do."""
+    longest: int = 0
+    """Places of the longest one."""
+
+    def mask(self) -> Tensor:
+        """Return [B, 1, T, T] bool: the same for kernels that take whole rows."""
+        return document_mask(self.numbers)
+
+
 class AttentionPlan(NamedTuple):
     """Inputs of attention besides queries, keys and values; the same for all layers of a stack."""
 
@@ -54,6 +70,10 @@ class AttentionPlan(NamedTuple):
     """Keeper of keys and values; None: none are kept."""
     relative: RelativePlaces | None = None
     """Relative places, which disentangled attention reads."""
+    documents: Documents | None = None
+    """Documents that read themselves alone, without a mask; padding is hidden by their bounds."""
+    window: int | None = None
+    """Most places between two of a document that read each other; read with `documents` only."""
 
 
 def padding_mask(

@@ -17,8 +17,8 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = f
     """Return a batch whose shapes say what a forward depends on; call it before the batch moves to an accelerator.
 
     `position_ids` [B, T] of rows that are all alike become [1, T], and `lengths` [B] of rows without padding the one
-    length []; `left_padding` [B] of 0 is left out, and `predicted_places` are beside `rank`. Tensors that are not on
-    the host are returned as they are.
+    length []; `max_seqlen` [] becomes an empty tensor of as many rows, `left_padding` [B] of 0 is left out, and
+    `predicted_places` are beside `rank`. Tensors that are not on the host are returned as they are.
 
     Args:
         tensors: model inputs by name.
@@ -50,6 +50,9 @@ def settle(tensors: Mapping[str, Tensor], limit: int | None, facts: Set[str] = f
             del settled["left_padding"]
         else:
             _check_left_padding(left, tensors)
+    longest = tensors.get("max_seqlen")
+    if longest is not None and longest.device.type == "cpu" and longest.ndim == 0:
+        settled["max_seqlen"] = torch.empty(int(longest), 0)
     if "rank" in tensors and tensors["rank"].device.type == "cpu":
         settled["predicted_places"] = predicted_places(tensors["rank"])
     return settled

@@ -33,7 +33,7 @@ OWN = {
     "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: false, "
     "separator: sep}",
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
-    "electra": "{name: replaced_token_detection, label: electra, max_length: 128}",
+    "electra": "{name: replaced_token_detection, label: electra, max_length: 128, cross_documents: false}",
     "roberta": "{name: masked_lm, label: roberta, max_length: 128, grouping: full_sentences}",
     "unilm": "{name: mixture, label: unilm, parts: ["
     "{name: next_sentence_prediction, label: bidirectional, weight: 2, max_length: 128}, "

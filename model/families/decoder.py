@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
+from model.documents import batch_documents
 from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
-from model.masks import batch_padding, document_mask
+from model.masks import batch_padding
 
 __all__ = ["Decoder"]
 
@@ -49,7 +50,6 @@ class Decoder(Family):
         if cache is not None and "left_padding" in tensors:
             raise BatchError("left_padding: prompts of a continuation are padded on the right, each has its own places")
         vectors = self.tokens(tensors["input_ids"])
-        documents = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
         prefix = tensors.get("prefix_length")
         if prefix is not None:
             prefix = prefix.to(vectors.device)
@@ -58,9 +58,9 @@ class Decoder(Family):
             tensors["position_ids"],
             tensors.get("type_ids"),
             batch_padding(tensors) if "left_padding" in tensors else None,  # causality hides padding on the right
-            pairs=documents,
             prefix_length=prefix,
             cache=cache,
+            documents=batch_documents(tensors),
         )
         return hidden
 

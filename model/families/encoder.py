@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ModelConfig
+from model.documents import batch_documents
 from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
@@ -49,12 +50,15 @@ class Encoder(Family):
         types = tensors.get("type_ids")
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])
-        hidden: Tensor = stack(vectors, tensors["position_ids"], types, padding, pairs=self._pairs(tensors))
+        pairs, documents = self._modes(tensors), batch_documents(tensors)
+        hidden: Tensor = stack(vectors, tensors["position_ids"], types, padding, pairs=pairs, documents=documents)
         return hidden
 
-    def _pairs(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
-        """Return which places see which, [B, 1, T, T] bool, or None where only padding is hidden."""
-        if "attention" in tensors and 0 < self.config.type_vocab_size < _MODE_TYPES:
+    def _modes(self, tensors: Mapping[str, Tensor]) -> Tensor | None:
+        """Return which places see which by UniLM's modes, [B, 1, T, T] bool, or None where rows have no modes."""
+        if "attention" not in tensors:
+            return None
+        if 0 < self.config.type_vocab_size < _MODE_TYPES:
             raise BatchError(
                 f"batch: rows of several modes of attention have segment types up to {_MODE_TYPES - 1}, the model has "
                 f"a table of {self.config.type_vocab_size}; expected model.type_vocab_size {_MODE_TYPES} or more, or 0 "

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
+from model.documents import batch_documents
 from model.families import Family
 from model.flops import stack_flops
 from model.layers.stack import Stack
@@ -58,8 +59,8 @@ class EncoderDecoder(Family):
 
     def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         vectors, padding = self.tokens(tensors["input_ids"]), batch_padding(tensors)
-        pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
-        return self.encoder(vectors, tensors["position_ids"], tensors.get("type_ids"), padding, pairs=pairs), padding
+        types, documents = tensors.get("type_ids"), batch_documents(tensors)
+        return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents), padding
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
+from model.documents import attend
 from model.layers.position import rotate
 from model.masks import AttentionPlan
 
@@ -44,6 +45,8 @@ class Attention(nn.Module):
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
         """Return values [B, heads, Tq, head_dim], averaged with the softmax of the scores."""
+        if plan.documents is not None:
+            return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale)
         mask = plan.mask
         if mask is not None and mask.is_floating_point():
             mask = mask.to(query.dtype)

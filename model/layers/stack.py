@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
+from model.documents import reads_documents
 from model.layers.disentangled_attention import RelativeTable
 from model.layers.disentangled_layers import build_layers
 from model.layers.embeddings import Embeddings
 from model.layers.norm import build_norm
-from model.layers.position import Position, build_local_position, build_position
-from model.masks import AttentionPlan, plan_attention, plan_continuation, prefix_mask, window_mask
+from model.layers.position import Position, T5Bias, build_local_position, build_position
+from model.masks import AttentionPlan, Documents, plan_attention, plan_continuation, prefix_mask, window_mask
 
 __all__ = ["Stack", "shared_layers"]
 
@@ -38,6 +39,7 @@ class Stack(nn.Module):
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
+        self.head_width, self.attention_dropout = config.head_width, config.dropout.attention
 
     def forward(
         self,
@@ -50,6 +52,7 @@ class Stack(nn.Module):
         pairs: Tensor | None = None,
         prefix_length: Tensor | None = None,
         cache: Cache | None = None,
+        documents: Documents | None = None,
     ) -> Tensor:
         """Return hidden states [B, T, dim].
 
@@ -63,26 +66,44 @@ class Stack(nn.Module):
             pairs: from `document_mask`, `mode_mask` or both, where rows restrict which places see which.
             prefix_length: [B], where a causal stack reads the beginning of a row in both directions.
             cache: of the tokens before, where a causal stack continues rows; positions are places in the row then.
+            documents: of the rows, where they do not see each other; `pairs` need not say it again.
         """
         x = self.embeddings(vectors, self.position, positions, types)
         columns = positions if cache is None else cache.extend(positions)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
+        apart = documents is not None and self._reads_documents(documents, x, pairs, prefix, cache)
+        if documents is not None and not apart:
+            pairs = documents.mask() if pairs is None else documents.mask() & pairs
 
-        def plan(position: Position, pairs: Tensor | None) -> AttentionPlan:
-            bias, rotation = position.bias(positions, columns), position.rotation(positions)
+        def plan(position: Position, window: int | None) -> AttentionPlan:
+            rotation = position.rotation(positions)
+            if apart:
+                return AttentionPlan(None, self.causal, rotation, documents=documents, window=window)
+            bias, seen = position.bias(positions, columns), pairs
+            if window is not None:
+                seen = self._window(pairs, positions, columns, cache)
             if cache is None:
-                return plan_attention(bias, padding, self.causal, rotation, pairs, prefix)._replace(relative=relative)
-            return plan_continuation(bias, rotation, positions, columns, prefix, cache, pairs)
+                return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(relative=relative)
+            return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
 
-        whole = local = plan(self.position, pairs)
+        whole = local = plan(self.position, None)
         if self.local_layers:
-            local = plan(self.local_position, self._window(pairs, positions, columns, cache))
+            local = plan(self.local_position, self.window)
         source_plan = AttentionPlan(source_visible, cache=cache)
         for number, weights in enumerate(self.order):
             x = self.layers[weights](x, local if number in self.local_layers else whole, source, source_plan)
         out: Tensor = self.dropout(self.norm(x))
         return out
+
+    def _reads_documents(
+        self, documents: Documents, x: Tensor, pairs: Tensor | None, prefix: Tensor | None, cache: Cache | None
+    ) -> bool:
+        """Return whether attention reads documents one by one: nothing else restricts or biases what a place sees."""
+        restricted = pairs is not None or prefix is not None or cache is not None
+        if documents.bounds is None or restricted or self.relative is not None or isinstance(self.position, T5Bias):
+            return False
+        return reads_documents(x, self.head_width, self.attention_dropout if self.training else 0.0)
 
     def _window(self, pairs: Tensor | None, positions: Tensor, columns: Tensor, cache: Cache | None) -> Tensor:
         """Return the pairs of places that local layers see, counted along the row, whatever the ids of its places."""

@@ -1,0 +1,212 @@
+"""Attention of documents to themselves: one call a document, one call for all laid end to end, and a mask."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from model import documents as module
+from model.build import build_model
+from model.config import DropoutConfig, LocalConfig, PositionConfig
+from model.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
+from model.masks import Documents
+from model.settling import settle
+from tests.model.small_models import VOCABULARY, batch_for, small_config
+
+SIZES = [[4, 1, 6], [11], [2, 3, 3], [1, 1, 1, 1, 1]]
+"""Documents of four rows of 11 places, the last two padded."""
+WIDTH = 11
+
+
+def packed() -> dict[str, Tensor]:
+    """Numbers, bounds and restarting places of the documents, by loops."""
+    numbers, places, bounds = [], [], [0]
+    for row in SIZES:
+        padding = WIDTH - sum(row)
+        parts = [*row, padding] if padding else row
+        bounds += [bounds[-1] + sum(parts[: n + 1]) for n in range(len(parts))]
+        numbers.append([min(n, len(row) - 1) for n, size in enumerate(parts) for _ in range(size)])
+        places.append([place for size in parts for place in range(size)])
+    return {
+        "document_ids": torch.tensor(numbers),
+        "position_ids": torch.tensor(places),
+        "lengths": torch.tensor([sum(row) for row in SIZES]),
+        "cu_seqlens": torch.tensor(bounds, dtype=torch.int32),
+        "max_seqlen": torch.tensor(max(b - a for a, b in pairwise(bounds))),
+    }
+
+
+def stand_in(
+    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int, max_k: int, *,
+    scale: float, window_size: tuple[int, int], enable_gqa: bool,
+) -> Tensor:  # fmt: skip
+    """`torch.nn.attention.varlen.varlen_attn` as torch documents it, by loops over sequences, heads and queries."""
+    assert query.ndim == key.ndim == value.ndim == 3
+    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+    assert (type(max_q), type(max_k)) == (int, int)
+    assert max_q == int(cu_seq_q.diff().max())
+    assert max_k == int(cu_seq_k.diff().max())
+    group = query.shape[1] // key.shape[1]
+    assert group == 1 or enable_gqa
+    left, right = window_size
+    rows = []
+    for first, end, start, stop in zip(cu_seq_q[:-1], cu_seq_q[1:], cu_seq_k[:-1], cu_seq_k[1:], strict=True):
+        for i in range(int(end - first)):
+            near = [
+                int(start) + j
+                for j in range(int(stop - start))
+                if (left < 0 or j >= i - left) and (right < 0 or j <= i + right)
+            ]
+            heads = []
+            for head in range(query.shape[1]):
+                scores = scale * key[near, head // group] @ query[int(first) + i, head]
+                heads.append(scores.softmax(0) @ value[near, head // group])
+            rows.append(torch.stack(heads))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("window", [None, 0, 2], ids=["whole", "window 0", "window 2"])
+@pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
+@pytest.mark.parametrize("key_heads", [4, 2], ids=["heads", "grouped"])
+def test_both_kernels_equal_a_loop(
+    monkeypatch: pytest.MonkeyPatch, key_heads: int, causal: bool, window: int | None
+) -> None:
+    monkeypatch.setattr(module, "varlen_attn", stand_in)
+    draw = torch.Generator().manual_seed(0)
+    documents = batch_documents(packed())
+    assert documents is not None
+    query, key, value = (torch.randn(4, heads, WIDTH, 6, generator=draw) for heads in (4, key_heads, key_heads))
+    seen = documents.mask()[:, 0]
+    wanted = torch.zeros(4, 4, WIDTH, 6)
+    for b, size in enumerate(map(sum, SIZES)):
+        for i in range(size):
+            near = [j for j in range(size) if seen[b, i, j] and not (causal and j > i)]
+            near = [j for j in near if window is None or abs(i - j) <= window]
+            for head in range(4):
+                of = head * key_heads // 4
+                weights = (0.3 * key[b, of, near] @ query[b, head, i]).softmax(0)
+                wanted[b, head, i] = weights @ value[b, of, near]
+    real = (torch.arange(WIDTH) < packed()["lengths"][:, None])[:, None, :, None]
+    for kernel in (attend_one_by_one, attend_flat):
+        found = kernel(query, key, value, documents, causal, window, 0.3)
+        torch.testing.assert_close(found * real, wanted, rtol=1e-5, atol=1e-5)
+
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("encoder", {}),
+    "modernbert": ("encoder", {"layers": 3, "local": LocalConfig(window=2, global_every=3), "head_dim": 6,
+                               "position": PositionConfig(kind="rope")}),
+    "llama": ("decoder", {}),
+    "gpt2": ("decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
+    "bart": ("encoder_decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
+}  # fmt: skip
+
+
+def gradients(family: str, changes: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    torch.manual_seed(0)
+    model = build_model(small_config(family, **changes), VOCABULARY, {"pad": 0})
+    (loss,) = model(tensors).values()
+    loss.total.backward()  # type: ignore[no-untyped-call]
+    return loss.total.detach(), {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The mask, one call a document, and the accelerator's kernel, for which a loop written from its page stands in."""
+    family, changes = MODELS[name]
+    tensors, called = batch_for(family, lengths=[11, 11, 8, 5]) | packed(), []
+    if family == "encoder_decoder":
+        tensors["decoder_document_ids"] = tensors["document_ids"][:, :9].clamp(max=1)
+    bare = {key: one for key, one in tensors.items() if key not in ("cu_seqlens", "max_seqlen")}
+    masked = gradients(family, changes, bare)
+    for kernel in (attend_one_by_one, attend_flat):
+
+        def chosen(*given: Any, kernel: Any = kernel) -> Tensor:
+            called.append(kernel)
+            return kernel(*given)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(module, "varlen_attn", stand_in)
+        monkeypatch.setattr("model.layers.attention.attend", chosen)
+        found = gradients(family, changes, tensors)
+        torch.testing.assert_close(found[0], masked[0], rtol=1e-5, atol=1e-5)
+        assert found[1].keys() == masked[1].keys()
+        for key, gradient in found[1].items():
+            torch.testing.assert_close(gradient, masked[1][key], rtol=1e-4, atol=1e-5)
+    assert len(called) == 2 * small_config(family, **changes).layers
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"position": PositionConfig(kind="t5", buckets=8, max_distance=9)},
+        {"dropout": DropoutConfig(attention=0.1)},
+    ],
+    ids=["bias", "dropout"],
+)
+def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+    monkeypatch.setattr("model.layers.attention.attend", None)
+    gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
+
+
+def test_a_prefix_has_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.layers.attention.attend", None)
+    prefix = {"prefix_length": torch.tensor([3, 0, 1, 2])}
+    gradients("decoder", {}, batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix)
+
+
+def test_the_kernel_takes_these_arguments_and_no_value_is_read() -> None:
+    """torch's own check of the operator's arguments, on tensors without values: a read would be an error."""
+    tensors = settle(packed() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
+    assert tensors["max_seqlen"].shape == (11, 0)
+    moved = {name: one.to("meta") for name, one in tensors.items()}
+    documents = batch_documents(moved)
+    assert documents is not None
+    assert documents.longest == 11
+    query, key = (torch.empty(4, heads, WIDTH, 8, dtype=torch.bfloat16, device="meta") for heads in (4, 2))
+    for causal in (False, True):
+        assert attend_flat(query, key, key, documents, causal, None, 0.3).shape == query.shape
+
+
+class Properties:
+    major = 9
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "dropout", "major", "expected"),
+    [
+        (torch.bfloat16, 64, 0.0, 8, True),
+        (torch.float16, 256, 0.0, 9, True),
+        (torch.float32, 64, 0.0, 9, False),
+        (torch.bfloat16, 257, 0.0, 9, False),
+        (torch.bfloat16, 64, 0.1, 9, False),
+        (torch.bfloat16, 64, 0.0, 7, False),
+    ],
+    ids=["bf16", "fp16", "fp32", "wide", "dropout", "old"],
+)
+def test_the_device_decides(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, width: int, dropout: float, major: int, expected: bool
+) -> None:
+    class States:
+        device = torch.device("cuda")
+
+    States.dtype = dtype  # type: ignore[attr-defined]
+    Properties.major = major
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    assert reads_documents(States, width, dropout) is expected  # type: ignore[arg-type]
+
+
+def test_a_cpu_reads_documents_one_by_one() -> None:
+    assert reads_documents(torch.zeros(1), 512, 0.0)
+    assert not reads_documents(torch.zeros(1), 64, 0.1)
+    assert not reads_documents(torch.zeros(1, device="meta"), 64, 0.0)
+
+
+def test_documents_without_bounds_have_a_mask() -> None:
+    numbers = torch.tensor([[0, 0, 1]])
+    assert batch_documents({"document_ids": numbers}) == Documents(numbers)
+    assert batch_documents({}) is None
+    assert Documents(numbers).mask()[0, 0].int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
