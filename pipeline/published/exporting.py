@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ Frame = Literal["pair", "end", "none"]
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
+_DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class ProbeReport:
     Args:
         texts: texts compared.
         differing: texts with other ids, by cause: `specials in text`, `white space`, `space mark`, `case`,
-            `normalisation`, `ties`.
+            `normalisation`, `digit commas`, `ties`.
         examples: the first differing text of each cause, at most 80 characters of it.
     """
 
@@ -161,6 +163,7 @@ def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
         "white space": " ".join(text.split()),
         "case": text.lower(),
         "normalisation": "".join(character for character in text if character.isascii()),
+        "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
     }
     for cause, other in changed.items():
         if other != text and _equal(tokenizer, model, other):

@@ -83,6 +83,7 @@ def import_tokenizer(
         added=list(added.values()),
         lower_case=lower,
         fairseq=origin.fairseq,
+        steps=list(origin.steps),
     )
     facts.check([*names, *added.values()])
     facts.save(folder)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pipeline.errors import ConfigurationError
 from pipeline.files import parse_json
+from pipeline.tokenizers._preprocessing import DIGIT_COMMAS
 
 __all__ = ["Source", "find_source", "roles_by_name", "sentinels_by_name"]
 
@@ -51,6 +52,7 @@ class Source:
         behind: pieces that its configuration puts after those of the model, in the order of their ids.
         lower_case: whether a WordPiece tokenizer lowers.
         fairseq: whether the ids are those of fairseq.
+        steps: what its owner does to a text before the model, and to its pieces.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class Source:
     behind_ids: Sequence[int] = ()
     lower_case: bool | None = None
     fairseq: bool = False
+    steps: Sequence[str] = ()
 
 
 def find_source(path: Path) -> Source:
@@ -98,6 +101,8 @@ def _directory(path: Path) -> Source:
     for name in reversed(_CONFIGS):
         config |= _read(path / name)
     family = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    if not family and _read(path / "config.json").get("model_type") == "albert":
+        family = "Albert"  # its first folders name the class nowhere
     behind = _behind(path, config)
     facts: dict[str, Any] = {
         "roles": {role: piece for role in _ROLES if (piece := _content(config.get(f"{role}_token")))},
@@ -106,6 +111,8 @@ def _directory(path: Path) -> Source:
     }
     json_file, words = path / "tokenizer.json", path / "vocab.txt"
     models = [path / name for name in _MODEL if (path / name).is_file()] or sorted(path.glob("*.model"))
+    if models and family == "Albert":
+        return Source(kind="sentencepiece_model", files=(models[0],), steps=_albert_steps(config), **facts)
     if models and family in (*_PLAIN, *_FAIRSEQ):
         facts["behind"] = facts["behind"] or _usual_pieces(family)
         return Source(kind="sentencepiece_model", files=(models[0],), fairseq=family in _FAIRSEQ, **facts)
@@ -126,6 +133,21 @@ def _directory(path: Path) -> Source:
         f"tokenizer.path {path}: expected a `.model`, vocab.txt, tokenizer.json, or vocab.json with merges.txt in this "
         f"folder, got {', '.join(sorted(file.name for file in path.iterdir())) or 'nothing'}"
     )
+
+
+def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what transformers' `AlbertTokenizer` (version 4, in Python) does to a text, by its configuration.
+
+    These are the steps of ALBERT's own code (arXiv 1909.11942), and XLNet's for quotes, which that code leaves out.
+    """
+    steps = {
+        "white_space": config.get("remove_space", True),
+        "quotes": True,
+        "accents": not config.get("keep_accents", False),
+        "lower": config.get("do_lower_case", True),
+        DIGIT_COMMAS: True,
+    }
+    return tuple(step for step, wanted in steps.items() if wanted)
 
 
 def _usual_pieces(family: str) -> list[str]:

@@ -13,6 +13,7 @@ from pipeline.files import parse_json
 from pipeline.repair import repair_of
 from pipeline.sealed_json import sealed, unsealed
 from pipeline.tokenizers._pieces import PieceTable, fingerprint
+from pipeline.tokenizers._preprocessing import DIGIT_COMMAS, STEPS
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["FACTS_FILE", "Published", "check_distinct"]
@@ -33,6 +34,7 @@ class Published:
         spares: pieces kept free for later roles.
         lower_case: WordPiece lowers its text and strips accents.
         fairseq: ids of a SentencePiece model are those of fairseq: `<s> <pad> </s> <unk>`, then piece i as i + 1.
+        steps: what a SentencePiece model's publisher does to a text before the model, in order, and to its pieces.
     """
 
     specials: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Published:
     spares: Sequence[str] = ()
     lower_case: bool = False
     fairseq: bool = False
+    steps: Sequence[str] = ()
 
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
@@ -65,12 +68,21 @@ class Published:
                 f"{repair_of(path)}"
             ) from error
 
+    def _decisive(self) -> dict[str, Any]:
+        """Return the facts; without steps those of versions that knew none, so that fingerprints stay."""
+        return {name: value for name, value in asdict(self).items() if name != "steps" or value}
+
     def bare(self) -> set[str]:
         """Return the pieces without text that these facts name."""
         return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.behind, *self.spares}
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise ConfigurationError where a role is given to a piece that does not exist."""
+        """Raise ConfigurationError where a role is given to a piece that does not exist, or a step is not known."""
+        if unknown := sorted(set(self.steps) - {*STEPS, DIGIT_COMMAS}):
+            raise ConfigurationError(
+                f"tokenizer: expected steps among {', '.join((*STEPS, DIGIT_COMMAS))}, got {', '.join(unknown)}; "
+                "import the tokenizer again"
+            )
         if lacking := sorted(self.bare() - set(names)):
             raise ConfigurationError(
                 f"tokenizer: the vocabulary of {len(names)} pieces has no {', '.join(map(repr, lacking))}; name pieces "
@@ -98,7 +110,7 @@ class Published:
             modes={mode: ids[piece] for mode, piece in self.modes.items()},
             special=special,
             word_start=table.word_starts() & ~special,
-            fingerprint=fingerprint({**decisive, "published": asdict(self)}),
+            fingerprint=fingerprint({**decisive, "published": self._decisive()}),
         )
 
 

@@ -11,16 +11,19 @@ import sentencepiece
 import tokenizers
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
+from tokenizers import normalizers
 
 from pipeline.errors import IntegrityError
 from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._pieces import PieceTable
+from pipeline.tokenizers._preprocessing import DIGIT_COMMAS, normalizers_of, prepare, sources
 from pipeline.tokenizers._published import Published, check_distinct
-from pipeline.tokenizers._sentencepiece import KINDS, bytes_of, converted, decisive_facts
+from pipeline.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, converted, decisive_facts
 
 __all__ = ["SentencepieceModel"]
 
+_NEVER: Final = 1000.0
 _FAIRSEQ: Final = ("<s>", "<pad>", "</s>", "<unk>")
 
 
@@ -52,6 +55,8 @@ class SentencepieceModel:
                 piece.type = KINDS.CONTROL
         self._model = sentencepiece.SentencePieceProcessor(model_proto=self._facts.SerializeToString())
         self._widths = np.array([_characters(piece) for piece in self._facts.pieces], dtype=np.int64)
+        self._steps = facts.steps
+        self._cuts = self._cuts_by_commas() if DIGIT_COMMAS in facts.steps else {}
 
     @staticmethod
     def names(path: Path, *, fairseq: bool = False) -> list[str]:
@@ -75,31 +80,60 @@ class SentencepieceModel:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
-        rows = self._model.encode(list(texts), return_type="numpy", num_threads=1)
-        return [
-            Encoding(self._order[row].astype(self.vocabulary.id_dtype), self._starts(text, row))
-            for text, row in zip(texts, rows, strict=True)
-        ]
+        prepared = [prepare(text, self._steps) for text in texts] if self._steps else list(texts)
+        rows = self._model.encode(prepared, return_type="numpy", num_threads=1)
+        return [self._encoding(*row) for row in zip(texts, prepared, rows, strict=True)]
 
-    def _starts(self, text: str, row: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _encoding(self, text: str, prepared: str, row: NDArray[np.int32]) -> Encoding:
+        pieces, _ = self._cut(row, self._widths[row]) if self._cuts else (row, None)
+        ids = self._order.take(pieces).astype(self.vocabulary.id_dtype)
+        return Encoding(ids, lambda: self._starts(text, prepared, row))
+
+    def _cut(self, row: NDArray[np.int32], widths: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return pieces and their widths with those that `digit_commas` cuts."""
+        places = np.flatnonzero(np.isin(row, list(self._cuts)))
+        bounds = np.stack((places, places + 1), axis=1).ravel()
+        parts: list[Any] = np.split(row, bounds)
+        sizes: list[Any] = np.split(widths, bounds)
+        for place, token in enumerate(row[places].tolist()):
+            parts[2 * place + 1], sizes[2 * place + 1] = self._cuts[token]
+        return np.concatenate(parts), np.concatenate(sizes)
+
+    def _cuts_by_commas(self) -> dict[int, tuple[list[int], list[int]]]:
+        """Return the pieces that end in a digit and a comma, what they become, and the characters of each part."""
+        found = {}
+        for token, piece in enumerate(self._facts.pieces):
+            text = piece.piece
+            if _is_cut(piece):
+                parts = self._model.encode(text[:-1].replace(SPACE, ""), return_type=str)
+                if not text.startswith(SPACE):  # the model puts a space in front, which the piece does not have
+                    parts = [part for part in (parts[0].removeprefix(SPACE), *parts[1:]) if part]
+                parts.append(",")
+                found[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
+        return found
+
+    def _starts(self, text: str, prepared: str, row: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the character of the text at which each token begins.
 
         Pieces join to the normalised text, whose characters the library maps to those of the text. An unknown token
-        stands for a run of characters that it does not name; then the library's slower answer is read.
+        stands for a run of characters; where there is one, the library is asked for the pieces as they are written.
         """
         widths = self._widths[row]
+        normal, places = self._model.normalize(prepared, with_offsets=True)
+        if (widths < 0).any():
+            written = self._model.encode(prepared, return_type=str)
+            widths = np.where(widths < 0, [len(piece) for piece in written], widths)
+        if self._cuts:
+            _, widths = self._cut(row, widths)
         ends = np.cumsum(widths)
-        normal, places = self._model.normalize(text, with_offsets=True)
-        if (widths < 0).any() or (ends[-1] if len(ends) else 0) != len(normal):
-            return self._slow_starts(text)
+        if (ends[-1] if len(ends) else 0) != len(normal):
+            raise IntegrityError(
+                f"{self.FILE}: the pieces of a text have {int(widths.sum())} characters, the normalised text "
+                f"has {len(normal)}; it begins {text[:60]!r}"
+            )
         # The later bytes of a character have no width; they begin where its first byte does.
-        return np.asarray(places, dtype=np.int64)[ends - np.maximum(widths, 1)]
-
-    def _slow_starts(self, text: str) -> NDArray[np.int64]:
-        begins = [piece.begin for piece in self._model.encode(text, return_type="proto").pieces]
-        lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
-        characters = np.append(np.cumsum(lead, dtype=np.int64) - 1, len(text))
-        return characters[np.array(begins, dtype=np.int64)]
+        starts = np.asarray(places, dtype=np.int64)[ends - np.maximum(widths, 1)]
+        return sources(text, self._steps)[starts] if self._steps and len(starts) else starts
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; the space that the model puts in front of a text is kept."""
@@ -111,7 +145,11 @@ class SentencepieceModel:
 
     def converted(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
-        return converted(self._facts, self._pieces)
+        pieces = [_uncut(piece) if self._cuts and _is_cut(piece) else piece for piece in self._pieces]
+        model = converted(self._facts, pieces)
+        if self._steps:
+            model.normalizer = normalizers.Sequence([*normalizers_of(self._steps), model.normalizer])
+        return model
 
 
 def _read(path: Path) -> Any:
@@ -149,3 +187,13 @@ def _characters(piece: Any) -> int:
     if piece.type == KINDS.BYTE:
         return int(not 0x80 <= int(piece.piece[3:5], 16) < 0xC0)
     return -1 if bytes_of(piece) is None else len(piece.piece)
+
+
+def _is_cut(piece: Any) -> bool:
+    """Return whether `digit_commas` cuts a piece."""
+    return bool(piece.type == KINDS.NORMAL and piece.piece.endswith(",") and piece.piece[-2:-1].isdigit())
+
+
+def _uncut(piece: Any) -> Any:
+    """Return a piece that is never the best: what `digit_commas` does, but for other pieces around it."""
+    return KINDS(piece=piece.piece, score=piece.score - _NEVER, type=piece.type)

@@ -62,7 +62,7 @@ def test_a_family_has_its_usual_pieces_where_its_folder_is_silent(tmp_path, fami
 @pytest.mark.parametrize(
     ("names", "family", "said"),
     [
-        (["spiece.model"], "Albert", "the ids that AlbertTokenizer gives with spiece.model are not known"),
+        (["spiece.model"], "XLNet", "the ids that XLNetTokenizer gives with spiece.model are not known"),
         (["README.md"], "", "got README.md, tokenizer_config.json"),
         (["vocab.json"], "GPT2", "expected its merges, merges.txt or vocab.bpe"),
     ],
