@@ -9,8 +9,9 @@ from pipeline.tokenizers._published import Published, check_distinct
 
 def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
     facts = Published(
-        specials={"mask": "<m>"}, sentinels=["<e>"], behind=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True
-    )
+        specials={"mask": "<m>"}, sentinels=["<e>"], behind=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True,
+        steps=["quotes", "lower"],
+    )  # fmt: skip
     facts.save(tmp_path)
     assert Published.load(tmp_path) == facts
     path = tmp_path / "published.json"
