@@ -117,7 +117,7 @@ class Bench:
             "demo": new, "draw_flow": ["--output", str(self.new / "flow.svg")],
             "make_gallery": ["--output", str(self.new / "objectives.md")],
             "fill_mask": [str(self.run), "--heldout", "1"], "verify_counts": [str(self.output)],
-            "generate": [str(self.run), "a text"], "continue_demo": new,
+            "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
             "compare_logits": [published, published],
             "tokenizer_report": [str(self.output / "train_tokenizer" / "tokenizer"), str(self.output / "dedup")],
@@ -155,4 +155,7 @@ class Bench:
             return spoken(lambda: run_pipeline(words), limit)
         if name in STAGES:
             return spoken(lambda: stage_main(name, words), limit)
-        return spoken(lambda: importlib.import_module(f"tools.{name}").main(words), limit)
+        tool = importlib.import_module(
+            f"tools.{name}"
+        )  # before the disk fills: a library warns where it can write nothing
+        return spoken(lambda: tool.main(words), limit)

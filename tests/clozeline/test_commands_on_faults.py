@@ -24,7 +24,7 @@ WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_galle
 """Those read the network, or only what comes with Clozeline."""
 NETWORK = ("continue_demo", "crawl_site", "demo")
 """Those go on to a site where the disk takes their first bytes."""
-REFUSED = ("generate",)
+REFUSED = ("evaluate", "generate")
 """Those that refuse the run, an encoder, once they have read it."""
 WITHOUT_FORMAT = ("compare_logits", "export_model", "import_model", "tokenizer_report")
 """Those that read only files of transformers, or a tokenizer and documents."""
@@ -118,7 +118,7 @@ VERSIONED = ("clean/plan.json", "encode/manifest.json", "group/*/*/manifest.json
              "report.json", "*/report.json", "../run/checkpoints/*/checkpoint.json")  # fmt: skip
 READ = {
     "pipeline": "clean/plan.json", **dict.fromkeys(STAGES, "clean/plan.json"), "fill_mask": "checkpoint.json",
-    "generate": "checkpoint.json", "verify_counts": "report.json",
+    "evaluate": "checkpoint.json", "generate": "checkpoint.json", "verify_counts": "report.json",
 }  # fmt: skip
 """The first file with a format that a command reads; a manifest for all others."""
 

@@ -1,0 +1,28 @@
+"""A small fine-tuned run, for tools that score it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.config import load_config
+from tests.distributed import RankPool
+from tests.pipeline.task_files import make_sets
+from tests.train.masked_set import write_config
+from train.config import TrainConfig
+from train.distributed import World
+from train.run import run
+
+
+def _start(world: World, config: Path) -> int:
+    return run(load_config(TrainConfig, config), joined=world)
+
+
+def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6) -> Path:
+    """Make the sets of the small task, and a run of a few steps on them."""
+    sets = make_sets(folder)
+    config = write_config(
+        folder / "train.yaml", sets / "train", folder / "run", model__heads={"classification": {"hidden": "tanh"}},
+        model__position={"maximum": 64}, optimizer__learning_rate=0.01, steps=steps,
+    )  # fmt: skip
+    assert ranks.run(_start, config) == [0]
+    return folder / "run"

@@ -1,0 +1,67 @@
+"""Scores of a small fine-tuned run, against its own evaluation in training, from one process and from several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.distributed import RankPool
+from tests.tools.evaluation.task_runs import tuned_run
+from tools.evaluate import EvaluateOptions, evaluate_run, main
+from train.distributed import World
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned_run(one, tmp_path_factory.mktemp("tuned"))
+
+
+def test_the_score_is_that_of_the_trainer(tuned: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([str(tuned), "--json", f"output={tmp_path / 'scores.json'}"]) == 0
+    printed = capsys.readouterr().out
+    assert (tmp_path / "scores.json").read_text(encoding="utf-8") == printed
+    scores: dict[str, Any] = json.loads(printed)
+    lines = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
+    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+    assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["classification/accuracy"])
+    assert (scores["task"], scores["split"], scores["n"], scores["seed"]) == ("sst2", "dev", 21, 7)
+    assert scores["baselines"].keys() == {"majority", "words"}
+    assert scores["baselines"]["words"]["accuracy"] == 1.0
+    assert main([str(tuned), "split=train"]) == 0
+    assert "sst2 train: 60 rows, 0 truncated, 0 skipped; step 6, seed 7" in capsys.readouterr().out
+
+
+def _evaluated(world: World, run: Path) -> str:
+    return evaluate_run(run, EvaluateOptions(split="train"), world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> None:
+    """60 rows in batches of 32 leave a third process without one."""
+    pool = RankPool(size)
+    try:
+        texts = pool.run(_evaluated, tuned)
+    finally:
+        pool.close()
+    assert texts == [evaluate_run(tuned, EvaluateOptions(split="train"))] * size
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["splitt=dev"], "did you mean 'split'"), (["step=0"], "step"), (["step=5"], "holds no checkpoint of step 5")],
+)
+def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main([str(tuned), *words]) == 64
+    assert message in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""Predictions of a trained model for every row of a task's set, the same for every number of processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.build import Model
+from pipeline.arrays import Int64
+from pipeline.errors import IntegrityError
+from pipeline.rows import Rows
+from pipeline.shards import ShardSet
+from pipeline.task_readers import TaskFacts
+from train.stream.collate import Collate
+
+__all__ = ["Predictions", "answers_of", "predict", "predict_share", "set_rows"]
+
+_BATCH: Final = 32
+"""Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers and predictions of rows, in the order of the set.
+
+    Args:
+        answers: classes or numbers that the set has, [n].
+        predicted: classes or numbers that the model gives, [n].
+    """
+
+    answers: NDArray[Any]
+    predicted: NDArray[Any]
+
+
+def set_rows(shards: ShardSet) -> Rows:
+    """Return all rows of a set, in its order."""
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+
+
+def answers_of(rows: Rows, facts: TaskFacts) -> NDArray[Any]:
+    """Return the classes [n] int64, or the numbers [n] float64, of rows."""
+    if facts.head == "classification":
+        return rows.columns["label"].values.astype(np.int64)
+    return rows.columns["target"].values.astype(np.float64)
+
+
+def predict_share(model: Model, shards: ShardSet, rows: Rows, head: str, rank: int, size: int) -> dict[int, float]:
+    """Return the prediction of each row of one process's share, by the number of the row.
+
+    Whole batches are dealt to the processes, so each row is computed beside the same others in every world, and no row
+    twice.
+
+    Args:
+        model: in evaluation mode.
+        shards: the set.
+        rows: all of its rows.
+        head: of the task.
+        rank: of this process.
+        size: number of processes.
+    """
+    collate = Collate.from_manifest(shards.manifest)
+    found: dict[int, float] = {}
+    with torch.no_grad():
+        for number, batch in enumerate(_batches(rows)):
+            if number % size != rank:
+                continue
+            columns = {name: rows.columns[name].take(batch) for name in collate.columns}
+            scores = model.logits(collate(columns, np.ones(len(batch), np.float32)))[head]
+            # the greatest of scores that are NaN would be a class
+            values = scores.argmax(-1).where(scores.isfinite().all(-1), math.nan) if scores.ndim == 2 else scores
+            found |= dict(zip(batch.tolist(), values.tolist(), strict=True))
+    return found
+
+
+def predict(shares: list[Mapping[int, float]], rows: Rows, facts: TaskFacts) -> Predictions:
+    """Return the predictions of all processes together.
+
+    Raises:
+        IntegrityError: a row was predicted twice, not at all, or as no finite number.
+    """
+    found: dict[int, float] = {}
+    for share in shares:
+        if twice := found.keys() & share.keys():
+            raise IntegrityError(f"{len(twice)} rows were predicted twice, first row {min(twice)}")
+        found |= share
+    if missing := set(range(len(rows))) - found.keys():
+        raise IntegrityError(f"{len(missing)} of {len(rows)} rows were not predicted, first row {min(missing)}")
+    if bad := [row for row, value in sorted(found.items()) if not math.isfinite(value)]:
+        raise IntegrityError(f"{len(bad)} rows got no finite number, first row {bad[0]}: the weights are no use")
+    answers = answers_of(rows, facts)
+    return Predictions(answers, np.array([found[row] for row in range(len(rows))], answers.dtype))
+
+
+def _batches(rows: Rows) -> Iterator[Int64]:
+    """Yield numbers of rows of similar length; the order follows from the set alone."""
+    order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
+    for start in range(0, len(order), _BATCH):
+        yield order[start : start + _BATCH]
