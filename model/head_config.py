@@ -50,9 +50,11 @@ class HeadConfig:
     encoder_decoder."""
     input_dropout: Probability = 0.0
     """Heads of tasks: dropout of the states before the hidden map."""
-    hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu"] | None = None
-    """Heads of tasks: activation of a linear map onto the same width, before the one onto the classes; null = there is
-    none. tanh is BERT's pooler."""
+    hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity"] | None = None
+    """Heads of tasks: activation of a linear map before the one onto the classes; null = there is none. tanh is BERT's
+    pooler."""
+    hidden_dim: Width | None = None
+    """Heads of tasks: width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False
     """Heads of tasks: a norm after the hidden activation (ModernBERT)."""
     dropout: Probability | None = None
@@ -80,6 +82,8 @@ class HeadConfig:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:
             raise ValueError("hidden_norm: without a hidden map there is nothing to norm; give hidden, or remove it")
+        if self.hidden_dim is not None and self.hidden is None:
+            raise ValueError("hidden_dim: without a hidden map nothing has this width; give hidden, or remove it")
 
     def pool_in(self, architecture: str) -> str:
         """Return the vector of a row that is read in a family of an architecture."""

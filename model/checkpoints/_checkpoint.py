@@ -19,7 +19,7 @@ from model.checkpoints._facts import FACTS, read_facts
 from model.checkpoints._key_map import KeyMap
 from model.checkpoints._origins import from_origin
 from model.checkpoints._renaming import listed
-from model.checkpoints._selection import map_of_type
+from model.checkpoints._selection import map_of_class
 from model.checkpoints._tasks import label_note
 from model.checkpoints._tensor_files import read_json, read_tensors, refuse_damaged
 from model.config import ModelConfig
@@ -129,7 +129,7 @@ def _read_published(folder: Path) -> Checkpoint:
     plain = read_json(folder / _PUBLISHED)
     if "quantization_config" in plain:
         raise ConfigurationError(f"{folder / _PUBLISHED}: quantised weights are not read; take the original ones")
-    key_map = map_of_type(str(plain.get("model_type")))
+    key_map = map_of_class(plain)
     stored, files = read_tensors(folder)
     config = key_map.read_config(plain, stored)
     rows = key_map.vocab_size(plain)

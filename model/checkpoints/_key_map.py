@@ -84,7 +84,7 @@ class KeyMap:
     others: ClassVar[tuple[HeadedClass, ...]] = ()
     """Classes with other heads than `headed`."""
     tasks: ClassVar[Mapping[str, Task]] = {}
-    """Heads of tasks that classes of the type have: classification, for regression too, tagging and span."""
+    """Heads of tasks that its classes have: classification, for regression too, tagging, span and multiple_choice."""
     marks: ClassVar[Mapping[str, str]] = {}
     """Heads that a file may hold, each with the end of the name of a tensor that tells; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
@@ -126,6 +126,10 @@ class KeyMap:
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that training reads and no class has: an export of the body is without."""
 
+    def encoder_alone(self) -> KeyMap | None:
+        """Return the map of those classes of an encoder-decoder that have its encoder alone, None if no class has."""
+        return None
+
     # -- config.json ------------------------------------------------------------------------------------------------
 
     def read_config(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ModelConfig:
@@ -142,7 +146,7 @@ class KeyMap:
         flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
         flat |= read_activation(self.model_type, plain, self.activation, self.activations, self.defaults)
         more = self.more_of_ours(plain, tensors)
-        kind = self._task_of(plain)
+        kind = self.task_of(plain)
         if kind is None:
             flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
         else:
@@ -204,7 +208,7 @@ class KeyMap:
         place = self.tasks["classification" if kind == "regression" else kind]
         return HeadedClass((kind,), f"{family}{suffix}{place.suffix}", f"AutoModel{suffix}")
 
-    def _task_of(self, plain: Mapping[str, Any]) -> str | None:
+    def task_of(self, plain: Mapping[str, Any]) -> str | None:
         """Return the head of tasks of the class that wrote config.json, None if it has none."""
         written = plain.get("architectures") or [""]
         return next((kind for kind in self.tasks if self.task_class(kind).name == written[0]), None)

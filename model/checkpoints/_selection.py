@@ -10,7 +10,7 @@ from model.config import ModelConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
 
-__all__ = ["map_for", "map_of_type"]
+__all__ = ["map_for", "map_of_class", "map_of_type"]
 
 
 def map_of_type(model_type: str) -> KeyMap:
@@ -26,6 +26,17 @@ def map_of_type(model_type: str) -> KeyMap:
     return found
 
 
+def map_of_class(plain: Mapping[str, Any]) -> KeyMap:
+    """Return the map of the type and the class that wrote a config.json; a class may have the encoder alone.
+
+    Raises:
+        ConfigurationError: there is no such type.
+    """
+    whole = map_of_type(str(plain.get("model_type")))
+    alone = whole.encoder_alone()
+    return whole if alone is None or alone.task_of(plain) is None else alone
+
+
 def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:
     """Return a map that holds a model: of the type asked for, else the most general, else the first of the alphabet.
 
@@ -35,7 +46,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     Raises:
         ConfigurationError: none does; the message has the reasons of the nearest type.
     """
-    maps = [map_of_type(model_type)] if model_type else _all_maps()
+    maps = _with_encoders([map_of_type(model_type)] if model_type else _all_maps())
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
     if fitting:
@@ -50,3 +61,8 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
 def _all_maps() -> list[KeyMap]:
     maps = [find("model.checkpoints", name)() for name in names("model.checkpoints")]
     return sorted(maps, key=lambda other: len(type(other).__mro__))
+
+
+def _with_encoders(maps: list[KeyMap]) -> list[KeyMap]:
+    """Return the maps, and after them those of their encoders alone."""
+    return maps + [alone for whole in maps if (alone := whole.encoder_alone()) is not None]

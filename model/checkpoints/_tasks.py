@@ -8,18 +8,19 @@ from typing import Any, Final, NamedTuple
 from model.config import HeadConfig, ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["SUFFIXES", "Task", "label_note", "read_head", "unlike", "write_head"]
+__all__ = ["SUFFIXES", "Task", "label_keys", "label_names", "label_note", "read_head", "unlike", "write_head"]
 
 SUFFIXES: Final[Mapping[str, str]] = {
     "classification": "ForSequenceClassification",
     "regression": "ForSequenceClassification",
     "tagging": "ForTokenClassification",
     "span": "ForQuestionAnswering",
+    "multiple_choice": "ForMultipleChoice",
 }
 """Ends of the names of classes with each head, and of those that load them."""
 _PROBLEMS: Final = {"regression": "regression", "classification": "single_label_classification"}
 _MULTI: Final = "multi_label_classification"
-_COMPARED: Final = ("hidden", "hidden_norm", "bias", "multi_label", "output")
+_COMPARED: Final = ("hidden", "hidden_dim", "hidden_norm", "bias", "multi_label", "output")
 
 
 class Task(NamedTuple):
@@ -54,7 +55,7 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
     """Return the name of our head and its keys.
 
     Args:
-        kind: classification, tagging or span.
+        kind: classification, tagging, span or multiple_choice.
         task: its place in the type.
         plain: content of config.json.
         hidden_dropout: of the body.
@@ -62,13 +63,15 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
     Raises:
         ConfigurationError: labels are not numbered from 0, or ask for a loss that is not built.
     """
-    labels, problem = _labels(plain), plain.get("problem_type")
-    count = len(labels)
     options: dict[str, Any] = {"weight": 1.0, **task.options}
     if task.dropout is not None:
         options["dropout"] = plain.get(task.dropout, task.usual)
         if task.twice:
             options["input_dropout"] = hidden_dropout if options["dropout"] is None else options["dropout"]
+    if kind == "multiple_choice":  # its one score has no label
+        return kind, options
+    labels, problem = label_names(plain), plain.get("problem_type")
+    count = len(labels)
     if kind == "span":
         if count != 2:
             raise ConfigurationError(f"config.json: id2label: expected 2 labels, first and last place, got {count}")
@@ -78,8 +81,8 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
     if problem == "regression":
         raise ConfigurationError(f"config.json: problem_type: regression of {count} numbers at once is not built")
     options["classes"] = count
-    if labels != [f"LABEL_{number}" for number in range(count)]:
-        options["labels"] = tuple(labels)
+    if labels != _unnamed(count):
+        options["labels"] = labels
     if kind == "classification" and problem == _MULTI:
         options["multi_label"] = True
     return kind, options
@@ -92,12 +95,10 @@ def write_head(name: str, task: Task, config: ModelConfig) -> dict[str, Any]:
     if task.dropout is not None:
         inherited = None if task.usual is None else config.dropout.hidden
         found[task.dropout] = inherited if head.dropout is None else head.dropout
-    if name == "span":
+    if name in ("span", "multiple_choice"):
         return found
     count = 1 if name == "regression" else head.classes or len(head.labels)
-    labels = head.labels or tuple(f"LABEL_{number}" for number in range(count))
-    found |= {"id2label": {str(number): label for number, label in enumerate(labels)}}
-    found |= {"label2id": {label: number for number, label in enumerate(labels)}}
+    found |= label_keys(head.labels or _unnamed(count))
     if name in _PROBLEMS:
         found["problem_type"] = _MULTI if head.multi_label else _PROBLEMS[name]
     return found
@@ -118,11 +119,29 @@ def label_note(plain: Mapping[str, Any]) -> list[str]:
     return [] if same else ["label2id of config.json was not read: it is not the reverse of id2label"]
 
 
-def _labels(plain: Mapping[str, Any]) -> list[str]:
-    """Return the names of the labels, in order."""
+def label_keys(labels: tuple[str, ...]) -> dict[str, Any]:
+    """Return the keys of config.json that name the labels."""
+    numbered = dict(enumerate(labels))
+    return {
+        "id2label": {str(number): label for number, label in numbered.items()},
+        "label2id": {label: number for number, label in numbered.items()},
+    }
+
+
+def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the labels of config.json, in order.
+
+    Raises:
+        ConfigurationError: they are not numbered from 0.
+    """
     given = plain.get("id2label")
     if given is None:
-        return [f"LABEL_{number}" for number in range(int(plain.get("num_labels", 2)))]
+        return _unnamed(int(plain.get("num_labels", 2)))
     if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(map(str, range(len(given)))):
         raise ConfigurationError(f"config.json: id2label: expected names of the numbers from 0 on, got {given!r}")
-    return [str(given[str(number)]) for number in range(len(given))]
+    return tuple(str(given[str(number)]) for number in range(len(given)))
+
+
+def _unnamed(count: int) -> tuple[str, ...]:
+    """Return the names that transformers gives to labels without one."""
+    return tuple(f"LABEL_{number}" for number in range(count))

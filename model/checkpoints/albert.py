@@ -16,6 +16,7 @@ from model.config import ModelConfig
 __all__ = ["Albert"]
 
 _DROPOUT: Final = "classifier_dropout_prob"
+_POOLED: Final = Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
 _LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
 
 
@@ -29,7 +30,8 @@ class Albert(Bert):
     shares = True
     others = (HeadedClass(("masked_lm", "sentence"), "AlbertForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": Task("classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1),
+        "classification": _POOLED,
+        "multiple_choice": _POOLED,
         "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
         "span": Task("qa_outputs", options={"dropout": 0.0}),
     }

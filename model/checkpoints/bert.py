@@ -72,6 +72,8 @@ ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
     "is_decoder": (False,),
     "add_cross_attention": (False,),
 }
+POOLED: Final = Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT)
+"""Scores of a row: of its classes, or one of a choice."""
 BODY: Final[Mapping[str, str]] = {
     "attention.body.query": "attention.self.query",
     "attention.body.key": "attention.self.key",
@@ -138,7 +140,8 @@ class Bert(MaskedLMHead):
     marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
     body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT),
+        "classification": POOLED,
+        "multiple_choice": POOLED,
         "tagging": Task("classifier", dropout=DROPOUT),
         "span": Task("qa_outputs", options={"dropout": 0.0}),
     }

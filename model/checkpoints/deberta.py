@@ -122,7 +122,7 @@ class Deberta(MaskedLMHead):
         Raises:
             ConfigurationError: the activation is not built.
         """
-        if kind != "classification":
+        if kind not in ("classification", "multiple_choice"):
             return {}
         act, known = plain.get("pooler_hidden_act", "gelu"), {**ACTIVATIONS, "tanh": "tanh"}
         if act not in known:

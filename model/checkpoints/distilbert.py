@@ -10,6 +10,8 @@ from model.checkpoints.bert import FIXED
 
 __all__ = ["DistilBert"]
 
+_SCORES = Task("classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2)
+
 
 class DistilBert(KeyMap):
     """BERT without segment types. A table of sinusoids, where a checkpoint has one, becomes an ordinary table."""
@@ -21,9 +23,8 @@ class DistilBert(KeyMap):
     base = "distilbert."
     heads = ("masked_lm",)
     tasks: ClassVar = {
-        "classification": Task(
-            "classifier", "pre_classifier", options={"hidden": "relu"}, dropout="seq_classif_dropout", usual=0.2
-        ),
+        "classification": _SCORES,
+        "multiple_choice": _SCORES,
         "tagging": Task("classifier"),
         "span": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
     }

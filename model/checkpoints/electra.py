@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from model.checkpoints._config_keys import refuse_other_values
 from model.checkpoints._key_map import HeadedClass
 from model.checkpoints._tasks import Task
 from model.checkpoints.bert import DROPOUT, Bert, body_names
 from model.config import ModelConfig
 
 __all__ = ["Electra"]
+
+_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 
 
 class Electra(Bert):
@@ -25,6 +28,12 @@ class Electra(Bert):
         **Bert.tasks,
         "classification": Task(
             "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
+        ),
+        "multiple_choice": Task(
+            *("classifier", "sequence_summary.summary"),
+            options={"hidden": "gelu"},
+            dropout="summary_last_dropout",
+            usual=0.1,
         ),
     }
     marks: ClassVar = {
@@ -45,6 +54,17 @@ class Electra(Bert):
         "heads.token.classifier": "discriminator_predictions.dense_prediction",
     }
     left_out = ()
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Refuse other vectors of a row and other maps than the class's usual ones."""
+        if kind == "multiple_choice":
+            usual = {key: (value,) for key, value in _SUMMARY.items()}
+            refuse_other_values(self.model_type, plain, usual)
+        return {}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the vector of a row and the map of it."""
+        return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Return the names of modules."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from model.checkpoints._key_map import HeadedClass
 from model.checkpoints._tasks import Task
-from model.checkpoints.bert import BODY, FIXED, Bert, body_names
+from model.checkpoints.bert import BODY, FIXED, POOLED, Bert, body_names
 
 __all__ = ["MegatronBert"]
 
@@ -22,7 +22,8 @@ class MegatronBert(Bert):
         HeadedClass(("sentence",), "MegatronBertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
     )
     tasks: ClassVar = {
-        "classification": Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}),
+        "classification": POOLED._replace(dropout=None),
+        "multiple_choice": POOLED._replace(dropout=None),
         "tagging": Task("classifier"),
         "span": Task("qa_outputs", options={"dropout": 0.0}),
     }

@@ -18,6 +18,7 @@ __all__ = ["MobileBert"]
 
 _CONSTANT_EPS = 1e-5
 """Of those norms that transformers builds without `layer_norm_eps`."""
+_POOLED = Task("classifier", "mobilebert.pooler.dense", dropout=DROPOUT)
 _LAYER = {
     "enter.linear": "bottleneck.input.dense",
     "enter.norm": "bottleneck.input.LayerNorm",
@@ -46,7 +47,8 @@ class MobileBert(MaskedLMHead):
     others = (HeadedClass(("masked_lm", "sentence"), "MobileBertForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar = {
         **Bert.tasks,
-        "classification": Task("classifier", "mobilebert.pooler.dense", dropout=DROPOUT),
+        "classification": _POOLED,
+        "multiple_choice": _POOLED,
     }
     marks: ClassVar = Bert.marks
     body = Bert.body
@@ -133,7 +135,8 @@ class MobileBert(MaskedLMHead):
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Return whether the pooler transforms."""
-        return {"hidden": "tanh"} if kind == "classification" and plain.get("classifier_activation", True) else {}
+        pooled = kind in ("classification", "multiple_choice")
+        return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
         """Return whether the pooler transforms."""

@@ -35,7 +35,7 @@ class ModernBert(KeyMap):
     base = "model."
     heads = ("masked_lm",)
     tasks: ClassVar = dict.fromkeys(
-        ("classification", "tagging", "span"),
+        ("classification", "tagging", "span", "multiple_choice"),
         Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
     )
     fixed: ClassVar = {
@@ -129,7 +129,8 @@ class ModernBert(KeyMap):
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Return the activation of the head, and the vector of a row."""
         options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
-        return options | ({"pool": plain.get("classifier_pooling", "cls")} if kind == "classification" else {})
+        pooled = kind in ("classification", "multiple_choice")
+        return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
         """Return the vector of a row."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model.checkpoints.t5 import T5
+from model.checkpoints._key_map import KeyMap
+from model.checkpoints.t5 import T5, T5Encoder
 
 __all__ = ["Mt5"]
 
@@ -18,6 +19,14 @@ class Mt5(T5):
     bare = "MT5EncoderModel"
     feed_forward = "gated-gelu"
 
+    def encoder_alone(self) -> KeyMap | None:
+        """Return the map of the class for tokens."""
+        return Mt5Encoder()
+
     def scaled(self, plain: Mapping[str, Any], tied: bool) -> bool:
         """Return False, whatever config.json says."""
         return False
+
+
+class Mt5Encoder(T5Encoder, Mt5):
+    """T5's map of the encoder alone, with the tables of mT5."""

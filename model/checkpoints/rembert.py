@@ -14,6 +14,7 @@ from model.config import ModelConfig
 __all__ = ["RemBert"]
 
 _DROPOUT = "classifier_dropout_prob"
+_POOLED = Task("classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1)
 
 
 class RemBert(Bert):
@@ -25,9 +26,8 @@ class RemBert(Bert):
     base = "rembert."
     others = ()
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": Task(
-            "classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1
-        ),
+        "classification": _POOLED,
+        "multiple_choice": _POOLED,
         "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
         "span": Task("qa_outputs", options={"dropout": 0.0}),
     }

@@ -35,6 +35,7 @@ class Roberta(MaskedLMHead):
         ),
         "tagging": Task("classifier", dropout=DROPOUT),
         "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "multiple_choice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = FIELDS

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
 from model.checkpoints._tasks import Task
 from model.checkpoints.bart import ANSWER, CLASSES
+from model.checkpoints.bert import DROPOUT
 from model.config import ModelConfig
 from model.errors import ConfigurationError
 
-__all__ = ["T5"]
+__all__ = ["T5", "T5Encoder"]
 
 _FEED_FORWARD: Final = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
 _GATED: Final = {"gated-gelu": "gelu_tanh", "gated-silu": "silu", "gated-relu": "relu"}
@@ -85,7 +86,7 @@ class T5(KeyMap):
         "dropout_rate": 0.1,
     }
     only: ClassVar = {"is_decoder": (False,)}
-    also_read = ("feed_forward_proj", "tie_word_embeddings", "scale_decoder_outputs")
+    also_read: ClassVar[tuple[str, ...]] = ("feed_forward_proj", "tie_word_embeddings", "scale_decoder_outputs")
     modules: ClassVar = {
         "family.tokens": "shared",
         **_stack("encoder"),
@@ -96,6 +97,10 @@ class T5(KeyMap):
     feed_forward: ClassVar[str] = "relu"
     """kind of feed-forward block where config.json does not say it"""
     left_out = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
+
+    def encoder_alone(self) -> KeyMap | None:
+        """Return the map of the class for tokens."""
+        return T5Encoder()
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Return the names of modules; those inside the feed-forward block follow its kind."""
@@ -142,6 +147,46 @@ class T5(KeyMap):
             "scale_decoder_outputs": config.out_scale,
             "is_encoder_decoder": True,
         }
+
+
+class T5Encoder(T5):
+    """The class that has a head of tasks on the encoder alone; nothing of the decoder is in its files."""
+
+    base = "transformer."
+    tasks: ClassVar = {"tagging": Task("classifier", dropout=DROPOUT, usual=0.0)}
+    fixed: ClassVar = {**T5.fixed, "family": "encoder"}
+    fields: ClassVar = {ours: theirs for ours, theirs in T5.fields.items() if ours != "decoder_layers"}
+    also_read = (*T5.also_read, "num_decoder_layers")
+
+    @property
+    def classes(self) -> tuple[HeadedClass, ...]:
+        """Return nothing: no class has a pretraining head."""
+        return ()
+
+    def encoder_alone(self) -> KeyMap | None:
+        """Return None: this is the map of the encoder alone."""
+        return None
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Return the names of the encoder's modules, as the one stack."""
+        found = {"family.tokens": "transformer.shared"}
+        for ours, theirs in super().names(config).items():
+            if ours.startswith("family.encoder."):
+                found[ours.replace("encoder", "stack", 1)] = f"transformer.{theirs}"
+        return found
+
+    def ties(self, config: ModelConfig) -> dict[str, str]:
+        """Return the further name of the token table."""
+        return {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the kind of feed-forward block."""
+        found = super().more_of_ours(plain, tensors)
+        return {key: found[key] for key in ("gated", "activation")}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return the kind of feed-forward block, and layers of a decoder that the file does not hold."""
+        return {**super().more_of_theirs(config), "num_decoder_layers": config.layers}
 
 
 def _own_head(tensors: Mapping[str, Tensor]) -> bool:

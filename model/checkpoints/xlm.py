@@ -9,11 +9,13 @@ from torch import Tensor
 
 from model.checkpoints._config_keys import refuse_other_values
 from model.checkpoints._key_map import KeyMap
-from model.checkpoints._tasks import Task
+from model.checkpoints._tasks import Task, label_keys, label_names
 from model.checkpoints.bert import FIXED
 from model.config import ModelConfig
 
 __all__ = ["Xlm"]
+
+_FIRST_DROPOUT = "summary_first_dropout"
 
 
 class Xlm(KeyMap):
@@ -31,9 +33,10 @@ class Xlm(KeyMap):
     heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
-        "classification": Task("sequence_summary.summary", dropout="summary_first_dropout", usual=0.1),
+        "classification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
         "tagging": Task("classifier"),
         "span": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+        "multiple_choice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**FIXED, "type_vocab_size": 0}
     fields: ClassVar = {
@@ -86,15 +89,26 @@ class Xlm(KeyMap):
     buffers = (r"(^|\.)position_ids$",)
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse other vectors of a row and other maps than the class's usual ones."""
+        """Refuse other vectors of a row and other maps than the class's usual ones.
+
+        A choice is scored by two maps, of which the first is as wide as there are labels, though its score has none.
+        """
+        if kind not in ("classification", "multiple_choice"):
+            return {}
+        usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
+        refuse_other_values(self.model_type, plain, usual | {"summary_activation": (None,)})
         if kind == "classification":
-            usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
-            refuse_other_values(self.model_type, plain, usual | {"summary_activation": (None,)})
-        return {}
+            return {}
+        dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))
+        return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
         """Return the vector of a row and the map of it."""
-        return {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
+        found = {"summary_type": "first", "summary_use_proj": True, "summary_proj_to_labels": True}
+        if (head := config.heads.get("multiple_choice")) is None:
+            return found
+        labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
+        return found | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
 
     def vocab_size(self, plain: Mapping[str, Any]) -> int:
         """Return the rows of the token table, which older files call `n_words`."""

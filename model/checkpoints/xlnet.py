@@ -26,6 +26,12 @@ _BIASES: Mapping[str, str] = {
     "position_bias": "r_r_bias",
     "segment_bias": "r_s_bias",
 }
+_SUMMARY = Task(
+    *("logits_proj", "sequence_summary.summary"),
+    options={"hidden": "tanh", "pool": "last"},
+    dropout="summary_last_dropout",
+    usual=0.1,
+)
 
 
 class XLNet(KeyMap):
@@ -39,12 +45,8 @@ class XLNet(KeyMap):
     heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
-        "classification": Task(
-            *("logits_proj", "sequence_summary.summary"),
-            options={"hidden": "tanh", "pool": "last"},
-            dropout="summary_last_dropout",
-            usual=0.1,
-        ),
+        "classification": _SUMMARY,
+        "multiple_choice": _SUMMARY,
         "tagging": Task("classifier", options={"dropout": 0.0}),
         "span": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
     }
@@ -100,7 +102,7 @@ class XLNet(KeyMap):
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Refuse other vectors of a row and other maps than the class's usual ones."""
-        if kind == "classification":
+        if kind in ("classification", "multiple_choice"):
             usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
             refuse_other_values(self.model_type, plain, usual)
         return {}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 __all__ = ["ACTIVATIONS"]
@@ -18,5 +18,6 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "relu": F.relu,
     "silu": F.silu,
     "tanh": torch.tanh,
+    "identity": nn.Identity(),
 }
-"""Names of `ModelConfig.activation` and of `HeadConfig.hidden`, which alone may be tanh."""
+"""Names of `ModelConfig.activation` and of `HeadConfig.hidden`, which alone may be tanh or identity."""

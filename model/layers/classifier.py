@@ -20,17 +20,18 @@ class Classifier(nn.Module):
     With `hidden: tanh` it is BERT's pooler and classifier (arXiv 1810.04805), with `input_dropout` too RoBERTa's.
     """
 
-    settings: ClassVar = frozenset({"input_dropout", "hidden", "hidden_norm", "dropout", "bias"})
+    settings: ClassVar = frozenset({"input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"})
     """Keys of a head's configuration that it reads."""
 
     def __init__(self, config: ModelConfig, options: HeadConfig, classes: int) -> None:
         super().__init__()
         self.input_dropout = nn.Dropout(options.input_dropout)
-        self.dense = nn.Linear(config.dim, config.dim, bias=config.bias.head) if options.hidden else nn.Identity()
+        width = options.hidden_dim or config.dim
+        self.dense = nn.Linear(config.dim, width, bias=config.bias.head) if options.hidden else nn.Identity()
         self.act: Callable[[Tensor], Tensor] = ACTIVATIONS[options.hidden] if options.hidden else nn.Identity()
-        self.norm = build_norm(config, config.dim) if options.hidden and options.hidden_norm else nn.Identity()
+        self.norm = build_norm(config, width) if options.hidden and options.hidden_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.hidden if options.dropout is None else options.dropout)
-        self.out = nn.Linear(config.dim, classes, bias=options.bias)
+        self.out = nn.Linear(width, classes, bias=options.bias)
 
     def forward(self, states: Tensor) -> Tensor:
         """Return scores: [..., dim] to [..., classes]."""

@@ -44,8 +44,9 @@ def test_lists_of_a_head_come_back_from_a_file():
         ({"classes": 3, "labels": ["no", "yes"]}, "classes: expected as many as labels, 2, got 3"),
         ({"labels": ["no", "no"]}, "labels: expected different names, got no, no"),
         ({"hidden_norm": True}, "hidden_norm: without a hidden map there is nothing to norm"),
+        ({"hidden_dim": 5}, "hidden_dim: without a hidden map nothing has this width"),
     ],
-    ids=["count", "names", "norm"],
+    ids=["count", "names", "norm", "width"],
 )
 def test_keys_that_contradict_each_other_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):

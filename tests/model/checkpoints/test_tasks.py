@@ -9,6 +9,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from model.config import BiasConfig, PositionConfig
 from model.errors import ConfigurationError, WeightsError
 from tests.model.checkpoints.published import (
     CLASSES,
@@ -24,25 +25,34 @@ from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.small_models import built
 
 LABELS = ["no", "perhaps", "yes"]
-KINDS = ("classification", "tagging", "span")
-MISSING = {
-    ("openai-gpt", "tagging"), ("openai-gpt", "span"), ("t5", "tagging"), ("mt5", "tagging"), ("bart", "tagging"),
-    ("mbart", "tagging"),
+KINDS = ("classification", "tagging", "span", "multiple_choice")
+ENDINGS = {
+    "tagging": "ForTokenClassification", "span": "ForQuestionAnswering", "multiple_choice": "ForMultipleChoice",
 }  # fmt: skip
+MISSING = {
+    ("openai-gpt", "tagging"), ("openai-gpt", "span"), ("bart", "tagging"), ("mbart", "tagging"),
+    *((name, "multiple_choice") for name in ("bart", "deberta", "gpt2", "llama", "mbart", "mt5", "openai-gpt", "t5")),
+}  # fmt: skip
+CHOICES = 3
 CASES = [(name, kind) for name in TYPES for kind in KINDS if (name, kind) not in MISSING]
 IDS = [f"{name} {kind}" for name, kind in CASES]
+
+
+def map_with(model_type, kind):
+    """The map of the type, or of its encoder alone, that has the class."""
+    whole = map_of_type(model_type)
+    return whole if kind in whole.tasks else whole.encoder_alone()
 
 
 def task_peer(model_type, kind, seed=0, **changes):
     """A model of transformers with a head of tasks; every parameter is drawn."""
     config, _ = CLASSES[model_type]
-    names = (
-        {} if kind == "span" else {"id2label": dict(enumerate(LABELS)), "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
-    )
+    named = {"id2label": dict(enumerate(LABELS)), "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
+    names = named if kind in ("classification", "tagging") else {}
     settings = getattr(transformers, config)(
         **(options(model_type, seed) | names | changes), attn_implementation="eager"
     )
-    theirs = getattr(transformers, map_of_type(model_type).task_class(kind).name)(settings)
+    theirs = getattr(transformers, map_with(model_type, kind).task_class(kind).name)(settings)
     draw = torch.Generator().manual_seed(3)
     for parameter in theirs.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
@@ -58,8 +68,10 @@ def saved(folder, model_type, kind, seed=0, **changes):
     return theirs
 
 
-def task_rows(theirs):
+def task_rows(theirs, kind):
     """The same padded rows for both sides; XLNet's on the left, since its class reads the last place of all."""
+    if kind == "multiple_choice":
+        return choice_rows(theirs)
     if theirs.config.model_type == "xlnet":
         return left_rows(theirs)
     draw, lengths, places = torch.Generator().manual_seed(5), torch.tensor([11, 6, 9]), torch.arange(11).expand(3, 11)
@@ -69,7 +81,7 @@ def task_rows(theirs):
     ids = ids.masked_fill(~valid, pad)
     ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
     their = {"input_ids": ids, "attention_mask": valid.long()}
-    if theirs.config.is_encoder_decoder:
+    if theirs.config.is_encoder_decoder and kind != "tagging":
         start = torch.full((3, 1), theirs.config.decoder_start_token_id)
         shifted = torch.cat((start, ids[:, :-1]), dim=1)
         ours |= {"decoder_input_ids": shifted, "decoder_position_ids": places}
@@ -79,9 +91,17 @@ def task_rows(theirs):
     return ours, their, valid
 
 
+def choice_rows(theirs):
+    """Two examples of three choices, each a row; theirs have an axis for the choices."""
+    ours, their, _ = task_rows(theirs, "classification")
+    order = torch.tensor([0, 1, -1, -1, 0, 1])
+    ours = {key: tensor[order] for key, tensor in ours.items()} | {"choices": torch.tensor([CHOICES, CHOICES])}
+    return ours, {key: tensor[order].unflatten(0, (2, CHOICES)) for key, tensor in their.items()}, None
+
+
 def difference(model, theirs, kind):
     """The largest difference of scores, at tokens or of rows."""
-    ours, their, valid = task_rows(theirs)
+    ours, their, valid = task_rows(theirs, kind)
     with torch.no_grad():
         (found,), output = model.logits(ours).values(), theirs(**their)
     if kind == "span":
@@ -95,12 +115,10 @@ def difference(model, theirs, kind):
 def test_every_type_has_the_classes_that_transformers_has():
     for name in TYPES:
         found = {kind for kind in KINDS if (name, kind) not in MISSING}
-        assert set(map_of_type(name).tasks) == found
-    without = [(name, kind) for name, kind in sorted(MISSING) if not name.endswith("t5")]
-    for name, kind in without:
-        family = CLASSES[name][0].removesuffix("Config")
-        ending = {"tagging": "ForTokenClassification", "span": "ForQuestionAnswering"}[kind]
-        assert not hasattr(transformers, family + ending)
+        alone = map_of_type(name).encoder_alone()
+        assert {*map_of_type(name).tasks, *(alone.tasks if alone else ())} == found
+    for name, kind in sorted(MISSING):
+        assert not hasattr(transformers, CLASSES[name][0].removesuffix("Config") + ENDINGS[kind])
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
@@ -120,7 +138,7 @@ def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_
     assert report == {}
     assert type(again) is type(theirs)
     assert difference(build_checkpoint(checkpoint), again, kind) < 1e-5
-    if kind != "span":
+    if kind in ("classification", "tagging"):
         assert checkpoint.config.heads[kind].labels == tuple(LABELS)
         assert again.config.id2label == dict(enumerate(LABELS))
         assert again.config.label2id == theirs.config.label2id
@@ -173,6 +191,60 @@ def test_debertas_pooler_has_its_own_activation(tmp_path, act):
     checkpoint = read_checkpoint(tmp_path)
     assert difference(build_checkpoint(checkpoint), theirs, "classification") < 1e-5
     assert export_checkpoint(checkpoint).config["pooler_hidden_act"] == act
+
+
+@pytest.mark.parametrize("labels", [1, 2, 5])
+def test_the_first_map_of_xlms_choices_is_as_wide_as_there_are_labels(tmp_path, labels):
+    theirs = saved(tmp_path, "xlm", "multiple_choice", num_labels=labels, summary_first_dropout=0.3)
+    checkpoint = read_checkpoint(tmp_path)
+    head = checkpoint.config.heads["multiple_choice"]
+    assert (head.hidden_dim, head.input_dropout, head.dropout) == (labels, 0.3, 0.0)
+    assert difference(build_checkpoint(checkpoint), theirs, "multiple_choice") < 1e-5
+    plain = export_checkpoint(checkpoint).config
+    assert (len(plain["id2label"]), plain["summary_first_dropout"]) == (labels, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kind", "changes"),
+    [("electra", "multiple_choice", {"summary_activation": "tanh"}),
+     ("electra", "multiple_choice", {"summary_type": "mean"}), ("xlnet", "multiple_choice", {"summary_type": "first"}),
+     ("xlnet", "classification", {"summary_activation": "gelu"}),
+     ("xlm", "multiple_choice", {"summary_activation": "tanh"}), ("xlm", "classification", {"summary_type": "last"})],
+)  # fmt: skip
+def test_other_summaries_are_refused(tmp_path, model_type, kind, changes):
+    saved(tmp_path, model_type, kind, **changes)
+    with pytest.raises(ConfigurationError, match=f"{min(changes)}: expected .*, got {min(changes.values())!r}"):
+        read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("model_type", ["t5", "mt5"])
+def test_tags_of_an_encoder_with_the_distances_of_t5(tmp_path, model_type):
+    """A model that was trained here: its class, and its body as the class of the encoder."""
+    like = {
+        "norm": "rms",
+        "norm_place": "pre",
+        "final_norm": True,
+        "emb_norm": False,
+        "type_vocab_size": 0,
+        "eps": 1e-6,
+    }
+    parts = {
+        "bias": BiasConfig(qkv=False, out=False, ffn=False),
+        "position": PositionConfig(kind="t5"),
+        "qk_scale": 1.0,
+    }
+    model = built("encoder", heads={"tagging": {"labels": LABELS, "dropout": 0.0}}, activation="relu", **like, **parts)
+    checkpoint = replace(checkpoint_of(model), model_type=model_type)
+    whole, body = export_checkpoint(checkpoint), export_checkpoint(checkpoint, body_alone=True)
+    theirs, report = loaded(export_to(tmp_path / "whole", whole), whole.loader)
+    assert (type(theirs).__name__, report) == (f"{model_type.upper()}ForTokenClassification", {})
+    assert difference(model.eval(), theirs, "tagging") < 1e-5
+    encoder, report = loaded(export_to(tmp_path / "body", body), body.loader)
+    assert (type(encoder).__name__, report) == (f"{model_type.upper()}EncoderModel", {})
+    ours, their, valid = task_rows(theirs, "tagging")
+    with torch.no_grad():
+        states, expected = model.family(ours), encoder(**their).last_hidden_state
+    assert (states - expected)[valid].abs().max() < 1e-5
 
 
 @pytest.mark.parametrize(

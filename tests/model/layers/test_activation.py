@@ -13,6 +13,7 @@ FORMULAS = {
     "relu": lambda x: max(0.0, x),
     "silu": lambda x: x / (1 + math.exp(-x)),
     "tanh": lambda x: (math.exp(x) - math.exp(-x)) / (math.exp(x) + math.exp(-x)),
+    "identity": lambda x: x,
 }
 
 

@@ -33,8 +33,10 @@ def scores_by_hand(weights, states, activation, *, norm):
         ({"hidden": "tanh"}, lambda x: (x.exp() - (-x).exp()) / (x.exp() + (-x).exp())),
         ({"hidden": "gelu"}, lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5))),
         ({"hidden": "relu", "hidden_norm": True}, lambda x: x.clamp(min=0)),
+        ({"hidden": "relu", "hidden_norm": True, "hidden_dim": 7}, lambda x: x.clamp(min=0)),
+        ({"hidden": "identity", "hidden_dim": 2}, lambda x: x),
     ],
-    ids=["plain", "without bias", "tanh", "gelu", "norm"],
+    ids=["plain", "without bias", "tanh", "gelu", "norm", "narrow norm", "two maps"],
 )
 def test_scores_are_those_of_the_formula(options, activation):
     module, states = built(**options), torch.randn(5, 24, generator=torch.Generator().manual_seed(1))
