@@ -59,6 +59,20 @@ class Cache:
         kept = [whole.scatter_(2, index, new) for whole, new in zip(self._kept[layer], (key, value), strict=True)]
         return kept[0][:, :, : self._columns], kept[1][:, :, : self._columns]
 
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows [R] in this order, of all that is kept; one may come several times."""
+        self._kept = {layer: _selected(pair, rows) for layer, pair in self._kept.items()}
+        self._sources = {owner: _selected(kept, rows) for owner, kept in self._sources.items()}
+        self._states = {owner: _selected(state, rows) for owner, state in self._states.items()}
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let row i continue row `rows[i]`, which reads the same source."""
+        for pair in self._kept.values():
+            for whole in pair:
+                used = whole[:, :, : self._columns]
+                used.copy_(used.index_select(0, rows))
+        self._states = {owner: _selected(state, rows) for owner, state in self._states.items()}
+
     def once(self, owner: nn.Module, compute: Callable[[], T]) -> T:
         """Return what `compute` gave on the first call for this owner: states of a source, which does not grow."""
         if owner not in self._sources:
@@ -73,3 +87,10 @@ class Cache:
     def recall(self, owner: nn.Module) -> Any:
         """Return the state that was kept last; None at the first step."""
         return self._states.get(owner)
+
+
+def _selected(kept: Any, rows: Tensor) -> Any:
+    """Return these rows of the tensors in a structure of tuples and lists; None stays."""
+    if isinstance(kept, Tensor):
+        return kept.index_select(0, rows)
+    return kept if kept is None else type(kept)(_selected(part, rows) for part in kept)

@@ -1,7 +1,8 @@
 """Continue a text with a trained model: `python tools/generate.py RUN TEXT [KEY=VALUE ...]`.
 
 A decoder continues the text, an encoder-decoder answers it. Special tokens are written as their pieces: `<mask>`,
-`<extra_0>`. Without keys each token is the most probable one (greedy); `temperature=1 top_p=0.95` draws.
+`<extra_0>`. Without keys each token is the most probable one (greedy); `mode=sample top_p=0.95` draws, and
+`mode=beam width=4` searches for the most probable continuation.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from model.generate import Decoding
+from model.generation.beam import WIDTH
 from pipeline.config import describe, validate
 from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from tools.lib.command import Arguments, run_tool
-from tools.lib.generation import Settings, continuations
+from tools.lib.generation import Settings, continuations, text_of
 from tools.lib.trained_model import load_trained
 from train.run_directory import read_config
 from train.stream.phases import open_phases
@@ -28,15 +30,17 @@ __all__ = ["main"]
 
 def _run(options: argparse.Namespace) -> int:
     settings = validate(Settings, override(Settings, {}, options.settings, "command line"), "command line")
-    if settings.samples > 1 and not settings.temperature:
-        raise ConfigurationError("samples: greedy continuations are all alike; set temperature, for example to 1")
+    if settings.samples > 1 and settings.mode == "greedy":
+        raise ConfigurationError("samples: greedy continuations are all alike; set mode=sample or mode=beam")
+    if settings.mode == "beam" and settings.samples > (width := settings.width or WIDTH):
+        raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
     trained = load_trained(options.run, settings.step)
     manifest = open_phases(read_config(options.run).data)[0].sources[0].manifest
     console = Console()
     for continuation in continuations(trained, manifest, options.text, settings):
-        text = escape(trained.tokenizer.decode(continuation.ids))
+        text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
-        line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop})[/dim]"
+        line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         console.print(line, highlight=False, soft_wrap=True)
     return 0
 

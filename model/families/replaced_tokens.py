@@ -16,10 +16,10 @@ from model.draws import Draw, constant
 from model.families import View
 from model.families.encoder import Encoder
 from model.flops import stack_flops
+from model.generation.sampling import draw
 from model.heads import Head
 from model.key_types import Depth, Width
 from model.layers.stack import Stack
-from model.sampling import draw
 
 __all__ = ["GeneratorConfig", "ReplacedTokens"]
 

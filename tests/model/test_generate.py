@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from model.config import PositionConfig
-from model.errors import BatchError, ConfigurationError
 from model.generate import Continuation, Decoding, generate
-from model.sampling import draw, probabilities, uniform
-from pipeline.config import validate
+from model.generation.sampling import draw, probabilities, uniform
 from tests.model.model_peers import PEERS, PLACES, Size
-from tests.model.small_models import built
 from tests.model.test_cache import KINDS
 from tests.model.test_cache import perturbed as perturbed_once
 
@@ -80,7 +77,10 @@ def test_a_prefix_is_read_in_both_directions():
 
 @pytest.mark.parametrize("family", START)
 def test_draws_depend_on_seed_row_and_step_alone(family):
-    network, decoding = perturbed(family), Decoding(max_tokens=9, temperature=1.5, top_k=20, top_p=0.95, seed=7)
+    network, decoding = (
+        perturbed(family),
+        Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7),
+    )
     together = generate(network, PROMPTS, decoding, **START[family])
     for row, prompt in enumerate(PROMPTS):
         torch.manual_seed(row)
@@ -90,7 +90,9 @@ def test_draws_depend_on_seed_row_and_step_alone(family):
             return int(draw(probabilities(scores, 1.5, 20, 0.95), [uniform(7, row, step)]))
 
         assert together[row].ids == read_anew(network, prompt, 9, drawn, **START[family])
-    assert together != generate(network, PROMPTS, Decoding(max_tokens=9, temperature=1.5, seed=8), **START[family])
+    assert together != generate(
+        network, PROMPTS, Decoding(max_tokens=9, mode="sample", temperature=1.5, seed=8), **START[family]
+    )
     alike = generate(network, PROMPTS[:1] * 2, decoding, rows=[3, 3], **START[family])
     assert alike[0] == alike[1] != generate(network, PROMPTS[:1], decoding, rows=[4], **START[family])[0]
 
@@ -99,7 +101,7 @@ def test_a_low_temperature_and_few_tokens_are_greedy():
     network = perturbed("decoder")
     expected = generate(network, PROMPTS, Decoding(max_tokens=6))
     for choice in ({"temperature": 1e-4}, {"temperature": 2.0, "top_k": 1}, {"temperature": 2.0, "top_p": 1e-9}):
-        assert generate(network, PROMPTS, Decoding(max_tokens=6, **choice)) == expected
+        assert generate(network, PROMPTS, Decoding(max_tokens=6, mode="sample", **choice)) == expected
 
 
 def varied(pair):
@@ -157,34 +159,6 @@ def test_a_row_ends_by_a_token_a_number_or_the_table():
         else:
             assert ended == continuation
     assert generate(network, [], Decoding()) == []
-
-
-def test_what_cannot_be_continued_is_refused():
-    network = perturbed("decoder", position=PositionConfig(maximum=8))
-    with pytest.raises(BatchError, match="prompt 1: 9 tokens, the position table has room for 8"):
-        generate(network, [[1], [1] * 9], Decoding())
-    with pytest.raises(BatchError, match="prompt 1: expected at least one token"):
-        generate(network, [[1], []], Decoding())
-    with pytest.raises(ConfigurationError, match="decoder_start: expected None"):
-        generate(network, [[1]], Decoding(), decoder_start=2)
-    with pytest.raises(ConfigurationError, match="decoder_start: expected an id"):
-        generate(perturbed("encoder_decoder"), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="evaluation mode"):
-        generate(network.train(), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="head that predicts next tokens, got masked_lm"):
-        generate(built("encoder").eval(), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="causal stack, got Encoder"):
-        generate(built("encoder", heads={"lm": 1.0}).eval(), [[1]], Decoding())
-
-
-@pytest.mark.parametrize(
-    "options", [{"top_k": 5}, {"top_p": 0.5}, {"temperature": -1.0}, {"temperature": 1.0, "top_p": 0.0}, {"topk": 1}]
-)
-def test_wrong_options_are_refused(options):
-    from pipeline.errors import ConfigurationError as Refused
-
-    with pytest.raises(Refused):
-        validate(Decoding, options, "test")
 
 
 def test_places_fit_the_table():

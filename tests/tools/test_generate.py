@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from model.generate import Decoding, generate
+from model.generate import Continuation, Decoding, beams, generate
 from pipeline.shards import open_shards
 from tests.tools.lib.test_trained_model import write_run
 from tests.tools.small_run import example_sets
 from tools.generate import main
-from tools.lib.generation import Settings, continuations
+from tools.lib.generation import Settings, continuations, text_of
 from tools.lib.trained_model import TrainedModel, load_trained
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
@@ -33,13 +34,13 @@ def test_the_command_prints_what_the_model_generates(
     wanted = generate(
         trained.model,
         [prompt] * 2,
-        Decoding(max_tokens=5, temperature=1.5, top_p=0.9, seed=4),
+        Decoding(max_tokens=5, mode="sample", temperature=1.5, top_p=0.9, seed=4),
         end_ids={trained.tokenizer.vocabulary.specials["eos"]},
     )
-    words = ["max_tokens=5", "temperature=1.5", "top_p=0.9", "seed=4", "samples=2", "step=3"]
+    words = ["max_tokens=5", "mode=sample", "temperature=1.5", "top_p=0.9", "seed=4", "samples=2", "step=3"]
     assert main([str(run), "the page", *words]) == 0
     assert capsys.readouterr().out == "".join(
-        f"the page{trained.tokenizer.decode(one.ids)} ({one.stop})\n" for one in wanted
+        f"the page{trained.tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted
     )
 
 
@@ -49,19 +50,61 @@ def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: py
     manifest = open_shards(example_sets(shard_sets)["span_corruption"][0]).manifest
     (wanted,) = continuations(trained, manifest, "the <extra_0> page", Settings(max_tokens=4))
     assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
-    assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop})\n"
+    assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop}, {wanted.score:.3f})\n"
+
+
+def test_a_beam_prints_its_best_rows_and_their_scores(
+    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, trained = decoder
+    tokenizer = trained.tokenizer
+    prompt = tokenizer.encode(["the page"])[0].ids.tolist()
+    end = {tokenizer.vocabulary.specials["eos"]}
+    settings = Decoding(mode="beam", width=3, max_tokens=5, length_penalty=0.6, length_form="gnmt", min_tokens=2)
+    first = beams(trained.model, [prompt], settings, end_ids=end)[0][0]
+    word = next(text for token in first.ids if (text := tokenizer.decode([token])).strip())
+    banned = [tokenizer.encode([form])[0].ids.tolist() for form in (word, f" {word}")]
+    (wanted,) = beams(trained.model, [prompt], settings, end_ids=end, banned=banned)
+    assert wanted[0].ids != first.ids
+    keys = ["mode=beam", "width=3", "max_tokens=5", "length_penalty=0.6", "length_form=gnmt", "min_tokens=2"]
+    assert main([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
+    lines = [f"the page{tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted[:2]]
+    assert printable(capsys.readouterr().out) == printable("".join(lines))
+
+
+def printable(text: str) -> str:
+    """What a console shows of a text."""
+    return "".join(character for character in text if character.isprintable())
+
+
+def test_a_stop_string_ends_the_text_before_it(
+    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, trained = decoder
+    keys = ["mode=sample", "seed=3", "max_tokens=9"]
+    assert main([str(run), "the page", *keys]) == 0
+    free = capsys.readouterr().out.rpartition(" (")[0]
+    stop = free[len("the page") + 6 :][:2]
+    assert main([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
+    text, _, reason = capsys.readouterr().out.rpartition(" (")
+    assert reason.startswith("string, ")
+    assert text == free[: free.index(stop, len("the page"))]
+    assert text_of(trained.tokenizer, Continuation([], "string"), ["a"]) == ""
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["the", "samples=2"], 64, "greedy continuations are all alike"),
-        (["the", "top_k=3"], 64, "temperature 0 draws none"),
+        (["the", "top_k=3"], 64, "top_k: mode greedy does not read it; set mode=sample"),
+        (["the", "width=3"], 64, "width: mode greedy does not read it; set mode=beam"),
+        (["the", "mode=beam", "samples=5"], 64, "a beam of width 4 has as many continuations, got 5"),
+        (["the", "min_tokens=65"], 64, "min_tokens: expected at most max_tokens 64, got 65"),
         (["the", "topk=3"], 64, "top_k"),
         (["the", "step=4"], 64, "holds no checkpoint of step 4"),
         (["the page " * 70], 65, "the position table has room for 64"),
     ],
-    ids=["alike", "greedy", "unknown", "step", "long"],
+    ids=["alike", "greedy", "width", "narrow", "minimum", "unknown", "step", "long"],
 )
 def test_mistakes_are_named(
     decoder: tuple[Path, TrainedModel],

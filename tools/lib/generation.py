@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from model.config import STRICT
-from model.generate import Continuation, Decoding, generate
+from model.generate import Continuation, Decoding, beams, generate
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from pipeline.shards.manifest import ObjectiveFacts
 from pipeline.tokenizers import Tokenizer
 from tools.lib.trained_model import TrainedModel
 
-__all__ = ["Settings", "continuations", "prompt_ids"]
+__all__ = ["Settings", "continuations", "prompt_ids", "text_of"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -24,7 +25,11 @@ class Settings(Decoding):
     """Keys of the command line."""
 
     samples: Annotated[int, Field(ge=1, le=4096)] = 1
-    """Continuations of the text; more than one differ only where tokens are drawn."""
+    """Continuations of the text: drawn ones, or the best of a beam's."""
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Texts that end a continuation, which is cut before the first of them."""
+    ban: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Texts whose tokens may not follow each other, after a space or not; other tokens can still spell the same."""
     step: Annotated[int, Field(ge=0)] | None = None
     """Step of the checkpoint; null = the newest whole one."""
 
@@ -41,15 +46,37 @@ def continuations(trained: TrainedModel, manifest: Manifest, text: str, settings
     """
     objective = manifest.objective
     assert objective is not None, "a manifest of examples"
-    prompt = prompt_ids(trained.tokenizer, objective, text)
-    return generate(
-        trained.model,
-        [prompt] * settings.samples,
-        settings,
-        end_ids={trained.tokenizer.vocabulary.id_of("eos", "generate")},
-        decoder_start=objective.frame.decoder_start,
-        prefix="prefix_length" in {column.name for column in manifest.columns},
-    )
+    tokenizer = trained.tokenizer
+    prompt = prompt_ids(tokenizer, objective, text)
+    rules: dict[str, Any] = {
+        "end_ids": {tokenizer.vocabulary.id_of("eos", "generate")},
+        "banned": _sequences(tokenizer, settings.ban),
+        "finishes": _finishes(tokenizer, settings.stop),
+        "decoder_start": objective.frame.decoder_start,
+        "prefix": "prefix_length" in {column.name for column in manifest.columns},
+    }
+    if settings.mode == "beam":
+        return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
+    return generate(trained.model, [prompt] * settings.samples, settings, **rules)
+
+
+def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str]) -> str:
+    """Return the text of a continuation, cut before the first stop string."""
+    text = tokenizer.decode(continuation.ids)
+    return text[: min((text.find(one) for one in stop if one in text), default=len(text))]
+
+
+def _sequences(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of texts as they are inside a text, with a space before them and without."""
+    encoded = tokenizer.encode([form for text in texts for form in (text, f" {text}")])
+    return [one.ids.tolist() for one in encoded if len(one.ids)]
+
+
+def _finishes(tokenizer: Tokenizer, stop: Sequence[str]) -> Callable[[list[int]], bool] | None:
+    """Return a function that says whether the text of tokens holds a stop string; None: there is none."""
+    if not stop:
+        return None
+    return lambda ids: any(one in tokenizer.decode(ids) for one in stop)
 
 
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-import model.sampling
-from model.sampling import draw, probabilities, uniform
+import model.generation.sampling
+from model.generation.sampling import draw, probabilities, uniform
 
 
 def by_the_rule(scores, temperature, top_k, top_p):
@@ -69,4 +69,4 @@ def test_numbers_depend_on_seed_row_and_step_alone():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(model.sampling).failed == 0
+    assert doctest.testmod(model.generation.sampling).failed == 0

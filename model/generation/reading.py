@@ -1,0 +1,129 @@
+"""Rows that a model reads token by token, each token once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.build import Model
+from model.cache import Cache
+from model.errors import BatchError, ConfigurationError
+from model.heads import Head
+from model.settling import settle
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """The scores of what comes next, of rows that grow; a row that has ended leaves.
+
+    Args:
+        model: in evaluation mode, with a head for next tokens.
+        prompts: token ids, one list a row, of any lengths; of an encoder_decoder the inputs of the encoder.
+        decoder_start: id that opens the rows of an encoder_decoder's decoder.
+        prefix: whether the tokens of a prompt read each other in both directions, as a decoder learns from prefixes.
+        tokens: new tokens of a row at most.
+
+    Raises:
+        ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does not fit it.
+        BatchError: a prompt is empty, or longer than the position table.
+    """
+
+    scores: Tensor
+    """of the next token, fp32 [rows, V]"""
+
+    def __init__(
+        self, model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool, tokens: int
+    ) -> None:
+        self._model, self._head = model, _head(model)
+        self._side, self.limit = _side(model, decoder_start), model.config.position.limit
+        self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
+        """tokens that the new ones of each row follow"""
+        tensors = _first_step(model, prompts, decoder_start, prefix)
+        self._places = tensors[f"{self._side}lengths"]
+        self._prefix = tensors.get("prefix_length")
+        self._cache = Cache(tensors[f"{self._side}input_ids"].shape[1] + tokens)
+        self._read(tensors, self._places - 1)
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep these rows in this order; one may come several times."""
+        index = torch.tensor(rows, device=self._places.device)
+        self._cache.select(index)
+        self.scores, self._places = self.scores[index], self._places[index]
+        self._prefix = None if self._prefix is None else self._prefix[index]
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Let each row continue as another of the same prompt."""
+        self._cache.reorder(torch.tensor(rows, device=self._places.device))
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """Read the next token of each row."""
+        ids = torch.tensor(tokens, device=self._places.device)[:, None]
+        tensors = {f"{self._side}input_ids": ids, f"{self._side}position_ids": self._places[:, None]}
+        if self._prefix is not None:
+            tensors["prefix_length"] = self._prefix
+        self._read(tensors, torch.zeros_like(self._places))
+        self._places = self._places + 1
+
+    def _read(self, tensors: dict[str, Tensor], last: Tensor) -> None:
+        with torch.no_grad():
+            hidden = self._model.family.decode(tensors, self._cache)
+            rows = torch.arange(len(last), device=last.device)
+            self.scores = self._head.logits(hidden[rows, last]).float()
+
+
+def _head(model: Model) -> Head:
+    """Return the head of next tokens."""
+    if model.training:
+        raise ConfigurationError(
+            "generation needs a model in evaluation mode, call eval() first: dropout draws at random"
+        )
+    heads = [head for head in model.heads.values() if head.target == "lm"]
+    if not heads:
+        raise ConfigurationError(f"generation needs a head that predicts next tokens, got {', '.join(model.heads)}")
+    return heads[0]
+
+
+def _side(model: Model, decoder_start: int | None) -> str:
+    """Return what the names of the growing rows' tensors begin with."""
+    paired = model.family.architecture == "encoder_decoder"
+    if paired != (decoder_start is not None):
+        expected = "an id, for its decoder" if paired else "None, for there is only one row"
+        raise ConfigurationError(
+            f"decoder_start: expected {expected} of the family '{model.config.family}', got {decoder_start}"
+        )
+    return "decoder_" if paired else ""
+
+
+def _first_step(
+    model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool
+) -> dict[str, Tensor]:
+    """Return the batch that reads the prompts."""
+    limit = model.config.position.limit
+    for number, prompt in enumerate(prompts):
+        if not prompt:
+            raise BatchError(f"prompt {number}: expected at least one token, got none")
+        if limit is not None and len(prompt) > limit:
+            raise BatchError(
+                f"prompt {number}: {len(prompt)} tokens, the position table has room for {limit}; give a shorter one"
+            )
+    tensors = _padded(prompts, "")
+    if decoder_start is not None:
+        tensors = settle(tensors, limit) | _padded([[decoder_start]] * len(prompts), "decoder_")
+    elif prefix:
+        tensors["prefix_length"] = tensors["lengths"]
+    device = model.family.tokens.weight.device
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def _padded(prompts: Sequence[Sequence[int]], side: str) -> dict[str, Tensor]:
+    """Return rows padded on the right; no token reads the pads, so that any id serves."""
+    rows = [torch.tensor(list(prompt), dtype=torch.int64) for prompt in prompts]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return {
+        f"{side}input_ids": ids,
+        f"{side}position_ids": torch.arange(ids.shape[1])[None],
+        f"{side}lengths": torch.tensor([len(prompt) for prompt in prompts]),
+    }

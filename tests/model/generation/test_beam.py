@@ -1,0 +1,194 @@
+"""Beams against exhaustive search, against transformers' beam search, and against rows read at once."""
+
+import doctest
+import itertools
+
+import pytest
+import torch
+
+import model.generation.beam
+from model.build import build_model
+from model.config import PositionConfig
+from model.errors import BatchError
+from model.generate import Continuation, Decoding, beams, generate
+from model.generation.beam import length_penalty
+from tests.model.model_peers import PEERS
+from tests.model.small_models import small_config
+from tests.model.test_generate import PROMPTS, SIZES, START, perturbed, tensors_of, varied
+
+SYMBOLS, LENGTH, END = 5, 4, 3
+
+
+def log_probabilities(network, prompt, new, start):
+    """Of each new token after those before it, the whole row read at once."""
+    row, side = ([*prompt, *new], "") if not start else ([start["decoder_start"], *new], "decoder_")
+    given = tensors_of(prompt, "") if start else {}
+    with torch.no_grad():
+        scores = network.logits(given | tensors_of(row, side))["lm"][0, -len(new) - 1 : -1]
+    return scores.double().log_softmax(-1).gather(1, torch.tensor(new)[:, None])[:, 0]
+
+
+def few_symbols(family):
+    torch.manual_seed(1)
+    network = build_model(small_config(family), SYMBOLS, {"pad": 0}).eval()
+    for parameter in network.parameters():
+        parameter.data = 3 * parameter.data if parameter.ndim > 1 else parameter.data
+    return network
+
+
+def every_continuation(network, prompt, start, divisor):
+    """All rows that end, or hold LENGTH tokens, with their sums over the divisor, the best first."""
+    leaves = list(itertools.product(range(SYMBOLS), repeat=LENGTH))
+    sums, found = tree_sums(network, prompt, leaves, start), {}
+    for leaf, of_leaf in zip(leaves, sums.tolist(), strict=True):
+        size = leaf.index(END) + 1 if END in leaf else LENGTH
+        found[leaf[:size]] = of_leaf[size - 1] / divisor(size)
+    ranked = sorted(found, key=lambda new: -found[new])
+    ended = {new: (list(new[:-1]), "end") if new[-1] == END else (list(new), "max_tokens") for new in ranked}
+    return [Continuation(*ended[new], found[new]) for new in ranked]
+
+
+def tree_sums(network, prompt, leaves, start):
+    """Sums of log-probabilities up to each token of each leaf, the rows read at once, [leaves, LENGTH]."""
+    before = [start["decoder_start"]] if start else list(prompt)
+    side, rows = "decoder_" if start else "", torch.tensor([[*before, *leaf] for leaf in leaves])
+    given = tensors_of(prompt, "") if start else {}
+    given = {name: value.expand(len(leaves), *value.shape[1:]) for name, value in given.items()}
+    places = {f"{side}position_ids": torch.arange(rows.shape[1])[None]}
+    lengths = {f"{side}lengths": torch.full((len(leaves),), rows.shape[1])}
+    with torch.no_grad():
+        scores = network.logits(given | {f"{side}input_ids": rows} | places | lengths)["lm"][:, -LENGTH - 1 : -1]
+    return scores.double().log_softmax(-1).gather(2, torch.tensor(leaves)[:, :, None])[:, :, 0].cumsum(-1)
+
+
+@pytest.mark.parametrize("family", START)
+@pytest.mark.parametrize(
+    ("exponent", "form"), [(0.0, "power"), (1.0, "power"), (-0.5, "power"), (0.6, "gnmt"), (3.0, "gnmt")]
+)
+def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
+    network, start, prompts = few_symbols(family), START[family], [[1, 4], [2]]
+    decoding = Decoding(
+        mode="beam", width=SYMBOLS**LENGTH, max_tokens=LENGTH, length_penalty=exponent, length_form=form
+    )
+    found = beams(network, prompts, decoding, end_ids={END}, **start)
+
+    def divisor(size):
+        return size**exponent if form == "power" else ((5 + size) / 6) ** exponent
+
+    for prompt, ranked in zip(prompts, found, strict=True):
+        expected = every_continuation(network, prompt, start, divisor)
+        assert len(ranked) == len(expected) == 1 + 4 + 16 + 64 * 5
+        assert [one.score for one in ranked] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert ranked[:10] == expected[:10]
+        assert sorted(one.ids for one in ranked) == sorted(one.ids for one in expected)
+
+
+def end_and_bans(pair, start):
+    """An end token and two banned sequences that the model likes; transformers lifts a ban of the end token."""
+    free = generate(pair.ours, PROMPTS, Decoding(max_tokens=9), **start)
+    end, first, second = list(dict.fromkeys(token for one in free for token in one.ids))[:3]
+    return end, [first], [second, second]
+
+
+def peer_beams(pair, prompt, options, **more):
+    """What transformers' beam search returns for one prompt: tokens and score of each, the best first."""
+    paired = pair.ours.config.family == "encoder_decoder"
+    ids = torch.tensor([prompt])
+    found = pair.theirs.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, early_stopping="never", pad_token_id=0,
+        return_dict_in_generate=True, output_scores=True, use_cache=False,
+        forced_eos_token_id=None, **options, **more,
+    )  # fmt: skip
+    rows = [row[1 if paired else len(prompt) :].tolist() for row in found.sequences]
+    return rows, found.sequences_scores.tolist()
+
+
+RULES = {
+    "plain": ({}, {}),
+    "penalty": ({"repetition_penalty": 1.4}, {"repetition_penalty": 1.4}),
+    "ngrams": ({"no_repeat_ngram": 2}, {"no_repeat_ngram_size": 2}),
+    "longer": ({"min_tokens": 5, "length_penalty": 2.0}, {"min_new_tokens": 5, "length_penalty": 2.0}),
+    "shorter": ({"length_penalty": -1.0}, {"length_penalty": -1.0}),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("peer", ["gpt2", "llama", "t5", "bart"])
+def test_beams_equal_those_of_transformers(peer, size, rule):
+    pair = varied(PEERS[peer](size))
+    start = {} if pair.ours.config.family == "decoder" else {"decoder_start": 2 if peer == "bart" else 0}
+    ours, theirs = RULES[rule]
+    end, *banned = end_and_bans(pair, start)
+    decoding = Decoding(mode="beam", width=3, max_tokens=9, **ours)
+    found = beams(pair.ours, PROMPTS, decoding, end_ids={end}, banned=banned, **start)
+    options = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": 9, "eos_token_id": end} | theirs
+    for prompt, ranked in zip(PROMPTS, found, strict=True):
+        rows, scores = peer_beams(pair, prompt, options, bad_words_ids=banned)
+        ended = [row[: row.index(end)] if end in row else row for row in rows]
+        assert [one.ids for one in ranked] == ended
+        assert [one.score for one in ranked] == pytest.approx(scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
+@pytest.mark.parametrize("family", START)
+def test_a_score_is_that_of_the_row_read_at_once(family, mode):
+    network, start = perturbed(family), START[family]
+    end = generate(network, PROMPTS, Decoding(max_tokens=9), **start)[0].ids[4]
+    decoding = Decoding(mode=mode, max_tokens=9, no_repeat_ngram=2, min_tokens=2)
+    found = generate(network, PROMPTS, decoding, end_ids={end}, **start)
+    for prompt, one in zip(PROMPTS, found, strict=True):
+        new = [*one.ids, end] if one.stop == "end" else one.ids
+        total = float(log_probabilities(network, prompt, new, start).sum())
+        assert one.score == pytest.approx(total / (len(new) if mode == "beam" else 1), abs=1e-4)
+
+
+@pytest.mark.parametrize("family", [*START, "awd_lstm"])
+def test_a_beam_of_one_is_greedy_and_prompts_do_not_know_each_other(family):
+    network = perturbed(family) if family in START else few_symbols("awd_lstm")
+    prompts = PROMPTS if family in START else [[4, 1, 2], [3], [1, 1]]
+    start = START.get(family, {})
+    greedy = generate(network, prompts, Decoding(max_tokens=8), end_ids={3, 17}, **start)
+    one = Decoding(mode="beam", width=1, max_tokens=8, length_penalty=-5.0)
+    assert generate(network, prompts, one, end_ids={3, 17}, **start) == greedy
+    wide = Decoding(mode="beam", max_tokens=8)
+    together = beams(network, prompts, wide, end_ids={3, 17}, **start)
+    for prompt, found in zip(prompts, together, strict=True):
+        assert len(found) == 4
+        assert beams(network, [prompt], wide, end_ids={3, 17}, **start) == [found]
+
+
+@pytest.mark.parametrize("exponent", [-1.0, 0.0, 1.0])
+def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent):
+    network = few_symbols("decoder")
+    decoding = Decoding(mode="beam", width=3, max_tokens=30, length_penalty=exponent)
+    reads = []
+    decode = network.family.decode
+    monkeypatch.setattr(network.family, "decode", lambda *given: (reads.append(1), decode(*given))[1])
+    early = beams(network, [[1, 4], [2]], decoding, end_ids={1, 2, END})
+    steps = len(reads)
+    monkeypatch.setattr(model.generation.beam._Beams, "_unbeatable", lambda *_: False)
+    assert beams(network, [[1, 4], [2]], decoding, end_ids={1, 2, END}) == early
+    assert len(reads) - steps == 30
+    assert steps <= (20 if exponent <= 0 else 30)
+
+
+def test_a_beam_ends_where_the_table_does():
+    network = perturbed("decoder", position=PositionConfig(maximum=8))
+    found = beams(network, PROMPTS, Decoding(mode="beam", width=3, max_tokens=40))
+    assert [[(len(one.ids), one.stop) for one in ranked] for ranked in found] == [
+        [(size, "positions")] * 3 for size in (2, 8, 6, 4)
+    ]
+
+
+def test_a_beam_without_any_token_is_refused():
+    banned = [[token] for token in range(SYMBOLS)]
+    with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"):
+        beams(few_symbols("decoder"), [[1]], Decoding(mode="beam"), banned=banned)
+    found = beams(few_symbols("decoder"), [[1]], Decoding(mode="beam", max_tokens=1), banned=banned[:3])
+    assert sorted(one.ids for one in found[0]) == [[3], [4]]
+
+
+def test_the_penalties_of_length():
+    assert doctest.testmod(model.generation.beam).failed == 0
+    assert [length_penalty(n, 2.0, "power") for n in (1, 3)] == [1.0, 9.0]

@@ -1,0 +1,20 @@
+"""Options that contradict each other."""
+
+import pytest
+
+from model.generate import Decoding
+from pipeline.config import validate
+from pipeline.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"top_k": 5}, {"top_p": 0.5}, {"temperature": 0.5}, {"width": 2}, {"mode": "sample", "length_penalty": 1.0}),
+        *({"mode": "sample", "temperature": -1.0}, {"mode": "sample", "top_p": 0.0}, {"topk": 1}, {"min_tokens": 65}),
+    ],
+    ids=str,
+)
+def test_wrong_options_are_refused(options):
+    with pytest.raises(ConfigurationError):
+        validate(Decoding, options, "test")

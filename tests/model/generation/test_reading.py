@@ -1,0 +1,43 @@
+"""Rows that are read on as others, and prompts that cannot be read."""
+
+import pytest
+import torch
+
+from model.config import PositionConfig
+from model.errors import BatchError, ConfigurationError
+from model.generate import Decoding, generate
+from model.generation.reading import Reading
+from tests.model.small_models import built
+from tests.model.test_generate import perturbed
+
+
+def test_what_cannot_be_continued_is_refused():
+    network = perturbed("decoder", position=PositionConfig(maximum=8))
+    with pytest.raises(BatchError, match="prompt 1: 9 tokens, the position table has room for 8"):
+        generate(network, [[1], [1] * 9], Decoding())
+    with pytest.raises(BatchError, match="prompt 1: expected at least one token"):
+        generate(network, [[1], []], Decoding())
+    with pytest.raises(ConfigurationError, match="decoder_start: expected None"):
+        generate(network, [[1]], Decoding(), decoder_start=2)
+    with pytest.raises(ConfigurationError, match="decoder_start: expected an id"):
+        generate(perturbed("encoder_decoder"), [[1]], Decoding())
+    with pytest.raises(ConfigurationError, match="evaluation mode"):
+        generate(network.train(), [[1]], Decoding())
+    with pytest.raises(ConfigurationError, match="head that predicts next tokens, got masked_lm"):
+        generate(built("encoder").eval(), [[1]], Decoding())
+    with pytest.raises(ConfigurationError, match="causal stack, got Encoder"):
+        generate(built("encoder", heads={"lm": 1.0}).eval(), [[1]], Decoding())
+
+
+def test_a_row_reads_on_as_another():
+    network = perturbed("decoder")
+    reading = Reading(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)
+    reading.select([1, 0, 0])
+    reading.add([4, 4, 6])
+    reading.reorder([0, 2, 1])
+    reading.add([8, 8, 8])
+    alone = Reading(network, [[5, 9, 3]], None, prefix=True, tokens=9)
+    alone.add([6])
+    alone.add([8])
+    assert torch.allclose(reading.scores[1], alone.scores[0], atol=1e-5)
+    assert not torch.allclose(reading.scores[2], alone.scores[0], atol=1e-2)

@@ -1,0 +1,113 @@
+"""What a row may say next, against the rules in words and against transformers' processors."""
+
+import doctest
+import itertools
+
+import pytest
+import torch
+import transformers
+
+import model.generation.rules
+from model.errors import BatchError
+from model.generate import Decoding, generate
+from model.generation.rules import Row, Rules, refuse_dead_ends
+from tests.model.generation.test_beam import end_and_bans
+from tests.model.model_peers import PEERS
+from tests.model.test_generate import PROMPTS, SIZES, START, perturbed, varied
+
+HISTORIES = [[5, 6, 5, 6, 7, 5], [1, 1, 1], [9], [3, 2, 3, 2, 3]]
+
+
+def rows_of(histories):
+    return [Row(number, history[:1], 99, "max_tokens", history[1:]) for number, history in enumerate(histories)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_penalty_and_bans_are_those_of_transformers_in_their_order(size):
+    scores = torch.randn(4, 12, generator=torch.Generator().manual_seed(3)) * 3
+    banned = [[8], [6, 4], [3, 2, 3, 11]]
+    decoding = Decoding(repetition_penalty=1.7, no_repeat_ngram=size, min_tokens=3)
+    found = Rules(decoding, {10}, banned).adjust(scores, rows_of(HISTORIES))
+    for row, history in enumerate(HISTORIES):
+        ids, expected = torch.tensor([history]), scores[row : row + 1].clone()
+        for processor in (
+            transformers.RepetitionPenaltyLogitsProcessor(1.7),
+            transformers.NoRepeatNGramLogitsProcessor(size),
+            transformers.NoBadWordsLogitsProcessor(banned, eos_token_id=10),
+            transformers.MinNewTokensLengthLogitsProcessor(1, 3, 10, device="cpu"),
+        ):
+            expected = processor(ids, expected)
+        assert torch.equal(found[row], expected[0])
+
+
+@pytest.mark.parametrize("peer", ["gpt2", "llama", "t5", "bart"])
+def test_greedy_rows_under_rules_equal_those_of_transformers(peer):
+    pair = varied(PEERS[peer](SIZES[0].values[0]))
+    start = {} if pair.ours.config.family == "decoder" else {"decoder_start": 2 if peer == "bart" else 0}
+    free = generate(pair.ours, PROMPTS, Decoding(max_tokens=10), **start)
+    end, *banned = end_and_bans(pair, start)
+    decoding = Decoding(max_tokens=10, repetition_penalty=1.3, no_repeat_ngram=2, min_tokens=4)
+    found = generate(pair.ours, PROMPTS, decoding, end_ids={end}, banned=banned, **start)
+    for prompt, one in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([prompt])
+        row = pair.theirs.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, use_cache=False, max_new_tokens=10,
+            min_new_tokens=4, eos_token_id=end, forced_eos_token_id=None, pad_token_id=0, repetition_penalty=1.3,
+            no_repeat_ngram_size=2, bad_words_ids=banned,
+        )[0].tolist()[1 if start else len(prompt) :]  # fmt: skip
+        assert one.ids == (row[: row.index(end)] if end in row else row)
+    assert [one.ids for one in found] != [one.ids for one in free]
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
+@pytest.mark.parametrize("family", START)
+def test_rules_hold_in_every_mode(family, mode):
+    network = perturbed(family)
+    free = generate(network, PROMPTS, Decoding(mode=mode, max_tokens=20), **START[family])
+    often = [one.ids[0] for one in free]
+    decoding = Decoding(mode=mode, max_tokens=20, no_repeat_ngram=2, min_tokens=6)
+    banned = [[token] for token in often]
+    found = generate(network, PROMPTS, decoding, end_ids=set(range(20)), banned=banned, **START[family])
+    for prompt, one in zip(PROMPTS, found, strict=True):
+        row = [*([0] if family == "encoder_decoder" else prompt), *one.ids]
+        pairs = list(itertools.pairwise(row))[len(row) - len(one.ids) - 1 :]
+        assert len(pairs) == len(set(pairs))
+        assert not set(often) & set(one.ids)
+        assert len(one.ids) >= 5
+    assert {one.stop for one in found} <= {"end", "max_tokens"}
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
+def test_a_row_ends_where_its_text_says_so(mode):
+    network = perturbed("decoder")
+    free = generate(network, PROMPTS, Decoding(mode=mode, max_tokens=12))
+    word = free[1].ids[3:5]
+
+    def finishes(ids):
+        return any(ids[at : at + 2] == word for at in range(len(ids)))
+
+    found = generate(network, PROMPTS, Decoding(mode=mode, max_tokens=12), finishes=finishes)
+    stops = [one.stop for one in found]
+    assert "string" in stops
+    for one, before in zip(found, free, strict=True):
+        if one.stop == "string":
+            assert one.ids[-2:] == word
+            assert not finishes(one.ids[:-1])
+        if mode != "beam":
+            assert one.ids == before.ids[: len(one.ids)]
+
+
+def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
+    network = perturbed("decoder")
+    with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"):
+        generate(network, PROMPTS, Decoding(), banned=[[token] for token in range(37)])
+    network.heads["lm"].projection.extra = None
+    with torch.no_grad():
+        network.family.tokens.weight[0] = torch.nan
+    with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, the model's scores are not num"):
+        generate(network, PROMPTS, Decoding())
+    refuse_dead_ends(torch.tensor([1.0, -3.0]), rows_of(HISTORIES[:2]))
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.generation.rules).failed == 0
