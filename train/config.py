@@ -108,6 +108,9 @@ class TrainConfig:
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
     schedule: Annotated[Chosen, OneOf("train.schedules")] = Field(default_factory=lambda: _default("schedules"))
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
+    unfreeze_every: Positive | None = None
+    """steps after which the next layer from the top begins to learn, after the heads and at last the embeddings; null:
+    all learn from the start"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["fp32", "bf16"] = "fp32"

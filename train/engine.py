@@ -27,6 +27,7 @@ from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
+from train.unfreezing import Unfreezing
 
 __all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "placement_of", "wide_ids"]
 
@@ -82,7 +83,9 @@ class Engine:
             recompute_layers(model)
         self.model = model
         count = sum(whole_shape(parameter).numel() for parameter in model.parameters())
-        groups = parameter_groups(model, config.optimizer.options.weight_decay)
+        options = config.optimizer.options
+        by_depth = options.layer_decay is not None or config.unfreeze_every is not None
+        groups = parameter_groups(model, options.weight_decay, by_depth=by_depth)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.deepspeed, *_ = load_deepspeed().initialize(
@@ -91,6 +94,8 @@ class Engine:
                 config=deepspeed_settings(config, world.size, count),
                 dist_init_required=False,
             )
+        every = config.unfreeze_every
+        self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -115,8 +120,11 @@ class Engine:
         """
         if len(batches) != self._accumulation:
             self._accumulate(len(batches), step)
+        layer_decay = self.config.optimizer.options.layer_decay or 1.0
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * layer_decay ** group["depth"]
+        if self._unfreezing is not None:
+            self._unfreezing.begin(step)
         scales = {
             head: weight * self.world.size / counts[head] if counts[head] else 0.0
             for head, weight in self._weights.items()

@@ -1,34 +1,68 @@
-"""Groups of parameters with one weight decay each."""
+"""Groups of parameters with one weight decay and one share of the learning rate each."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from torch import nn
 
 from model.whole_shapes import whole_shape
 from pipeline.errors import ConfigurationError
 
-__all__ = ["parameter_groups"]
+__all__ = ["depths_below_heads", "parameter_groups"]
+
+_LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return two named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
+def parameter_groups(model: nn.Module, weight_decay: float, *, by_depth: bool = False) -> list[dict[str, Any]]:
+    """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
     Every parameter that needs a gradient is in exactly one group, a tied one under its first name. An empty group is
     left out, because ZeRO cannot partition it.
 
+    Args:
+        model: whose parameters these are.
+        weight_decay: of the groups `decay`.
+        by_depth: one pair of groups for each depth below the heads, named `decay.DEPTH` and `no_decay.DEPTH`.
+
     Raises:
         ConfigurationError: a parameter has no dimension, so that its slices could not be told from a scalar state.
     """
-    groups: dict[str, dict[str, Any]] = {
-        "decay": {"name": "decay", "weight_decay": weight_decay, "params": []},
-        "no_decay": {"name": "no_decay", "weight_decay": 0.0, "params": []},
-    }
+    depths = depths_below_heads(model)
+    groups: dict[tuple[int, str], dict[str, Any]] = {}
+    for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
+        ending = f".{depth}" if by_depth else ""
+        for kind, decay in (("decay", weight_decay), ("no_decay", 0.0)):
+            groups[depth, kind] = {"name": kind + ending, "weight_decay": decay, "depth": depth, "params": []}
     for name, parameter in model.named_parameters():
         dimensions = len(whole_shape(parameter))
         if dimensions == 0:
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:
-            groups["decay" if dimensions >= 2 else "no_decay"]["params"].append(parameter)
+            kind = "decay" if dimensions >= 2 else "no_decay"
+            groups[depths[name] if by_depth else 0, kind]["params"].append(parameter)
     return [group for group in groups.values() if group["params"]]
+
+
+def depths_below_heads(model: nn.Module) -> dict[str, int]:
+    """Return how far below the heads each parameter is: 0 for heads and final norms, 1 for the last layer of a stack.
+
+    What comes before the layers is one below the first layer of the highest stack. A table that is tied to a head is
+    where it enters, under the layers.
+    """
+    layers: dict[str, int] = {}
+    names = [name for name, _ in model.named_parameters()]
+    for found in filter(None, map(_LAYER.match, names)):
+        layers[found["stack"]] = max(layers.get(found["stack"], 0), int(found["index"]) + 1)
+    bottom = max(layers.values(), default=0) + 1
+    depths = {}
+    for name in names:
+        layer = _LAYER.match(name)
+        if layer is not None:
+            depths[name] = layers[layer["stack"]] - int(layer["index"])
+        elif name.startswith("heads.") or name.rpartition(".norm.")[0] in layers:
+            depths[name] = 0
+        else:
+            depths[name] = bottom
+    return depths

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
 
+from model.build import build_model
+from model.config import PositionConfig
+from model.registry import names
 from pipeline.errors import ConfigurationError
-from train.parameter_groups import parameter_groups
+from tests.model.small_models import VOCABULARY, small_config
+from train.parameter_groups import depths_below_heads, parameter_groups
+
+LEARNED = PositionConfig(kind="learned", maximum=16)
 
 
 def small() -> nn.Module:
@@ -35,3 +43,34 @@ def test_scalar_parameter_is_refused() -> None:
     model.scale = nn.Parameter(torch.tensor(1.0))
     with pytest.raises(ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"):
         parameter_groups(model, 0.0)
+
+
+def test_depths_are_counted_from_the_heads() -> None:
+    """Two layers, tables below them, heads and a final norm above; each stack counts its own layers."""
+    config = small_config("encoder_decoder", layers=2, decoder_layers=3, final_norm=True, position=LEARNED)
+    found = depths_below_heads(build_model(config, VOCABULARY, {"pad": 0}))
+    shortened = {re.sub(r"(layers\.\d+)\..*", r"\1", name): depth for name, depth in found.items()}
+    assert shortened == {
+        "family.tokens.weight": 4,
+        "family.encoder.position.table.weight": 4,
+        "family.encoder.layers.0": 2,
+        "family.encoder.layers.1": 1,
+        "family.encoder.norm.weight": 0,
+        "family.decoder.position.table.weight": 4,
+        "family.decoder.layers.0": 3,
+        "family.decoder.layers.1": 2,
+        "family.decoder.layers.2": 1,
+        "family.decoder.norm.weight": 0,
+    }
+
+
+@pytest.mark.parametrize("family", [name for name in names("model.families") if name != "elmo"])
+def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
+    model = build_model(small_config(family), VOCABULARY, {"pad": 0})
+    groups = parameter_groups(model, 0.1, by_depth=True)
+    depths = depths_below_heads(model)
+    found = {id(p): (group["depth"], group["weight_decay"]) for group in groups for p in group["params"]}
+    assert sum(len(group["params"]) for group in groups) == len(found)
+    assert found == {id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()}
+    assert len({group["name"] for group in groups}) == len(groups) <= 2 * (max(depths.values()) + 1)
+    assert {group["depth"] for group in groups} >= {1, max(depths.values())}

@@ -27,6 +27,13 @@ class OptimizerOptions:
     weight_decay: float = Field(
         default=0.01, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
     )
+    layer_decay: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="rate of a layer by that of the layer above it, > 0, ≤ 1; heads have the full rate, embeddings the "
+        "lowest; null: one rate",
+    )
 
 
 class OptimizerBuilder(ABC):

@@ -1,0 +1,41 @@
+"""Linear warm-up, a stable rate, and a short decay (WSD: MiniCPM, arXiv 2404.06395; its shapes: arXiv 2405.18392)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from train.schedules import Schedule, ScheduleOptions
+
+__all__ = ["Wsd"]
+
+
+class Wsd(Schedule):
+    """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
+
+    With `steps` 10, `decay` 0.4, shape `sqrt`, `final` 0: steps 1..6 give 1, steps 7..10 give 0.5, 0.293, 0.134, 0.
+    """
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(ScheduleOptions):
+        """Options of warm-up, stable rate and decay."""
+
+        decay: float = Field(default=0.2, gt=0.0, le=1.0)
+        """Share of the steps over which the rate falls, 0 < decay ≤ 1."""
+        shape: Literal["sqrt", "linear"] = "sqrt"
+        """Fall over the passed share p of the decay: 1 - sqrt(p), or 1 - p."""
+        final: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Multiplier at the horizon, 0..1."""
+
+    options: Options
+
+    def after_warmup(self, step: int) -> float:
+        """Return the peak, or a point of the decay."""
+        first = max(self.options.warmup, self.steps - math.floor(self.steps * self.options.decay))
+        passed = max(0, step - first) / max(1, self.steps - first)
+        fallen = math.sqrt(passed) if self.options.shape == "sqrt" else passed
+        return 1.0 - (1.0 - self.options.final) * fallen
