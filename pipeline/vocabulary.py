@@ -24,6 +24,8 @@ SENTINELS: Final = 128
 """Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""
 MODES: Final = ("R", "S", "X")
 
+_BITMAPS: Final = ("special", "word_start", "ends_in_space")
+
 ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
 """The way out where an objective needs special tokens."""
 
@@ -38,10 +40,12 @@ class Vocabulary:
         sentinels: ids in order of use.
         modes: ids of the mode tokens `R`, `S`, `X`.
         special: [size] bool, ids without text; objectives never select them.
-        word_start: [size] bool, ids whose piece opens a word.
+        word_start: [size] bool, ids whose piece opens a word by itself; `opens_word` tells of tokens in a row.
         fingerprint: SHA-256 (hex) over the pieces, their types and the normaliser.
         folder: where the tokenizer lies, None for a vocabulary that was not loaded; not part of its identity.
         token_counts: [size] uint64, occurrences of each id in the corpus, None where unknown; not part of its identity.
+        ends_in_space: [size] bool, ids whose piece ends in white space other than a space: a word opens after it. None,
+            as in files that were written before there was this fact, is none of them.
     """
 
     size: int
@@ -53,9 +57,13 @@ class Vocabulary:
     fingerprint: str
     folder: Path | None = field(default=None, repr=False)
     token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
+    ends_in_space: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name, bitmap in (("special", self.special), ("word_start", self.word_start)):
+        for name in _BITMAPS:
+            bitmap = getattr(self, name)
+            if bitmap is None:
+                continue
             if bitmap.shape != (self.size,) or bitmap.dtype != np.bool_:
                 raise IntegrityError(
                     f"vocabulary: {name} must be bool [{self.size}], got {bitmap.dtype} {bitmap.shape}"
@@ -72,6 +80,23 @@ class Vocabulary:
                 f"{wanted_by} needs the special token '{name}', the tokenizer has: {have}; {ADD_SPECIALS}"
             )
         return self.specials[name]
+
+    def opens_word(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which tokens open a word by their pieces and those before them, bool [tokens].
+
+        A piece that begins with white space opens one, and so does a piece after a newline or a tab. Of scripts
+        without spaces, each piece that begins with a character opens one. The caller adds the first token of a row,
+        and the one after a special token.
+
+        Args:
+            ids: [tokens], in their order in the text.
+
+        Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no.
+        """
+        opens: NDArray[np.bool_] = self.word_start.take(ids)
+        if self.ends_in_space is not None and len(ids):
+            opens[1:] |= self.ends_in_space.take(ids[:-1]) & ~self.special.take(ids[1:])
+        return opens
 
     @property
     def maskable(self) -> NDArray[np.bool_]:
@@ -92,7 +117,9 @@ class Vocabulary:
         """Write as JSON; bitmaps packed to bits, base64."""
         fields = asdict(self)
         del fields["folder"], fields["token_counts"]
-        for name in ("special", "word_start"):
+        if self.ends_in_space is None or not self.ends_in_space.any():
+            del fields["ends_in_space"]
+        for name in fields.keys() & {*_BITMAPS}:
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
         path.write_text(json.dumps(sealed(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -101,7 +128,7 @@ class Vocabulary:
         """Read what `save` wrote."""
         try:
             fields = unsealed(parse_json(path.read_text(encoding="utf-8")))
-            for name in ("special", "word_start"):
+            for name in fields.keys() & {*_BITMAPS}:
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)
             fields["sentinels"] = tuple(fields["sentinels"])

@@ -64,7 +64,7 @@ def hidden_words(trained: TrainedModel, wanted: int) -> Iterator[tuple[NDArray[A
         example = shards.read_block(block).row(number)
         ids = example["input_ids"].copy()
         ids[example["label_positions"]] = example["label_ids"]
-        opens = vocabulary.word_start[ids]
+        opens = vocabulary.opens_word(ids)
         whole = np.flatnonzero(opens[:-1] & (opens[1:] | ~_alphabetic(trained.tokenizer, ids[1:])))
         words = [at for at in whole if _is_word(trained.tokenizer.decode([int(ids[at])]))]
         if words:

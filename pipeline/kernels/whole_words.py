@@ -41,7 +41,7 @@ class RowWords:
         return before[self.offsets[1:]] - before[self.offsets[:-1]]
 
 
-def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> RowWords:
+def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     """Return words of rows that all have tokens.
 
     A word starts at a token that the tokenizer says opens one, at the start of a row and after a special token.
@@ -49,10 +49,9 @@ def find_words(ids: Ragged, word_start: Bool, special: IdSet) -> RowWords:
 
     Args:
         ids: rows, none empty.
-        word_start: [vocabulary size] bool.
+        opens: [tokens] bool, tokens that open a word by `Vocabulary.opens_word`; the starts of rows are set.
         special: ids that belong to no word.
     """
-    opens = word_start.take(ids.values)
     opens[ids.offsets[:-1]] = True
     if not special.meets(ids.values):
         starts = np.flatnonzero(opens)

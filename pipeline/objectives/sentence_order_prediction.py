@@ -86,7 +86,7 @@ class SentenceOrderPrediction(MaskedPair):
         """Return spans of whole words; [SEP] parts the words of the segments."""
         if self._thresholds is None:
             return super().select(keys, rows, pairs)
-        words = find_words(rows, self.vocabulary.word_start, self.special)
+        words = find_words(rows, self.vocabulary.opens_word(rows.values), self.special)
         return taken_tokens(words, take_words(keys, words, self.budget(words.tokens), self._thresholds), rows)
 
     def invert(self, example: Example) -> NDArray[Any]:

@@ -72,7 +72,7 @@ class SpanBoundary(MaskedRow):
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Return tokens of spans of whole words."""
-        words = find_words(ids, self.vocabulary.word_start, self.special)
+        words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens), self._thresholds)
         return taken_tokens(words, taken, ids)
 

@@ -135,7 +135,7 @@ class TextInfilling(DenoisingPair):
         """Return the token bounds of all words (None: tokens are the units), and the first unit of each row."""
         if self.options.unit == "token":
             return None, ids.offsets
-        opens = self.vocabulary.word_start[ids.values]
+        opens = self.vocabulary.opens_word(ids.values)
         opens[ids.offsets[:-1][ids.lengths > 0]] = True
         first = np.flatnonzero(opens)
         return np.append(first, len(ids.values)), np.searchsorted(first, ids.offsets)

@@ -43,7 +43,7 @@ class WholeWordMasking(MaskedRow):
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Return tokens of whole words."""
-        words = find_words(ids, self.vocabulary.word_start, self.special)
+        words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
         taken = take_words(keys, words, budget(words.tokens))
         return taken_tokens(words, taken, ids)
 
@@ -51,4 +51,4 @@ class WholeWordMasking(MaskedRow):
         """Return the first token of each word: taken words are whole, so each opens at a word start or after a gap."""
         if self.options.role_unit == "token":
             return None
-        return deciders(self.vocabulary.word_start[original.values] | openings(places.values))
+        return deciders(self.vocabulary.opens_word(original.values) | openings(places.values))

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["MATCH_VERSION", "NORMALISE_VERSION", "control_characters", "match_words", "normalise"]
+__all__ = ["MATCH_VERSION", "NORMALISE_VERSION", "control_characters", "is_unspaced", "match_words", "normalise"]
 
 NORMALISE_VERSION: Final = 1
 """Raised when the stored form of any text changes."""
@@ -81,6 +81,11 @@ def normalise(text: str) -> str:
         # Line by line rather than by `[ \t]+$`, which is quadratic in a long run of blanks.
         text = "\n".join([line.rstrip() for line in text.split("\n")])
     return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether a character is a letter, or a spacing mark, of a script without spaces between words."""
+    return _ALONE.fullmatch(character) is not None and unicodedata.category(character) in ("Lo", "Lm", "Nl", "Mc")
 
 
 def match_words(text: str) -> list[str]:

@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IntegrityError
-from pipeline.text.normal_form import match_words
+from pipeline.text.normal_form import is_unspaced
 from pipeline.tokenizers import Encoding
 from pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 
@@ -113,6 +114,11 @@ class PieceTable:
         opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
         return np.array(opens, dtype=np.bool_)
 
+    def ends_in_space(self) -> NDArray[np.bool_]:
+        """Return which pieces end in white space other than a space, [size] bool."""
+        ends = [not special and _ends_in_space(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
+        return np.array(ends, dtype=np.bool_)
+
     def vocabulary(self, print_: str) -> Vocabulary:
         """Return the facts that objectives may know; `print_` is the fingerprint."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
@@ -123,6 +129,7 @@ class PieceTable:
             modes={mode: ids[f"<{mode}>"] for mode in MODES},
             special=self.special.copy(),
             word_start=self.word_starts(),
+            ends_in_space=self.ends_in_space(),
             fingerprint=print_,
         )
 
@@ -158,8 +165,32 @@ class PieceTable:
 
 
 def _opens_word(piece: bytes) -> bool:
-    """Return whether a piece opens a word: white space does, and each character of an unspaced script."""
+    """Return whether a piece opens a word: white space does, and the first byte of a character of an unspaced script.
+
+    A piece that holds only the first bytes of a character has the script of most letters that begin with them.
+    """
     text = piece.decode("utf-8", errors="ignore")
-    if not text or not piece.startswith(text[0].encode()):
-        return False
-    return text[0].isspace() or (not text[0].isascii() and len(match_words(f"{text[0]}a")) == 2)
+    if text and piece.startswith(text[0].encode()):
+        return text[0].isspace() or is_unspaced(text[0])
+    letters = _letters_from(piece)
+    return 2 * sum(map(is_unspaced, letters)) > len(letters)
+
+
+@lru_cache
+def _letters_from(start: bytes) -> list[str]:
+    """Return letters whose UTF-8 begins with some bytes, every one or some 64 of them, evenly spread."""
+    lengths = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
+    missing = next((length for length, leads in lengths.items() if start and start[0] in leads), 0) - len(start)
+    if missing <= 0:
+        return []
+    bits = 6 * missing
+    code = start[0] & (0x3F >> len(start) + missing - 1)
+    for byte in start[1:]:
+        code = code << 6 | byte & 0x3F
+    found = map(chr, range(code << bits, min(code + 1 << bits, 0x110000), 1 << bits - 6))
+    return [letter for letter in found if letter.isalpha() and letter.encode().startswith(start)]
+
+
+def _ends_in_space(piece: bytes) -> bool:
+    last = piece.decode("utf-8", errors="ignore")[-1:]
+    return last != " " and last.isspace() and piece.endswith(last.encode())

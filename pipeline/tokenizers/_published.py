@@ -110,6 +110,7 @@ class Published:
             modes={mode: ids[piece] for mode, piece in self.modes.items()},
             special=special,
             word_start=table.word_starts() & ~special,
+            ends_in_space=table.ends_in_space() & ~special,
             fingerprint=fingerprint({**decisive, "published": self._decisive()}),
         )
 

@@ -54,7 +54,9 @@ class Character(Listed):
         characters = self._table.bytes[first + len(_BYTES) :]
         pieces = [*[None] * first, *(bytes([byte]) for byte in range(256)), *characters]
         self._table = PieceTable(pieces, self._table.names)
-        self.vocabulary = replace(self.vocabulary, word_start=self._table.word_starts())
+        self.vocabulary = replace(
+            self.vocabulary, word_start=self._table.word_starts(), ends_in_space=self._table.ends_in_space()
+        )
         self._first = first
         self._encoder = ChunkEncoder(_CHUNK, self._tokens, self.vocabulary.id_dtype)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,6 +33,33 @@ def test_a_vocabulary_is_read_as_it_was_saved(tmp_path):
         Vocabulary.load(tmp_path / "vocabulary.json")
 
 
+def test_words_open_after_a_newline_and_never_at_a_special():
+    saved = replace(vocabulary(), ends_in_space=np.arange(21) == 4)
+    ids = np.array([3, 4, 3, 5, 4, 4, 3, 4, 1, 3, 2, 4], np.uint16)
+    starts = [token % 3 == 2 for token in ids.tolist()]
+    after = [False, *(before == 4 and token != 1 for before, token in pairwise(ids.tolist()))]
+    wanted = [one or other for one, other in zip(starts, after, strict=True)]
+    assert saved.opens_word(ids).tolist() == wanted
+    assert sum(wanted) == 5
+    assert vocabulary().opens_word(ids).tolist() == starts
+    assert saved.opens_word(ids[:0]).tolist() == []
+    assert saved.word_start.tolist() == vocabulary().word_start.tolist(), "the bitmap itself stays"
+
+
+@pytest.mark.parametrize("bits", [None, 0, 4])
+def test_what_ends_in_white_space_is_in_the_file_where_there_is_any(tmp_path, bits):
+    bitmap = None if bits is None else np.arange(21) == (bits or -1)
+    replace(vocabulary(), ends_in_space=bitmap).save(tmp_path / "vocabulary.json")
+    found, fields = (
+        Vocabulary.load(tmp_path / "vocabulary.json"),
+        json.loads((tmp_path / "vocabulary.json").read_text()),
+    )
+    assert ("ends_in_space" in fields) == bool(bits)
+    assert (None if found.ends_in_space is None else found.ends_in_space.tolist()) == (
+        bitmap.tolist() if bits and bitmap is not None else None
+    )
+
+
 def test_ids_that_objectives_may_select_and_draw():
     assert vocabulary().replaceable.tolist() == list(range(2, 20))
     assert np.flatnonzero(vocabulary().maskable).tolist() == list(range(2, 20))
@@ -47,7 +76,7 @@ def test_an_absent_special_is_named_with_what_there_is():
         vocabulary().id_of("cls", "masked_lm")
 
 
-@pytest.mark.parametrize("field", ["special", "word_start", "token_counts"])
+@pytest.mark.parametrize("field", ["special", "word_start", "ends_in_space", "token_counts"])
 def test_bitmaps_and_counts_have_one_place_an_id(field):
     with pytest.raises(IntegrityError, match="20"):
         replace(vocabulary(), **{field: np.zeros(20, np.uint64 if field == "token_counts" else np.bool_)})

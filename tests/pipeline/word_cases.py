@@ -33,11 +33,11 @@ def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:
 def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
     """Words of one row of content."""
     found: list[Word] = []
-    run, inside = 0, False
+    run, inside, ends = 0, False, vocabulary.ends_in_space
     for place, token in enumerate(ids):
         if vocabulary.special[token]:
             run, inside = run + 1, False
-        elif inside and not vocabulary.word_start[token]:
+        elif inside and not vocabulary.word_start[token] and not (ends is not None and ends[ids[place - 1]]):
             found[-1] = found[-1]._replace(length=found[-1].length + 1)
         else:
             found.append(Word(place, 1, run))

@@ -20,6 +20,10 @@ SPECIAL = IdSet(WORDS.special)
 OPEN, INSIDE = 201, 202
 
 
+def words_of(ids: Ragged) -> RowWords:
+    return find_words(ids, WORDS.opens_word(ids.values), SPECIAL)
+
+
 def keys_of(rows: int, seed: int = 0) -> np.ndarray:
     return mix(np.arange(seed, seed + rows, dtype=np.uint64))
 
@@ -27,7 +31,7 @@ def keys_of(rows: int, seed: int = 0) -> np.ndarray:
 def test_words_by_hand() -> None:
     """A row's start and a special open a word, whatever the tokenizer says; a special belongs to none."""
     rows = [[INSIDE, INSIDE, OPEN, INSIDE], [SEP, INSIDE, SEP, SEP, OPEN, OPEN], [OPEN]]
-    words = find_words(Ragged.from_lists(rows, np.uint16), WORDS.word_start, SPECIAL)
+    words = words_of(Ragged.from_lists(rows, np.uint16))
     assert words.starts.tolist() == [0, 2, 5, 8, 9, 10]
     assert words.lengths.tolist() == [2, 2, 1, 1, 1, 1]
     assert words.offsets.tolist() == [0, 2, 5, 6]
@@ -56,7 +60,7 @@ def test_the_example_of_the_docstring() -> None:
 )
 def test_taken_words_equal_a_plain_loop(rows: list[list[int]], share: float, spans: bool, seed: int) -> None:
     ids = Ragged.from_lists(rows, np.uint16)
-    words = find_words(ids, WORDS.word_start, SPECIAL)
+    words = words_of(ids)
     budgets = np.minimum(words.tokens, np.ceil(share * words.tokens)).astype(np.int64)
     thresholds = geometric_thresholds(200_000, 10) if spans else None
     keys = keys_of(len(rows), seed)

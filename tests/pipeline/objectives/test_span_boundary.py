@@ -68,7 +68,7 @@ def test_the_first_span_starts_anywhere() -> None:
     rows = one_sample([201] * 400, [0], WORDS, 4000)
     ids = rows.columns["ids"]
     keys = kernel_keys(1, "span_boundary", rows.fixed["uid"], np.arange(4000, dtype=np.uint16))
-    words = find_words(ids, WORDS.word_start, IdSet(WORDS.special))
+    words = find_words(ids, WORDS.opens_word(ids.values), IdSet(WORDS.special))
     taken = take_words(keys, words, np.full(4000, 1), geometric_thresholds(200_000, 10)).reshape(4000, 400)
     assert (taken.sum(axis=1) == 1).all()
     observed = np.bincount(taken.argmax(axis=1) // 20, minlength=20)

@@ -93,7 +93,23 @@ def test_the_vocabulary_knows_reserved_ids_and_word_starts() -> None:
     assert found.special.tolist() == [True] * len(reserved_pieces(2)) + [False] * (256 + len(words))
     opens = dict(zip(words, found.word_start[-len(words) :].tolist(), strict=True))
     assert opens == {" the": True, "the": False, "\n": True, "中文": True, "é": False, "'s": False, "ภา": opens["ภา"]}
-    assert not found.word_start[len(reserved_pieces(2)) + 0xE4], "a byte that begins a character is none"
+    first = len(reserved_pieces(2))
+    openers = [byte for byte in range(256) if found.word_start[first + byte]]
+    han = [0xE3, 0xE4, 0xE5, 0xE6, 0xE7, 0xE8, 0xE9, 0xF0]
+    assert openers == [*(ord(space) for space in "\t\n\v\f\r\x1c\x1d\x1e\x1f "), *han], "most letters are Han there"
+
+
+def test_pieces_of_some_bytes_of_a_character_open_a_word_where_most_letters_do() -> None:
+    starts = {"中": 2, "ก": 2, "अ": 2, "\U00020000": 2, "\U00020001": 3, "\U0001f600": 2, "é": 1, "한": 2}
+    bytes_ = [letter.encode()[:size] for letter, size in starts.items()]
+    pieces = PieceTable([*bytes_, b"\x80\xad", b"\xb8\xad a"], [str(number) for number in range(len(starts) + 2)])
+    assert pieces.word_starts().tolist() == [True, True, False, True, True, False, False, False, False, False]
+
+
+def test_pieces_that_end_in_white_space_other_than_a_space() -> None:
+    words = {"\n": True, " \n": True, "\n ": False, " ": False, "x": False, "x\t": True, "\u3000": True, "é": False}
+    pieces = PieceTable([*map(str.encode, words), b"\xa0", b"\n\xc2", None], [*words, "a", "b", "c"])
+    assert pieces.ends_in_space().tolist() == [*words.values(), False, False, False]
 
 
 def test_a_fingerprint_follows_the_facts_alone() -> None:

@@ -24,11 +24,13 @@ def test_pieces_with_roles_are_special():
     facts = Published(
         specials={"mask": "<m>", "cls": "<m>"}, sentinels=["<e>"], modes={"R": "<r>"}, behind=["<e>", "<r>"]
     )
-    table = PieceTable([b" a", None, b"<m>", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
+    table = PieceTable([b" a\n", None, b"<m>\n", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
     vocabulary = facts.vocabulary(table, {"name": "x"})
     assert vocabulary.special.tolist() == [False, True, True, True, True]
     assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == ({"mask": 2, "cls": 2}, (3,), {"R": 4})
     assert vocabulary.word_start.tolist() == [True, False, False, False, False]
+    assert vocabulary.ends_in_space is not None
+    assert vocabulary.ends_in_space.tolist() == [True, False, False, False, False]
     assert (
         vocabulary.fingerprint
         != Published(specials={"mask": "<m>"}, behind=["<e>", "<r>"]).vocabulary(table, {"name": "x"}).fingerprint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -169,7 +170,7 @@ def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenize
     space = tokenizer.encode([" the\n中a."])[0].ids.tolist()
     for token in space:
         text = tokenizer.decode([token])
-        assert vocabulary.word_start[token] == (text[0] in " \n中")
+        assert vocabulary.word_start[token] == (text[0] in " \n中" or _piece_bytes(tokenizer, token)[:1] == b"\xe4")
     assert not (vocabulary.word_start & vocabulary.special).any()
     if tokenizer.LOSS:
         return
@@ -179,6 +180,26 @@ def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenize
             assert vocabulary.word_start[token], text
         if text[0].isascii() and not text[0].isspace():
             assert not vocabulary.word_start[token], text
+
+
+def test_each_word_between_white_space_is_one_word_of_the_vocabulary(tokenizer):
+    """Newlines and tabs end a word, though no piece after them begins with a space."""
+    vocabulary, draw = tokenizer.vocabulary, random.Random(5)
+    if type(tokenizer).__name__ == "Bpe":  # each piece is a word of its own
+        return
+    for number in range(40):
+        spaces = (" ", "\n", "\t", "\n\n  ", " \n", "  ", "\t\t", "\r\n", "\u3000")
+        written = [word for word in WORDS if word.isascii()] + ["Köln", "f(x)", "x='y'", "e.g.,"]
+        text = "".join(draw.choice(written) + draw.choice(spaces[: 2 + number % 8]) for _ in range(12))
+        ids = tokenizer.encode([text])[0].ids
+        opens = vocabulary.opens_word(ids)
+        opens[0] = True
+        firsts = [*np.flatnonzero(opens).tolist(), len(ids)]
+        groups = [tokenizer.decode(ids[start:end]) for start, end in pairwise(firsts)]
+        assert max(len(group.split()) for group in groups) == 1, text
+        if not tokenizer.LOSS:
+            assert [word for group in groups for word in group.split()] == text.split()
+            assert not any(group.strip() and group[0] in "\n\t\r" for group in groups), "a word has only its space"
 
 
 def test_training_twice_gives_one_fingerprint(folder, tmp_path):
