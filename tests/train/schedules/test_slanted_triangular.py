@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import ConfigurationError
 from pipeline.registry import choose
 
 
@@ -17,6 +16,8 @@ def test_a_run_of_one_step_has_the_peak() -> None:
     assert choose("train.schedules", "slanted_triangular").build(1)(1) == 1.0
 
 
-def test_a_warmup_beside_the_rise_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="warmup: expected 0, got 5: the triangle rises by itself"):
-        choose("train.schedules", {"name": "slanted_triangular", "warmup": 5})
+def test_a_warmup_is_the_rise() -> None:
+    own, given = ({"name": "slanted_triangular"}, {"name": "slanted_triangular", "warmup": 100, "rise": 0.9})
+    schedules = [choose("train.schedules", options).build(1000) for options in (own, given)]
+    for step in range(1, 1200, 7):
+        assert schedules[0](step) == schedules[1](step)
