@@ -96,6 +96,12 @@ class LogConfig:
     """also write TensorBoard event files"""
 
 
+def _words(value: Any) -> Any:
+    """Return a list of one word for a word alone."""
+    given = [value] if isinstance(value, str) else value
+    return tuple(given) if isinstance(given, list) else given
+
+
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class TrainConfig:
     """A training run."""
@@ -104,6 +110,9 @@ class TrainConfig:
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
     data: DataConfig
     """sets, order and batches"""
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    """parameters that stay as they are, without dropout and outside the optimizer: body (all but the heads),
+    embeddings, or regular expressions for whole names: [embeddings, 'family.stack.layers.[01].*']"""
     optimizer: Annotated[Chosen, OneOf("train.optimizers")] = Field(default_factory=lambda: _default("optimizers"))
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
     schedule: Annotated[Chosen, OneOf("train.schedules")] = Field(default_factory=lambda: _default("schedules"))
@@ -257,6 +266,10 @@ _FREE: Final = (
 """Keys in which a continuation may differ. Sets, weights, objectives and phases are part of the stream's state."""
 
 
+_SINCE: Final[dict[str, Any]] = {"freeze": []}
+"""Keys of the training that earlier versions did not have, at what they did."""
+
+
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a continuation must share with its checkpoint, dotted, with their values."""
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}  # given or default
@@ -276,7 +289,7 @@ def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, An
     present = {renamed.get(key, key): value for key, value in saved.items()}
     defaults = {one.name: to_plain(one.default) for one in fields(model) if one.default is not MISSING}
     added = {key: value for key, value in flatten(defaults, "model.").items() if not _within(key, present)}
-    return {key: value for key, value in (added | present).items() if not _is_free(key)}
+    return {key: value for key, value in (_SINCE | added | present).items() if not _is_free(key)}
 
 
 def _within(key: str, present: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from pipeline.rows import Ragged, Rows
 from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig, zero_stage
 from train.evaluate import batches_of_pass
+from train.freezing import frozen_count
 from train.sets.datasets import Datasets, check_length
 from train.stream.online_corruption import Corruption
 from train.stream.phases import distinct_sets, set_labels
@@ -162,7 +163,10 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         heldout_flops=sum(count * each / 3 for count, each in zip(rows, flops, strict=True)),  # forward passes alone
         trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
         stage=config.zero.stage,
-        memory={stage: estimate_memory(config, model.num_parameters(), world_size, stage) for stage in range(4)},
+        memory={
+            stage: estimate_memory(config, model.num_parameters(), world_size, stage, frozen=frozen_count(model))
+            for stage in range(4)
+        },
     )
 
 
@@ -227,23 +231,25 @@ def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
     raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
 
 
-def estimate_memory(config: TrainConfig, parameters: int, world_size: int, stage: int | None = None) -> MemoryEstimate:
+def estimate_memory(
+    config: TrainConfig, parameters: int, world_size: int, stage: int | None = None, *, frozen: int = 0
+) -> MemoryEstimate:
     """Return the bytes of state on each rank, at the ZeRO stage of the configuration or another one.
 
     fp32 at stage 0 has no separate masters; one rank runs stages 1 and 2 so. Else the optimizer has fp32 masters beside
     the weights of the model from stage 1 on. In bf16 weights and gradients take 2 bytes, but stage 1 adds up gradients
-    in fp32.
+    in fp32. Of the parameters, the `frozen` ones have weights alone.
     """
     stage = zero_stage(config, world_size, stage)
     half = config.precision == "bf16"
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else width
-    states = 4 * config.optimizer.type.states
+    states, trained = 4 * config.optimizer.type.states, parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],
-        gradients=gradient_width * parameters / share[1],
-        optimizer=(states if stage == 0 else states + 4) * parameters / share[2],
+        gradients=gradient_width * trained / share[1],
+        optimizer=(states if stage == 0 else states + 4) * trained / share[2],
     )
 
 

@@ -25,6 +25,7 @@ from pipeline.arrays import Int64
 from pipeline.seeding import keyed_hash
 from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
+from train.freezing import frozen_modules
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
 from train.unfreezing import Unfreezing
@@ -82,6 +83,7 @@ class Engine:
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
+        self._frozen = list(frozen_modules(model))
         count = sum(whole_shape(parameter).numel() for parameter in model.parameters())
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
@@ -96,6 +98,7 @@ class Engine:
             )
         every = config.unfreeze_every
         self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
+        self.train(True)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -161,8 +164,10 @@ class Engine:
         return cast(dict[str, Loss], self.deepspeed(moved))
 
     def train(self, mode: bool) -> None:
-        """Switch dropout on or off."""
+        """Switch dropout on or off; frozen modules have none."""
         self.deepspeed.train(mode)
+        for module in self._frozen:
+            module.eval()
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
         """Set the counters of a resumed run."""

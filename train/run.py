@@ -28,6 +28,7 @@ from train.distributed import World, describe_environment, device_of, start
 from train.engine import Engine, placement_of
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
+from train.freezing import freeze
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal
@@ -269,8 +270,9 @@ def _build(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) 
 
 
 def _fill(model: Model, config: TrainConfig, begin: Begin, shards: ShardSet, placement: Placement = WHOLE) -> list[str]:
-    """Copy the weights of `model.init_from`, unless the run resumes; return what a start prints."""
-    if config.model.init_from is None or begin.found is not None:
-        return []
-    said = compare_tokenizers(config.model.init_from, shards)
-    return [*fill(model, config.model.init_from, placement).lines(), *said]
+    """Copy the weights of `model.init_from`, unless the run resumes, and freeze; return what a start prints."""
+    said = []
+    if config.model.init_from is not None and begin.found is None:
+        said = compare_tokenizers(config.model.init_from, shards)
+        said = [*fill(model, config.model.init_from, placement).lines(), *said]
+    return [*said, *freeze(model, config.freeze)]
