@@ -21,7 +21,7 @@ from pipeline.errors import StorageError
 from pipeline.execution.order import all_stages, check_recipe, stage_of, stages_of
 from pipeline.execution.plan import Plan, load_plan
 from pipeline.execution.progress import Progress
-from pipeline.execution.report import write_run_report
+from pipeline.execution.report import earlier_report, write_run_report
 from pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
 from pipeline.execution.summary_table import print_table
 from pipeline.recipe import Recipe, load_recipe
@@ -73,6 +73,7 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
+    earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
     try:
         with stopping_at_sigterm():

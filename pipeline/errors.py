@@ -15,6 +15,7 @@ __all__ = [
     "ClozelineError",
     "ConfigurationError",
     "IntegrityError",
+    "NewerFormatError",
     "PartialFailureError",
     "StorageError",
     "TokenizerMissingError",
@@ -62,6 +63,12 @@ class ClozelineError(Exception):
 
 class ConfigurationError(ClozelineError):
     """A configuration key, an argument or a combination of them is wrong."""
+
+    exit_code = 64
+
+
+class NewerFormatError(ClozelineError):
+    """A file is whole, but of a later format than this version reads: another version is to be installed."""
 
     exit_code = 64
 

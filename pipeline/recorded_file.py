@@ -112,7 +112,7 @@ def check_recorded(folder: Path, record: str, prefix: str = "") -> None:
 def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
     try:
-        outputs: dict[str, dict[str, Any]] = unsealed(parse_json(path.read_text(encoding="utf-8")))["outputs"]
+        outputs: dict[str, dict[str, Any]] = unsealed(parse_json(path.read_text(encoding="utf-8")), path)["outputs"]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

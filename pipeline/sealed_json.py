@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import xxhash
+
+from pipeline.format_version import refuse_newer
 
 __all__ = ["sealed", "unsealed"]
 
@@ -18,17 +21,24 @@ def sealed(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, _KEY: _checksum(data)}
 
 
-def unsealed(data: Mapping[str, Any]) -> dict[str, Any]:
+def unsealed(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
     """Return the object without its checksum. One that an earlier version wrote without is returned as it is.
+
+    Args:
+        data: the object.
+        where: its file, for messages.
+        newest: the latest format of it that this version reads.
 
     Raises:
         ValueError: it is no object, or the content is not that of the checksum.
+        NewerFormatError: a newer version wrote it.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)
     content = {name: value for name, value in data.items() if name != _KEY}
     if _KEY in data and data[_KEY] != (checksum := _checksum(content)):
         raise ValueError(f"checksum: expected {data[_KEY]}, got {checksum}")
+    refuse_newer(where, content, newest)
     return content
 
 

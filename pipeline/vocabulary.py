@@ -127,7 +127,7 @@ class Vocabulary:
     def load(path: Path) -> Vocabulary:
         """Read what `save` wrote."""
         try:
-            fields = unsealed(parse_json(path.read_text(encoding="utf-8")))
+            fields = unsealed(parse_json(path.read_text(encoding="utf-8")), path)
             for name in fields.keys() & {*_BITMAPS}:
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)

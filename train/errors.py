@@ -19,7 +19,6 @@ __all__ = [
     "WATCHDOG",
     "CheckpointError",
     "DivergedError",
-    "NewerCheckpointError",
     "OutOfMemoryError",
     "PeerError",
     "SaveError",
@@ -38,12 +37,6 @@ STOPPED: Final = 75
 
 class CheckpointError(IntegrityError):
     """A checkpoint is torn, corrupted, or belongs to another run."""
-
-
-class NewerCheckpointError(CheckpointError):
-    """A checkpoint was written by a newer version: whole, but not readable here."""
-
-    exit_code = 64
 
 
 class SaveError(StorageError):

@@ -162,12 +162,13 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
 
     Raises:
         StorageError: it cannot be written.
+        NewerFormatError: a newer version wrote its status or its metrics; nothing has been changed then.
     """
     config = begin.config
     before = read_status(config.output)
-    settle(config)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
+    settle(config)
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)

@@ -55,8 +55,8 @@ def read_facts(path: Path) -> Facts:
         raise WeightsError(f"{path}: changed after the import, its checksum differs; import the model again")
     if isinstance(found := plain.get("format"), int) and found > FACTS_FORMAT:
         raise ConfigurationError(
-            f"{path}: format {found} of a newer version, this version reads format {FACTS_FORMAT}: use the version "
-            "that wrote it, or import the model again"
+            f"{path}: format {found} of a newer version, this version reads format {FACTS_FORMAT}: install a "
+            "newer Clozeline, or import the model again"
         )
     try:
         facts: Facts = TypeAdapter(Facts).validate_json(json.dumps(plain))

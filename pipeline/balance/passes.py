@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.balance.apportionment import copy_factors
 from pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
-from pipeline.documents.copies import FACTORS_FILE, languages_of
+from pipeline.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
 from pipeline.execution.stage import Pass
 from pipeline.execution.unit_record import Output, add_counts, records
 from pipeline.recorded_file import check_recorded
@@ -26,7 +26,6 @@ __all__ = ["BALANCE_VERSION", "CountTokens", "WriteFactors"]
 
 BALANCE_VERSION: Final = 1
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
-_FORMAT: Final = 1
 _LOG = logging.getLogger(__name__)
 Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
 """Mean copies by language and source."""
@@ -81,7 +80,7 @@ class WriteFactors(Pass[BalanceCounts]):
         counts: BalanceCounts = {}
         for record in records(output.folder, "count"):
             add_counts(counts, record.counts)
-        content: dict[str, Any] = {"format": _FORMAT, "alpha": self.alpha, "max_copies": self.max_copies}
+        content: dict[str, Any] = {"format": FACTORS_FORMAT, "alpha": self.alpha, "max_copies": self.max_copies}
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
         for kind in _KINDS:

@@ -11,13 +11,15 @@ from typing import Final
 import numpy as np
 
 from pipeline.arrays import Int64
+from pipeline.format_version import refuse_newer
 from pipeline.recorded_file import RecordedFile
 from pipeline.rows import Rows
 from pipeline.seeding import order_key
 
-__all__ = ["FACTORS_FILE", "CopyFactors", "languages_of"]
+__all__ = ["FACTORS_FILE", "FACTORS_FORMAT", "CopyFactors", "languages_of"]
 
 FACTORS_FILE: Final = "factors.json"
+FACTORS_FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ class CopyFactors:
         Raises:
             StorageError: the file is missing.
             IntegrityError: its bytes are not those that the stage wrote.
+            NewerFormatError: a newer version wrote it.
         """
-        by_language = json.loads(file.text())["factors"]
+        content = json.loads(file.text())
+        refuse_newer(file.path, content, FACTORS_FORMAT)
+        by_language = content["factors"]
         return CopyFactors(
             {
                 language: {source: Fraction(factor) for source, factor in by_source.items()}

@@ -24,9 +24,9 @@ from pipeline.readers import check_options, detect, is_guess
 from pipeline.recipe import InputEntry, Recipe
 from pipeline.sealed_json import sealed, unsealed
 
-__all__ = ["PLAN_STAGE", "Plan", "PlannedRange", "freeze_plan", "load_plan"]
+__all__ = ["PLAN_FORMAT", "PLAN_STAGE", "Plan", "PlannedRange", "freeze_plan", "load_plan"]
 
-_FORMAT: Final = 1
+PLAN_FORMAT: Final = 1
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
 """Options that plans of this format hold for every input, whatever its reader; others are held where they are given."""
 _NONE: Final = -1
@@ -72,7 +72,7 @@ class Plan:
             {name: value for name, value in asdict(planned).items() if name not in ("entry", "path")}
             for planned in self.ranges
         ]
-        return {"format": _FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
+        return {"format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
 
 
 def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> list[PlannedRange]:
@@ -166,9 +166,9 @@ def _read(recipe: Recipe) -> Plan | None:
     if not path.exists():
         return None
     try:
-        data = unsealed(parse_json(path.read_text(encoding="utf-8")))
-        if data["format"] != _FORMAT:
-            raise IntegrityError(f"{path}: format {data['format']}, this version reads {_FORMAT}")
+        data = unsealed(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
+        if data["format"] != PLAN_FORMAT:
+            raise ValueError(f"format {data['format']}, this version reads {PLAN_FORMAT}")
         if unknown := data.keys() - {"format", "shards", "inputs", "units"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
         ranges = tuple(PlannedRange(**planned) for planned in data["units"])

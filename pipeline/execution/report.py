@@ -11,14 +11,16 @@ from typing import Any, Final
 
 from pipeline.charts.bars import Bar, Step, bars, funnel, shares
 from pipeline.charts.curves import histogram
-from pipeline.errors import ClozelineError, IntegrityError, StorageError
+from pipeline.errors import IntegrityError, StorageError
 from pipeline.execution.edit_samples import EditSample, EditSamples, merged_edits
 from pipeline.execution.plan import PLAN_STAGE
 from pipeline.execution.report_samples import Parts, SampleText, cluster_sizes, dropped_texts, kept_texts, lengths
 from pipeline.execution.unit_record import Counts, UnitRecord
 from pipeline.files import parse_json, publish_json, read_json
+from pipeline.format_version import refuse_newer
 from pipeline.html_page import facts, folded, grid, listing, page, quote, section, table, write_page
 from pipeline.sealed_json import sealed, unsealed
+from pipeline.shards.manifest import FORMAT
 
 __all__ = ["earlier_report", "read_report", "write_run_report", "write_stage_report"]
 
@@ -79,10 +81,11 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
 
     Raises:
         StorageError: it cannot be read.
-        IntegrityError: it was changed after it was written, or another version wrote it.
+        IntegrityError: it was changed after it was written.
+        NewerFormatError: a newer version wrote it.
     """
     try:
-        data = unsealed(parse_json(path.read_text(encoding="utf-8")))
+        data = unsealed(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
     except (ValueError, AttributeError) as error:
@@ -93,10 +96,14 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
 
 
 def earlier_report(path: Path) -> dict[str, Any]:
-    """Return the content of a `report.json`; empty where it is missing, damaged or of another version."""
+    """Return the content of a `report.json`; empty where it is missing or damaged.
+
+    Raises:
+        NewerFormatError: a newer version wrote it.
+    """
     try:
         return read_report(path, "")
-    except ClozelineError:
+    except (IntegrityError, StorageError):
         return {}
 
 
@@ -277,6 +284,7 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
 
 def _set(output: Path, path: Path) -> tuple[str | int, ...]:
     manifest = parse_json(path.read_text(encoding="utf-8"))
+    refuse_newer(path, manifest, FORMAT)
     totals = [manifest["totals"][key] for key in ("samples", "tokens", "shards", "bytes")]
     return (str(path.parent.relative_to(output)), *totals, manifest["checksum"][:16])
 

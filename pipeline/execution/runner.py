@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Generic, cast
 
 from pipeline.config import config_digest, save_yaml, to_plain
@@ -87,7 +88,6 @@ def _run_stages(
         stage = stage_of(recipe, name, plan)
         run = StageRun(stage, stage_key(stage, upstream), verify)
         if only in (None, name):
-            _save_config(stage)
             summaries.append(run.execute(progress))
             _check_handover(held, summaries[-1])
             if summaries[-1].counts.get("documents_out") == 0:
@@ -178,14 +178,12 @@ class StageRun(Generic[C]):
             add_counts(counts, record.counts)
         return cast(C, counts)
 
-    def _forget_stale(self) -> None:
-        """Remove records of another configuration, so that no sum and no manifest can hold them."""
+    def _stale(self) -> list[Path]:
+        """Return the records of another configuration, which no sum and no manifest may hold."""
         folder, key = self.stage.folder, self.runners[0].key
         wanted = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
-        for path in (folder / "records").glob("*.json"):
-            record = UnitRecord.read(path)
-            if path not in wanted or record is None or record.key != key:
-                path.unlink()
+        found = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
+        return [path for path, record in found.items() if path not in wanted or record is None or record.key != key]
 
     def _remove_unlisted(self) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
@@ -202,18 +200,25 @@ class StageRun(Generic[C]):
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
 
     def execute(self, progress: Progress) -> StageSummary:
-        """Make what is missing; then sums, report, and the end of the intermediates."""
+        """Make what is missing; then sums, report, and the end of the intermediates.
+
+        Raises:
+            NewerFormatError: a newer version wrote the report or a record; nothing has been changed then.
+        """
         start = time.monotonic()
+        previous, missing = earlier_report(self.stage.folder / "report.json"), self.missing()
+        stale = self._stale() if missing else []
+        _save_config(self.stage)
         sweep(self.stage.folder)
-        missing = self.missing()
+        for path in stale:
+            path.unlink()
         if missing:
-            self._forget_stale()
             self._remove_unlisted()
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
             failed = self._run_pass(work, runner, units, progress)
             if failed:
                 self._raise(failed)
-        return self._summarise(progress, time.monotonic() - start, skipped=not missing)
+        return self._summarise(progress, time.monotonic() - start, previous, skipped=not missing)
 
     def _run_pass(
         self, work: Pass[C], runner: UnitRunner, units: Sequence[int], progress: Progress
@@ -249,11 +254,12 @@ class StageRun(Generic[C]):
             error.exit_code = codes.pop()
         raise error
 
-    def _summarise(self, progress: Progress, seconds: float, skipped: bool) -> StageSummary:
+    def _summarise(
+        self, progress: Progress, seconds: float, previous: Mapping[str, Any], *, skipped: bool
+    ) -> StageSummary:
         folder, records, counts = self.stage.folder, self.all_records(), self.counts()
         self.stage.check(counts)
         size = sum(facts["bytes"] for record in records for facts in record.outputs.values())
-        previous = earlier_report(folder / "report.json")
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:

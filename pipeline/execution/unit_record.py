@@ -114,9 +114,13 @@ class UnitRecord:
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
-        """Return the record in a file, or None where it is missing, damaged or that of another unit."""
+        """Return the record in a file, or None where it is missing, damaged or that of another unit.
+
+        Raises:
+            NewerFormatError: a newer version wrote it.
+        """
         try:
-            record = UnitRecord(**unsealed(parse_json(path.read_text(encoding="utf-8"))))
+            record = UnitRecord(**unsealed(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         return record if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -23,6 +24,8 @@ from pydantic import (
 )
 
 from pipeline.errors import IntegrityError, StorageError
+from pipeline.files import parse_json
+from pipeline.format_version import refuse_newer
 from pipeline.repair import repair_of
 from pipeline.rows import FIXED_COLUMNS
 from pipeline.shards.bounded_reading import check_entries, read_regular
@@ -221,7 +224,7 @@ class Manifest(_Strict):
     @classmethod
     def _known_format(cls, value: int) -> int:
         if not 1 <= value <= FORMAT:
-            raise ValueError(f"this version reads 1 to {FORMAT}, got {value}: read it with the version that wrote it")
+            raise ValueError(f"this version reads 1 to {FORMAT}, got {value}")
         return value
 
     @field_validator("columns")
@@ -284,6 +287,7 @@ class Manifest(_Strict):
         Raises:
             StorageError: there is no manifest.
             ManifestError: it is too large, malformed, or was changed after it was written.
+            NewerFormatError: a newer version wrote it.
         """
         path = manifest_path(path)
         try:
@@ -297,6 +301,7 @@ class Manifest(_Strict):
             plain = json.loads(raw)
             text = manifest_text(plain)
         except ValueError as error:
+            _refuse_newer(path, raw)
             raise ManifestError(
                 f"{path}: not a manifest of a shard set: {first_problem(error)}; {repair_of(path)}"
             ) from error
@@ -310,6 +315,13 @@ class Manifest(_Strict):
             except ValueError as error:
                 raise ManifestError(f"{path}: {error}") from error
         return manifest
+
+
+def _refuse_newer(path: Path, raw: bytes) -> None:
+    with suppress(ValueError):
+        plain = parse_json(raw)
+        if isinstance(plain, dict) and plain.pop("checksum", "") == canonical_sha256(plain):
+            refuse_newer(path, plain, FORMAT)
 
 
 def manifest_path(path: Path | str) -> Path:

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.configuration.redaction import redacted_text
+from pipeline.errors import NewerFormatError
 from pipeline.repair import repair_of
 from pipeline.shards.block_cache import BlockCache
 from pipeline.shards.bounded_reading import read_regular
@@ -40,6 +41,7 @@ def open_shards(
     Raises:
         StorageError: there is no manifest, or the store cannot be read.
         ManifestError: manifest, index and files contradict each other, or a file is missing.
+        NewerFormatError: a newer version wrote the manifest, or the list of blocks in quarantine.
     """
     url = as_url(path)
     shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
@@ -76,8 +78,8 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
         try:
             manifest, index = fetch_manifest_and_index(store, Path(folder))
             _check_index(Path(folder) / path.name, manifest, index)
-        except ManifestError as error:
-            raise ManifestError(str(error).replace(folder, base)) from error
+        except (ManifestError, NewerFormatError) as error:
+            raise type(error)(str(error).replace(folder, base)) from error
     quarantine = Quarantine()
     with contextlib.suppress(ObjectMissingError):
         overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -11,8 +12,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter
 
-from pipeline.files import publish_json
-from pipeline.sealed_json import sealed
+from pipeline.files import parse_json, publish_json
+from pipeline.sealed_json import sealed, unsealed
 from pipeline.shards.bounded_reading import check_entries
 from pipeline.shards.errors import ManifestError
 from pipeline.shards.manifest import Manifest, first_problem
@@ -89,6 +90,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
 
     Raises:
         ManifestError: it is malformed, or was changed after a tool wrote it.
+        NewerFormatError: a newer version wrote it.
     """
     check_entries(where, raw, _VALUE_LIMIT)
     try:
@@ -96,6 +98,8 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
             return [entry.model_dump() for entry in _LIST.validate_json(raw)]
         file = _File.model_validate_json(raw)
     except ValueError as error:
+        with suppress(ValueError):
+            unsealed(parse_json(raw), where)
         raise ManifestError(
             f"{where}: not a list of blocks in quarantine: {first_problem(error)}; {_REMEDY}"
         ) from error

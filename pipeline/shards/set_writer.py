@@ -77,7 +77,7 @@ class SetWriter:
     def _read_info(self, folder: Path, shard: int) -> ShardInfo:
         path, name = folder / self._info(shard), shard_name(shard, self.shards, self.container)
         try:
-            info = ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")))
+            info = ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path)
         except FileNotFoundError as error:
             raise StorageError(f"{path}: missing; {repair_of(path)}") from error
         except (OSError, ValueError, IntegrityError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.errors import IntegrityError
@@ -53,10 +54,10 @@ class ShardInfo:
         return sealed(record)
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> ShardInfo:
-        """Return the shard that `to_json` described."""
+    def from_json(record: Mapping[str, Any], where: Path | str = "the record of a shard") -> ShardInfo:
+        """Return the shard that `to_json` described; `where` is its file, for messages."""
         try:
-            facts = unsealed(record)
+            facts = unsealed(record, where)
             blocks = tuple(Block(at, size, rows, bytes.fromhex(digest)) for at, size, rows, digest in facts["blocks"])
             return ShardInfo(**{**facts, "blocks": blocks})
         except (KeyError, TypeError, ValueError, AttributeError) as error:

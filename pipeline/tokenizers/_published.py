@@ -61,7 +61,7 @@ class Published:
         """
         path = folder / FACTS_FILE
         try:
-            return Published(**unsealed(parse_json(path.read_text(encoding="utf-8"))))
+            return Published(**unsealed(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
                 f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again: "

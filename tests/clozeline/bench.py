@@ -18,9 +18,11 @@ from pipeline.__main__ import main as run_pipeline
 from pipeline.__main__ import stage_main
 from pipeline.execution.order import all_stages
 from pipeline.shards import open_shards
+from pipeline.shards.quarantine import publish_quarantine
 from tests.distributed import run_ranks
 from tests.model.checkpoints.published import saved
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
+from tests.pipeline.task_files import make_sets
 from tests.train.masked_set import write_config
 
 OTHERS = set(all_stages()) - set(STAGES)
@@ -82,10 +84,10 @@ class Bench:
 
     @staticmethod
     def made(folder: Path) -> Bench:
-        """Run the pipeline, then two steps of the trainer."""
+        """Run the pipeline, two steps of the trainer, the pipeline of a task, and an import."""
         bench = Bench(folder)
         short = RECIPE[: RECIPE.index("  - {name: span_corruption")].replace("variants: 2", "variants: 1")
-        write_recipe(folder, short)
+        write_recipe(folder, f"{short}balance: {{}}\n")
         write_corpus(folder / "crawl", 25)
         assert run_pipeline([*bench.recipe, f"output={bench.output}"]) == 0
         write_config(
@@ -94,6 +96,10 @@ class Bench:
         finished = run_ranks(1, train, bench.words("train"), None, folder=folder)
         assert finished.codes == [0], finished.errors
         saved(folder / "published", "bert", hidden_act="gelu")
+        imported = bench.answer("import_model", [str(folder / "published"), str(folder / "imported")])
+        assert imported.code == 0, imported
+        make_sets(folder / "task", "executor.workers=1")
+        publish_quarantine(bench.set.parent, [])
         return bench
 
     def copy(self, folder: Path) -> Bench:

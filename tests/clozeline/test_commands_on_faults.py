@@ -1,19 +1,14 @@
-"""Every command on a full disk, without its input, and on files of another version: one message, nothing torn.
+"""Every command on a full disk, and without its input: one message, nothing torn.
 
 Commands are listed by their folders, so a new one is covered by itself.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipeline.sealed_json import sealed
-from pipeline.shards.manifest import canonical_sha256, manifest_text
 from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench
 
 WITH_FILES = sorted(set(NAMES) - set(WITHOUT_FILES))
@@ -26,15 +21,8 @@ NETWORK = ("continue_demo", "crawl_site", "demo")
 """Those go on to a site where the disk takes their first bytes."""
 REFUSED = ("evaluate", "generate")
 """Those that refuse the run, an encoder, once they have read it."""
-WITHOUT_FORMAT = ("compare_logits", "export_model", "import_model", "tokenizer_report")
-"""Those that read only files of transformers, or a tokenizer and documents."""
 SECONDS = ("train",)
 """Those take seconds: they are started fewer times."""
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench.made(tmp_path_factory.mktemp("bench"))
 
 
 @pytest.fixture
@@ -99,41 +87,3 @@ def test_an_input_that_vanished(bench: Bench, name: str) -> None:
         assert path.name.strip("*.") in said, said
         for one in path.parent.glob(f"{path.name}.gone"):
             one.rename(one.with_suffix(""))
-
-
-def newer(path: Path) -> None:
-    """Write a file as a later version would: its format raised, its checksum right."""
-    plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    checksum = plain.pop("checksum", None)
-    plain["format"] += 1
-    if path.name in ("manifest.json", "checkpoint.json"):
-        plain["checksum"] = canonical_sha256(plain)
-    elif checksum is not None:
-        plain = sealed(plain)
-    text = json.dumps(plain, separators=(",", ":")) + "\n" if path.name == "checkpoint.json" else manifest_text(plain)
-    path.write_text(text, encoding="utf-8")
-
-
-VERSIONED = ("clean/plan.json", "encode/manifest.json", "group/*/*/manifest.json", "corrupt/*/*/manifest.json",
-             "report.json", "*/report.json", "../run/checkpoints/*/checkpoint.json")  # fmt: skip
-READ = {
-    "pipeline": "clean/plan.json", **dict.fromkeys(STAGES, "clean/plan.json"), "fill_mask": "checkpoint.json",
-    "evaluate": "checkpoint.json", "generate": "checkpoint.json", "verify_counts": "report.json",
-}  # fmt: skip
-"""The first file with a format that a command reads; a manifest for all others."""
-
-
-@pytest.mark.parametrize("name", sorted(set(WITH_FILES) - {*WITHOUT_INPUT, *WITHOUT_FORMAT}))
-def test_files_of_a_newer_version(bench: Bench, name: str) -> None:
-    """All of a run at once: the command names the first that it reads, its format, and changes nothing."""
-    words = bench.words(name)
-    if name in STAGES[1:]:
-        bench.without_results_of(name)
-    for pattern in VERSIONED:
-        for path in bench.output.glob(pattern):
-            newer(path)
-    before = tree(bench.folder)
-    said = one_message(bench.answer(name, words), 64, 65)
-    assert READ.get(name, "manifest.json") in said
-    assert re.search(r"format.*this version reads", said), said
-    assert tree(bench.folder) == before

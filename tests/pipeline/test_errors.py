@@ -11,13 +11,14 @@ from pipeline.errors import (
     ClozelineError,
     ConfigurationError,
     IntegrityError,
+    NewerFormatError,
     PartialFailureError,
     StorageError,
     message_text,
 )
 from pipeline.shards import StoreOptions
 
-CODES = {ConfigurationError: 64, IntegrityError: 65, PartialFailureError: 69, StorageError: 74}
+CODES = {ConfigurationError: 64, NewerFormatError: 64, IntegrityError: 65, PartialFailureError: 69, StorageError: 74}
 
 
 @pytest.mark.parametrize("kind", CODES)

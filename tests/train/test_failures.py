@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.distributed import DistBackendError
 
-from pipeline.errors import ConfigurationError
-from train.errors import CheckpointError, NewerCheckpointError
+from pipeline.errors import ConfigurationError, NewerFormatError
+from train.errors import CheckpointError
 from train.failures import explain
 
 
@@ -14,7 +14,7 @@ from train.failures import explain
     [
         (ConfigurationError("wrong"), 64, "wrong"),
         (CheckpointError("torn"), 65, "torn"),
-        (NewerCheckpointError("newer"), 64, "newer"),
+        (NewerFormatError("newer"), 64, "newer"),
         (RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:2"), 71, "another rank ended"),
         (
             RuntimeError("[unbound_buffer.cc:84] Timed out waiting 600000ms for recv"),

@@ -10,13 +10,15 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from pipeline.clean.unit_counts import characters_of
-from pipeline.documents.copies import FACTORS_FILE
+from pipeline.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from pipeline.documents.files import read_documents, read_rejects
 from pipeline.errors import IntegrityError
 from pipeline.execution.order import all_stages
+from pipeline.execution.plan import PLAN_FORMAT
 from pipeline.execution.report import read_report
 from pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from pipeline.files import file_hash, parse_json
+from pipeline.format_version import refuse_newer
 from pipeline.groupings import GroupingSpec
 from pipeline.repair import repair_of
 from pipeline.shards import open_shards
@@ -123,6 +125,12 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
         yield "by_source", listed, events
 
 
+def _read_json(path: Path, newest: int) -> Any:
+    content = parse_json(path.read_text(encoding="utf-8"))
+    refuse_newer(path, content, newest)
+    return content
+
+
 def _amount(count: Any) -> int:
     """Return a count, or the sum of those that a mapping holds."""
     return sum(count.values()) if isinstance(count, Mapping) else count
@@ -142,7 +150,7 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     """Yield what the documents, rejects and shard sets of a stage hold."""
     counts, path = report["counts"], folder / "report.json"
     if (plan := folder / "plan.json").is_file():
-        ranges = parse_json(plan.read_text(encoding="utf-8"))["units"]
+        ranges = _read_json(plan, PLAN_FORMAT)["units"]
         yield path, "bytes_in", counts["bytes_in"], sum(one["end"] - one["start"] for one in ranges)
     if (folder / "documents").is_dir():
         texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
@@ -185,7 +193,7 @@ def _balanced(
     if "balanced" in counts:
         yield "documents_in", counts["documents_in"], before["merged"]["documents"]
         yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
-        factors = parse_json((folder / FACTORS_FILE).read_text(encoding="utf-8"))
+        factors = _read_json(folder / FACTORS_FILE, FACTORS_FORMAT)
         told = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
         sums = _by_language(counts)
         yield (

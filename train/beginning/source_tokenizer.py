@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.checkpoints import imported_tokenizer
-from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.errors import ClozelineError, ConfigurationError, NewerFormatError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import find_tokenizer, load_tokenizer
 from train.checkpoint.format import steps_in
@@ -47,6 +47,8 @@ def _folder(source: Path) -> Path | None:
         return imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
     try:
         return _of_set(open_shards(read_config(source).data.first_set))
+    except NewerFormatError:
+        raise
     except ClozelineError:
         return None
 

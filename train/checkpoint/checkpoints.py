@@ -20,7 +20,7 @@ from typing import Final
 import torch
 from safetensors.torch import save_file
 
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, NewerFormatError
 from pipeline.files import file_hash, replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.finding import LATEST, candidates, check_share, choose
@@ -163,7 +163,7 @@ class Checkpoints:
 
         Raises:
             CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
-            NewerCheckpointError: a newer version wrote the one to resume from; an older one would overwrite it.
+            NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
         """
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
@@ -214,7 +214,7 @@ def _best(paths: Iterable[Path]) -> set[str]:
     for path in paths:
         try:
             loss = Index.read(path).state.get("heldout_loss")
-        except CheckpointError:
+        except (CheckpointError, NewerFormatError):
             continue
         if loss is not None and math.isfinite(loss):
             losses[path.name] = loss

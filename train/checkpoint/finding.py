@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from pipeline.errors import NewerFormatError
 from train.checkpoint.format import Index, part_name, steps_in
 from train.checkpoint.parts import check_files, check_tensors
 from train.checkpoint.state import read_state
-from train.errors import CheckpointError, NewerCheckpointError, PeerError
+from train.errors import CheckpointError, PeerError
 
 __all__ = ["LATEST", "candidates", "check_share", "choose", "newest_whole"]
 
@@ -40,13 +41,13 @@ def choose(
 
     Raises:
         CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
-        NewerCheckpointError: a newer version wrote the one to resume from; an older one would overwrite it.
+        NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
     """
     for name in names:
         try:
             return directory / name, check(directory / name)
         except (CheckpointError, PeerError) as error:
-            if error.exit_code == NewerCheckpointError.exit_code:
+            if error.exit_code == NewerFormatError.exit_code:  # on another rank
                 raise
             refuse(name, str(error))
     if names:

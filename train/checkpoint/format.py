@@ -18,8 +18,9 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from pipeline.files import replacing
+from pipeline.format_version import refuse_newer
 from pipeline.shards.manifest import canonical_sha256, first_problem
-from train.errors import CheckpointError, NewerCheckpointError
+from train.errors import CheckpointError
 
 __all__ = [
     "FORMAT",
@@ -89,7 +90,7 @@ class Index:
 
         Raises:
             CheckpointError: it is missing, malformed, was changed after it was written, or contradicts itself.
-            NewerCheckpointError: it was written by a newer version.
+            NewerFormatError: it was written by a newer version.
         """
         path = directory / INDEX
         try:
@@ -99,11 +100,7 @@ class Index:
             plain.pop("checksum", None)
             if checked and raw != _with_checksum(plain):
                 raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
-            if isinstance(plain["format"], int) and plain["format"] > FORMAT:
-                raise NewerCheckpointError(
-                    f"{path}: format {plain['format']} of a newer version, this version reads format {FORMAT}: "
-                    "continue with the version that wrote it"
-                )
+            refuse_newer(path, plain, FORMAT)
             index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
         except FileNotFoundError as error:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error

@@ -11,7 +11,7 @@ from pipeline.errors import ConfigurationError
 from train.checkpoint.finding import check_share, newest_whole
 from train.checkpoint.format import WEIGHT, Index, steps_in
 from train.checkpoint.parts import CheckpointReader
-from train.errors import CheckpointError, NewerCheckpointError
+from train.errors import CheckpointError
 
 __all__ = ["find_checkpoint", "read_weights"]
 
@@ -42,8 +42,6 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
     path = checkpoints / f"step-{step:08d}"
     try:
         return path, check_share(path, hashes=True)
-    except NewerCheckpointError:
-        raise
     except CheckpointError as error:
         raise CheckpointError(f"{error}; copy the checkpoint back, or choose another step") from error
 

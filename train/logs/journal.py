@@ -22,6 +22,7 @@ import psutil
 from pipeline.configuration.redaction import redacted
 from pipeline.errors import StorageError, message_text
 from pipeline.files import parse_json, replacing
+from pipeline.format_version import refuse_newer
 from pipeline.sealed_json import sealed
 from train.config import LogConfig
 
@@ -176,12 +177,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
     Raises:
         StorageError: it cannot be read.
+        NewerFormatError: a newer version wrote a line of it.
     """
     lines: list[dict[str, Any]] = []
     for line in _raw_lines(path):
         with contextlib.suppress(ValueError):  # also of bytes that are no UTF-8
             record = parse_json(line)
             if isinstance(record, dict):
+                refuse_newer(path, record)
                 lines.append(record)
     return lines
 

@@ -77,7 +77,7 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
 def _read(path: Path) -> dict[str, Any] | None:
     """Return the content of a status.json; None where it is missing or damaged."""
     try:
-        status = unsealed(read_json(path) or {})
+        status = unsealed(read_json(path) or {}, path)
     except ValueError:
         return None
     return status if isinstance(status.get("state"), str) else None

@@ -148,7 +148,7 @@ def test_mistakes_are_named(tmp_path):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
-    for content, message in ((json.dumps({"format": 2}), "format 2, this version reads 1"), ("{}", "not a plan")):
+    for content, message in ((json.dumps({"format": 0}), "format 0, this version reads 1"), ("{}", "not a plan")):
         path.write_text(content)
         with pytest.raises(IntegrityError, match=message):
             load_plan(recipe_for([], tmp_path / "out"))

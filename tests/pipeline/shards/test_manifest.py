@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import StorageError
+from pipeline.errors import NewerFormatError, StorageError
 from pipeline.shards import Manifest, ManifestError, fixed_columns, open_shards
 from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
@@ -39,8 +39,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     [
         (lambda m: m.update(colour="red"), "colour: Extra inputs"),
         (lambda m: m.update(block_rows="4"), "block_rows"),
-        (lambda m: m.update(format=2), "format: this version reads 1 to 1, got 2: read it with the version that wrote"),
-        (lambda m: m.update(format=2, kind="dreams", more=1), "format: this version reads 1 to 1, got 2"),
+        (lambda m: m.update(format=0), "format: this version reads 1 to 1, got 0"),
         (lambda m: m.pop("format"), "format: Field required"),
         (lambda m: m.update(format=True), "format"),
         (lambda m: m.update(seed=-1), "seed"),
@@ -83,6 +82,18 @@ def test_a_wrong_manifest_is_refused(tmp_path: Path, change: Change, message: st
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, change)
     with pytest.raises(ManifestError, match=message):
+        open_shards(tmp_path)
+
+
+@pytest.mark.parametrize("change", [lambda m: m.update(format=2), lambda m: m.update(format=2, kind="dreams", more=1)])
+def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path: Path, change: Change) -> None:
+    toy_set(tmp_path, [10, 3])
+    change_manifest(tmp_path, change)
+    with pytest.raises(NewerFormatError, match=r"manifest\.json: format 2 of a newer version, this version reads for"):
+        open_shards(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
+    with pytest.raises(ManifestError, match="format: this version reads 1 to 1, got 3"):
         open_shards(tmp_path)
 
 

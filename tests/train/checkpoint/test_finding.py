@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.errors import NewerFormatError
 from train.checkpoint.finding import LATEST, candidates, choose, newest_whole
 from train.checkpoint.format import Index
-from train.errors import CheckpointError, NewerCheckpointError, PeerError
+from train.errors import CheckpointError, PeerError
 
 NAMES = ["step-00000012", "step-00000008", "step-00000004"]
 INDEX = Index({}, {}, {}, [], {})
@@ -76,7 +77,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states: list[st
         assert look() is None
 
 
-@pytest.mark.parametrize("error", [NewerCheckpointError("newer"), PeerError("newer", NewerCheckpointError.exit_code)])
+@pytest.mark.parametrize("error", [NewerFormatError("newer"), PeerError("newer", NewerFormatError.exit_code)])
 def test_a_checkpoint_of_a_newer_version_ends_the_search(error: Exception) -> None:
     def check(path: Path) -> Index:
         raise error

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from pipeline.errors import NewerFormatError
 from pipeline.files import file_hash
 from train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name, steps_in, tiling_problem
-from train.errors import CheckpointError, NewerCheckpointError
+from train.errors import CheckpointError
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
@@ -59,13 +60,13 @@ def test_index_of_a_newer_format(tmp_path: Path) -> None:
     """It is told from a damaged format by the checksum."""
     written = replace(write_parts(tmp_path, 10, 3), format=99)
     written.write(tmp_path)
-    with pytest.raises(NewerCheckpointError, match="format 99 of a newer version"):
+    with pytest.raises(NewerFormatError, match="format 99 of a newer version"):
         Index.read(tmp_path)
     path = tmp_path / "checkpoint.json"
     path.write_text(path.read_text().replace('"format":99', '"format":91'))
     with pytest.raises(CheckpointError, match="changed after it was written") as found:
         Index.read(tmp_path)
-    assert not isinstance(found.value, NewerCheckpointError)
+    assert not isinstance(found.value, NewerFormatError)
 
 
 def test_index_of_an_earlier_version_has_no_checksum(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def save(step: int) -> list[str]:
     return ["checkpoint.json", f"step-{step:08d}", "latest", f".tmp-old-step-{step - 2:08d}", "checkpoint.json"]
 
 
-RENAMES = ["config.yaml", "metrics.jsonl", *save(4), *save(6)]
+RENAMES = ["metrics.jsonl", "config.yaml", *save(4), *save(6)]
 """All renames of the second start, without those of status.json and of the report."""
 POINTS = [(name, RENAMES[: at + 1].count(name)) for at, name in enumerate(RENAMES)]
 USUAL = [("metrics.jsonl", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2)]
