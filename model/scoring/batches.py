@@ -1,0 +1,88 @@
+"""Batches of rows of like length, and the probabilities that a head gives to tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from model.build import Model
+from model.errors import BatchError, ConfigurationError
+from model.heads import Head
+
+__all__ = ["TOKENS", "batch_tensors", "check_lengths", "head_of", "like_lengths", "log_probabilities"]
+
+TOKENS = 8192
+"""places of a batch, padding included"""
+_SCORES = 1 << 25
+"""scores held at a time"""
+
+
+def like_lengths(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
+    """Yield numbers of rows, the shorter first, in batches of at most `tokens` places, or of one longer row.
+
+    Rows of one length fill batches of their own where they are many, so that few batches have padding.
+
+    Example:
+        >>> list(like_lengths([3, 1, 3, 9, 1], tokens=6))
+        [[1, 4], [0, 2], [3]]
+    """
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch:
+            full = (len(batch) + 1) * lengths[row] > tokens
+            many = 4 * len(batch) * lengths[batch[0]] >= tokens
+            if full or (many and lengths[row] != lengths[batch[0]]):
+                yield batch
+                batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def batch_tensors(rows: Sequence[Sequence[int]], device: torch.device) -> dict[str, Tensor]:
+    """Return the inputs of a family for rows padded on the right; `lengths` is [] where none is padded."""
+    lengths = torch.tensor([len(row) for row in rows])
+    padded = [torch.tensor(list(row), dtype=torch.int64) for row in rows]
+    ids = torch.nn.utils.rnn.pad_sequence(padded, batch_first=True)
+    alike = bool((lengths == ids.shape[1]).all())
+    return {
+        "input_ids": ids.to(device),
+        "position_ids": torch.arange(ids.shape[1], device=device)[None],
+        "lengths": lengths[0] if alike else lengths.to(device),
+    }
+
+
+def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
+    """Raise BatchError where a row is longer than the position table."""
+    limit, longest = model.config.position.limit, max(map(len, rows), default=0)
+    if limit is not None and longest > limit:
+        raise BatchError(f"a text has {longest} tokens, the position table has room for {limit}: give shorter ones")
+
+
+def head_of(model: Model, target: str, wanted_by: str) -> tuple[str, Head]:
+    """Return the head of a target, and its name.
+
+    Raises:
+        ConfigurationError: there is none, or the model is in training mode.
+    """
+    if model.training:
+        raise ConfigurationError(f"{wanted_by} need a model in evaluation mode, call eval() first")
+    for name, head in model.heads.items():
+        if head.target == target:
+            return name, head
+    raise ConfigurationError(f"{wanted_by} need a head of {target}, the model has {', '.join(model.heads)}")
+
+
+def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: int) -> Tensor:
+    """Return the natural log-probability of each token [n] at its state [n, dim], fp64 on the host.
+
+    Scores are fp32, over the whole vocabulary; only some of them are held at a time.
+    """
+    found, room = [], max(1, _SCORES // vocabulary)
+    for first in range(0, len(tokens), room):
+        scores = head.logits(states[first : first + room]).float()
+        found.append(-F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu())
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)

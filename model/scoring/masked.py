@@ -1,0 +1,97 @@
+"""Pseudo-log-likelihoods: each token is predicted from a copy of the row in which it is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from model.build import Model
+from model.errors import ConfigurationError
+from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
+
+__all__ = ["masked_places", "pseudo_log_likelihoods"]
+
+_UNKNOWN = frozenset({"rank", "prediction_order"})
+"""Tensors of a family whose rows are predicted in an order (arXiv 1906.08237), which a masked row does not have."""
+
+
+class _Copy(NamedTuple):
+    """A masked row, the place at which a token is predicted, and the token."""
+
+    ids: list[int]
+    place: int
+    token: int
+
+
+def masked_places(places: Sequence[int], words: Sequence[int] | None) -> list[list[int]]:
+    """Return the places that are masked while each of `places` is predicted.
+
+    Args:
+        places: of a row, ascending.
+        words: number of the word of each; None: each place is masked alone (arXiv 1910.14659). Otherwise the later
+            places of its word are masked, too, so that a word of several pieces does not give itself away
+            (within_word_l2r, arXiv 2305.10588).
+
+    Example:
+        >>> masked_places([1, 2, 3, 4], [0, 1, 1, 1])
+        [[1], [2, 3, 4], [3, 4], [4]]
+    """
+    if words is None:
+        return [[place] for place in places]
+    return [
+        [other for other, of in zip(places, words, strict=True) if of == word and other >= place]
+        for place, word in zip(places, words, strict=True)
+    ]
+
+
+def pseudo_log_likelihoods(
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    places: Sequence[Sequence[int]],
+    mask_id: int,
+    *,
+    words: Sequence[Sequence[int]] | None = None,
+    previous: bool = False,
+    tokens: int = TOKENS,
+) -> list[Tensor]:
+    """Return the natural log-probability of the token at each of `places`, fp64 [places] for each row.
+
+    Args:
+        model: in evaluation mode, with a head of masked tokens.
+        rows: token ids with their frame.
+        places: places of each row that are scored, ascending; special tokens are not among them.
+        mask_id: id of [MASK].
+        words: number of the word of each place; None: places are masked one by one. See `masked_places`.
+        previous: read the prediction of place i at i - 1, as models do that were trained so (masked next-token
+            prediction, arXiv 2410.24159).
+        tokens: places of a batch; it changes nothing but the rounding.
+
+    Raises:
+        ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
+        BatchError: a row is longer than the position table.
+    """
+    family = model.family
+    if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
+        raise ConfigurationError(f"masked scores need an encoder of whole rows, got the family {model.config.family}")
+    name, head = head_of(model, "masked_lm", "masked scores")
+    of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
+    copies = [
+        _Copy([mask_id if at in masked else token for at, token in enumerate(row)], place, row[place])
+        for row, scored, of in zip(rows, places, of_words, strict=True)
+        for place, masked in zip(scored, masked_places(scored, of), strict=True)
+    ]
+    check_lengths(model, rows)
+    found = torch.zeros(len(copies), dtype=torch.float64)
+    device = model.family.tokens.weight.device
+    for batch in like_lengths([len(copy.ids) for copy in copies], tokens):
+        tensors = batch_tensors([copies[one].ids for one in batch], device)
+        with torch.no_grad():
+            hidden = model.family.views(tensors, {name: head})[name].hidden
+            at = torch.tensor([copies[one].place - previous for one in batch], device=device)
+            states = hidden[torch.arange(len(batch), device=device), at]
+            wanted = torch.tensor([copies[one].token for one in batch], device=device)
+            found[batch] = log_probabilities(head, states, wanted, model.vocab_size)
+    return list(torch.split(found, [len(scored) for scored in places]))

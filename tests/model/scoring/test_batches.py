@@ -1,0 +1,25 @@
+"""Batches hold each row once and at most their places."""
+
+import doctest
+
+import pytest
+
+import model.scoring.batches
+from model.scoring.batches import like_lengths
+
+
+@pytest.mark.parametrize("tokens", [1, 10, 64, 10**6])
+def test_batches_hold_each_row_once(tokens):
+    lengths = [3 + number * number % 11 for number in range(60)] + [90]
+    batches = [*like_lengths(lengths, tokens)]
+    assert sorted(row for batch in batches for row in batch) == [*range(61)]
+    for batch in batches:
+        places = len(batch) * max(lengths[row] for row in batch)
+        assert places <= tokens or len(batch) == 1
+        padded = places - sum(lengths[row] for row in batch)
+        assert padded == 0 or min(lengths[row] for row in batch) * 4 <= tokens
+    assert [*like_lengths([], tokens)] == []
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.scoring.batches).failed == 0

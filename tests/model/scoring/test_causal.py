@@ -1,0 +1,111 @@
+"""Likelihoods against the loss of training, loops over prefixes, and a uniform model; windows against their rules."""
+
+import doctest
+import itertools
+import math
+
+import pytest
+import torch
+
+import model.scoring.causal
+from model.config import PositionConfig
+from model.errors import BatchError, ConfigurationError
+from model.scoring.causal import log_likelihoods, windowed_log_likelihoods, windows
+from tests.model.small_models import VOCABULARY, built
+from tests.model.test_generate import perturbed, tensors_of
+
+ROWS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24], [5, 9, 31], [2, 2]]
+
+
+def by_prefixes(network, row, context=10**9, **more):
+    """The log-probability of each token, its context alone read for it."""
+    head = next(name for name in network.heads)
+    found = []
+    for at in range(1, len(row)):
+        with torch.no_grad():
+            scores = network.logits(tensors_of(row[max(0, at - context) : at], "") | more)[head][0, -1]
+        found.append(float(scores.double().log_softmax(-1)[row[at]]))
+    return found
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 8192])
+@pytest.mark.parametrize("family", ["decoder", "awd_lstm", "elmo"])
+def test_each_token_is_scored_from_those_before_it(family, tokens):
+    network = perturbed("decoder") if family == "decoder" else built(family).eval()
+    found = log_likelihoods(network, ROWS, tokens=tokens)
+    for row, scores in zip(ROWS, found, strict=True):
+        assert scores.dtype == torch.float64
+        assert scores.tolist() == pytest.approx(by_prefixes(network, row), abs=1e-5)
+
+
+def test_an_encoder_reads_from_the_left():
+    network = built("encoder", type_vocab_size=0).eval()
+    modes = {"attention": torch.tensor([1]), "prefix_length": torch.tensor([0])}
+    for row, scores in zip(ROWS, log_likelihoods(network, ROWS), strict=True):
+        assert scores.tolist() == pytest.approx(by_prefixes(network, row, **modes), abs=1e-5)
+
+
+def test_the_sum_is_minus_the_loss_of_training():
+    network, row = perturbed("decoder"), ROWS[0]
+    labels = {"label_index": torch.arange(6), "label_ids": torch.tensor(row[1:]), "row_weight": torch.ones(1)}
+    loss = network(tensors_of(row, "") | labels)["lm"].total
+    assert float(log_likelihoods(network, [row])[0].sum()) == pytest.approx(-float(loss.detach()), abs=1e-4)
+
+
+def test_scores_are_held_in_parts(monkeypatch):
+    network = perturbed("decoder")
+    whole = log_likelihoods(network, ROWS)
+    monkeypatch.setattr("model.scoring.batches._SCORES", 4 * VOCABULARY)
+    for first, second in zip(whole, log_likelihoods(network, ROWS), strict=True):
+        assert torch.allclose(first, second, atol=1e-6)
+
+
+@pytest.mark.parametrize(("length", "stride"), [(1, 1), (4, 1), (4, 3), (4, 4), (3, 2), (50, 50), (50, 1)])
+@pytest.mark.parametrize("tokens", [0, 1, 2, 5, 6, 23])
+def test_windows_score_each_token_once(tokens, length, stride):
+    found = [*windows(tokens, length, stride)]
+    scored = [at for window in found for at in range(window.scored, window.end)]
+    assert scored == [*range(1, tokens)]
+    for number, window in enumerate(found):
+        assert window.end - 1 - window.first <= length
+        assert window.first == number * stride
+        assert window.end - window.scored <= (stride if number else length)
+        if stride == 1 and number:
+            assert window.scored - window.first == length
+
+
+@pytest.mark.parametrize(("length", "stride"), [(4, 1), (4, 3), (4, 4), (1, 1), (9, 2)])
+def test_a_windowed_score_sees_the_window_alone(length, stride):
+    network = perturbed("decoder")
+    rows = [list(itertools.islice(itertools.cycle(ROWS[0]), 23)), ROWS[2], [7]]
+    for row, scores in zip(rows, windowed_log_likelihoods(network, rows, length, stride, tokens=40), strict=True):
+        expected = []
+        for window in windows(len(row), length, stride):
+            part = by_prefixes(network, row[window.first : window.end])
+            expected += part[window.scored - window.first - 1 :]
+        assert scores.tolist() == pytest.approx(expected, abs=1e-5)
+        if stride == 1:
+            assert scores.tolist() == pytest.approx(by_prefixes(network, row, context=length), abs=1e-5)
+
+
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary():
+    network = built("decoder").eval()
+    torch.nn.init.zeros_(network.family.tokens.weight)
+    scores = torch.cat(windowed_log_likelihoods(network, ROWS, 3, 2))
+    assert math.exp(-float(scores.mean())) == pytest.approx(VOCABULARY)
+
+
+def test_what_cannot_be_scored_is_refused():
+    with pytest.raises(BatchError, match="a text has 7 tokens, the position table has room for 6"):
+        log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=6)), [[1] * 8])
+    assert len(log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=7)), [[1] * 8])[0]) == 7
+    with pytest.raises(ConfigurationError, match="got both"):
+        log_likelihoods(perturbed("encoder_decoder"), ROWS)
+    with pytest.raises(ConfigurationError, match="evaluation mode"):
+        log_likelihoods(perturbed("decoder").train(), ROWS)
+    with pytest.raises(ValueError, match="stride: expected 1 to the window's length 3, got 4"):
+        [*windows(9, 3, 4)]
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(model.scoring.causal).failed == 0
