@@ -6,40 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from pipeline.formats.limits import Limits
 from pipeline.shards import Manifest
+from pipeline.task_readers._items import Refused, TaskItem
 
-__all__ = ["TASK", "LabelledText", "Layout", "Refused", "TaskFacts", "TaskFile", "TaskReader", "facts_of"]
+__all__ = ["TASK", "HeadName", "Layout", "TaskFacts", "TaskFile", "TaskReader", "facts_of"]
 
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledText:
-    """One row of a task.
-
-    Args:
-        texts: one text, or the two of a pair.
-        label: number of its class; None where the task has none.
-        target: its number, of a task of regression; else None.
-        place: number of its line in the file, the first is 0.
-    """
-
-    texts: tuple[str, ...]
-    label: int | None
-    target: float | None
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A row that is no example, and the reason: `fields`, `bad_label`, ..."""
-
-    reason: str
-    place: int
+HeadName: TypeAlias = Literal["classification", "regression", "tagging"]
+"""The heads that learn tasks."""
 
 
 class Layout(Protocol):
@@ -73,8 +51,8 @@ class TaskFacts:
 
     Args:
         name: of the task, such as `sst2`.
-        head: the head that learns it, `classification` or `regression`.
-        labels: names of the classes by their numbers; none of a task of regression.
+        head: the head that learns it.
+        labels: names of the classes by their numbers, those of rows or of words; none where answers are no classes.
         metrics: names of its metrics, the first decides.
         texts: texts of a row, one or two.
         positive: class that F1 is of; None: no metric needs one.
@@ -83,7 +61,7 @@ class TaskFacts:
     """
 
     name: str
-    head: Literal["classification", "regression"]
+    head: HeadName
     labels: tuple[str, ...] = ()
     metrics: tuple[str, ...]
     texts: int = 1
@@ -127,7 +105,7 @@ class TaskReader(ABC):
         """
 
     @abstractmethod
-    def read(self, file: TaskFile) -> Iterator[LabelledText | Refused]:
+    def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; lines that are no rows, such as a header, are left out."""
 
 

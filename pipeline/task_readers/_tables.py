@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ConfigurationError
-from pipeline.formats.account import Account
-from pipeline.formats.byte_lines import ByteLines
-from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
-from pipeline.task_readers._reader import Refused
+from pipeline.task_readers._items import Refused
+from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
 __all__ = ["TABLE_REASONS", "TableLayout", "found_layout", "table_rows"]
 
-_BOM: Final = "\ufeff"
 _SHOWN: Final = 80
-TABLE_REASONS: Final = (*REASONS, "blank_line", "bad_utf8", "fields", "line_bytes")
+TABLE_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
 """Reasons for which a line is no row."""
 
 
@@ -79,26 +75,11 @@ def table_rows(path: Path, limits: Limits) -> Iterator[tuple[int, list[str] | Re
         path: the file, plain or compressed.
         limits: bounds on lines and decompression.
     """
-    lines = ByteLines(path, 0, path.stat().st_size, limits, Account())
-    numbers = count()
-    for (_, line), number in zip(lines, numbers, strict=False):
-        yield number, _fields(line, number)
-    if lines.damage is not None:
-        number = next(numbers)
-        yield number, Refused(lines.damage, number)
-
-
-def _fields(line: bytes | int, number: int) -> list[str] | Refused:
-    if isinstance(line, int):
-        return Refused("line_bytes", number)
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError:
-        return Refused("bad_utf8", number)
-    if number == 0:
-        text = text.removeprefix(_BOM)
-    text = text.removesuffix("\r")
-    return text.split("\t") if text.strip() else Refused("blank_line", number)
+    for number, line in text_lines(path, limits):
+        if isinstance(line, Refused):
+            yield number, line
+        else:
+            yield number, line.split("\t") if line.strip() else Refused("blank_line", number)
 
 
 def found_layout(path: Path, layouts: Sequence[TableLayout], limits: Limits) -> TableLayout:

@@ -15,6 +15,8 @@ class SplitCounts(TypedDict, total=False):
     rows_in: int
     """lines of the file that hold a row, or are damaged"""
     examples: int
+    windows: int
+    """examples beyond the first of a row that is longer than an example"""
     refused: dict[str, int]
     """rows that gave no example, by reason"""
     tokens: int
@@ -23,7 +25,9 @@ class SplitCounts(TypedDict, total=False):
     truncated_tokens: int
     """tokens that they lost"""
     labels: dict[str, int]
-    """examples of each class"""
+    """examples, or their words, of each class"""
+    notes: dict[str, int]
+    """further counts of the rows of a head, by name"""
     layout: dict[str, int]
     """the layout that the file was found to have"""
 

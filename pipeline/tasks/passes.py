@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,28 +19,40 @@ from pipeline.recorded_file import check_recorded
 from pipeline.registry import Chosen
 from pipeline.shards import SetWriter, feature_columns, fixed_columns
 from pipeline.shards.layout import block_rows_of
-from pipeline.task_readers import TaskReader
+from pipeline.task_readers import Refused, TaskFile, TaskItem, TaskReader
 from pipeline.task_readers._reader import TASK
+from pipeline.tasks.carving import carved, without
 from pipeline.tasks.counts import SplitCounts, TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
-from pipeline.tasks.labelled_rows import LabelledRows, row_features
+from pipeline.tasks.row_kinds import ROW_KINDS
+from pipeline.tasks.task_rows import Form
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 from pipeline.vocabulary import Vocabulary
 
 __all__ = ["SplitSource", "TaskManifests", "TaskSets"]
 
 _LOG: Final = logging.getLogger(__name__)
-_SUMMED: Final = ("rows_in", "examples", "refused", "tokens", "truncated", "truncated_tokens")
+_SUMMED: Final = ("rows_in", "examples", "windows", "refused", "tokens", "truncated", "truncated_tokens")
 """Counts of splits that are also summed over all of them."""
 
 
 @dataclass(frozen=True)
 class SplitSource:
-    """A split, and the file that holds it; `source` names the file, wherever it lies."""
+    """A split, and the file that holds it; `source` names the file, wherever it lies.
+
+    Args:
+        split: name of the split.
+        source: of the file.
+        path: of the file.
+        carve: split to share of those that are taken from the file of `own`, this one perhaps among them.
+        own: split of the rows of the file that no other one takes.
+    """
 
     split: str
     source: str
     path: Path
+    carve: Mapping[str, float] = field(default_factory=dict)
+    own: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,8 +65,11 @@ class TaskSets(Pass[TaskCounts]):
     reader: Chosen
     frame: FrameName
     max_length: int
+    stride: int | None
+    exclude: tuple[Path, ...]
     tokenizer: Path
     corpus: str
+    seed: int
     limits: Limits
     language: str
     name: str = "main"
@@ -63,10 +79,9 @@ class TaskSets(Pass[TaskCounts]):
         source = self.sources[unit]
         reader = self.open_reader()
         file = reader.open(source.path)
-        rows = LabelledRows(
-            reader.facts, FRAMES[self.frame], self.open_tokenizer(), self.max_length, self.corpus, source.source
-        )
-        found = rows.rows(reader.read(file))
+        form = Form(FRAMES[self.frame], self.max_length, self.stride)
+        rows = ROW_KINDS[reader.facts.head](reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
+        found = rows.rows(self.items(source, reader, file))
         output.inputs[source.source] = file_hash(source.path)
         if len(found):
             writer = self.writer(source.split, reader, rows.tokenizer.vocabulary)
@@ -81,6 +96,20 @@ class TaskSets(Pass[TaskCounts]):
             counts["files_left"] = dict.fromkeys(self.others, 1)
         return add_counts(counts, cast(TaskCounts, {key: rows.counts[key] for key in _SUMMED}))
 
+    def items(self, source: SplitSource, reader: TaskReader, file: TaskFile) -> Iterator[TaskItem | Refused]:
+        """Yield the rows of a split: those of its file that are not excluded and that no other split takes."""
+        items: Iterable[TaskItem | Refused] = reader.read(file)
+        if self.exclude:
+            others = [one for path in self.exclude for one in reader.read(reader.open(path))]
+            items = without(items, (one for one in others if not isinstance(one, Refused)))
+        if not source.carve:
+            yield from items
+            return
+        found = list(items)
+        for item, split in zip(found, carved(found, source.carve, source.own, self.seed), strict=True):
+            if split == source.split:
+                yield item
+
     def open_reader(self) -> TaskReader:
         """Return the reader of the task."""
         reader: TaskReader = self.reader.build(self.limits)
@@ -93,12 +122,15 @@ class TaskSets(Pass[TaskCounts]):
 
     def writer(self, split: str, reader: TaskReader, vocabulary: Vocabulary) -> SetWriter:
         """Return the writer of one split."""
-        features = row_features(reader.facts, FRAMES[self.frame])
+        kind = ROW_KINDS[reader.facts.head]
+        features = kind.features(reader.facts, FRAMES[self.frame])
         return SetWriter(
             path=f"{reader.facts.name}/{split}",
             shards=1,
             columns=[*fixed_columns(), *feature_columns(features, vocabulary.size)],
-            block_rows=block_rows_of("auto", features, self.max_length, np.dtype(vocabulary.id_dtype).itemsize),
+            block_rows=block_rows_of(
+                "auto", features, self.max_length * kind.per_token, np.dtype(vocabulary.id_dtype).itemsize
+            ),
             metadata={"task": f"{reader.facts.name}/{split}", "tokenizer": vocabulary.fingerprint},
         )
 
@@ -147,7 +179,8 @@ class TaskManifests(Pass[TaskCounts]):
             parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
             config={"reader": work.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
                     "rows_in": counts["rows_in"], "truncated": counts["truncated"],
-                    "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"]},
+                    "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
+                    **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
         )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -37,6 +39,19 @@ class TasksConfig:
     """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
     """tokens of a row at most, special ones included; longer texts are cut, of two the longer one first"""
+    stride: Annotated[int, Field(ge=1)] | None = None
+    """tokens between the begins of two windows of a text that is tagged or searched for answers, which is never cut;
+    null: half of a window"""
+    carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
+    """split to its share of the rows of train, for tasks without files of their own: {dev: 0.1, test: 0.2}; no two
+    splits share a document or a text"""
+    exclude: list[Path] = field(default_factory=list)
+    """files of the task whose documents and texts no split may hold, such as those of another test set"""
+
+    def __post_init__(self) -> None:
+        """Check that rows are left for train."""
+        if "train" in self.carve or sum(self.carve.values()) >= 1:
+            raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
 
 
 class TasksStage(Stage[TasksConfig, TaskCounts]):
@@ -62,19 +77,20 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """Return a hash of the versions and of the content of the files, which no plan has frozen."""
         files = self._files().splits
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
+        contents += [file_hash(path) for path in self.config.exclude]
         return keyed_hash(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
         """Return the passes: the sets, then their manifests."""
         files, config, recipe = self._files(), self.config, self.recipe
-        sources = tuple(SplitSource(split, file.source, file.path) for split, file in files.splits.items())
+        sources = tuple(_sources(files, config.carve))
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         work = TaskSets(
             len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
-            config.max_length, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.limits,
-            languages.pop(),
+            config.max_length, config.stride, tuple(config.exclude), tokenizer_stage(recipe).folder / "tokenizer",
+            recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
         )  # fmt: skip
         return [work, TaskManifests(work, recipe.seed)]
 
@@ -89,5 +105,28 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         for split, found in counts.get("splits", {}).items():
             refused = sum(found["refused"].values())
             require_equal(
-                f"tasks {split}", "rows_in", found["rows_in"], "examples + refused", found["examples"] + refused
+                f"tasks {split}",
+                "rows_in + windows",
+                found["rows_in"] + found["windows"],
+                "examples + refused",
+                found["examples"] + refused,
             )
+
+
+def _sources(files: SplitFiles, carve: Mapping[str, float]) -> Iterator[SplitSource]:
+    """Yield the splits, those that are carved from train after those of files.
+
+    Raises:
+        ConfigurationError: there is no file of train to carve from, or a file of a split that is carved.
+    """
+    train = files.splits.get("train")
+    if carve and (train is None or not files.splits.keys().isdisjoint(carve)):
+        raise ConfigurationError(
+            f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
+            f"{', '.join(files.splits)}: leave a file out, or the key"
+        )
+    for split, file in files.splits.items():
+        yield SplitSource(split, file.source, file.path, carve if split == "train" else {}, split)
+    for split in carve:
+        assert train is not None
+        yield SplitSource(split, train.source, train.path, carve, "train")

@@ -11,7 +11,7 @@ import pytest
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets
+from tests.pipeline.task_files import make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
 from train.checkpoint.format import steps_in
 from train.config import TrainConfig
@@ -70,3 +70,21 @@ def test_a_new_head_on_the_body_of_another_run(one_rank: RankPool, task: Path) -
     code, said = one_rank.run(start, task / "train.yaml", [f"output={task / 'second'}", *words, *pairs])[0]
     assert code == 64
     assert "labels: expected 0, 1 in this order" in said
+
+
+def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
+    """The names of the tags come from the set; a head that reads tokens is refused beside them."""
+    sets = make_tagged_sets(tmp_path)
+    write_config(
+        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"tagging": {}}, model__dropout={},
+        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16, steps=40,
+        schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 40},
+    )  # fmt: skip
+    assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
+    *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
+    assert last["figures"]["tagging/accuracy"] == 1.0
+    assert read_config(tmp_path / "run").model.heads["tagging"].labels == ("O", "B-X", "I-X")
+    both = ["model.heads={tagging: 1.0, masked_lm: 1.0}", f"output={tmp_path / 'other'}"]
+    code, said = one_rank.run(start, tmp_path / "train.yaml", both)[0]
+    assert code == 64
+    assert "masked_lm cannot be trained" in said

@@ -9,12 +9,13 @@ import numpy as np
 
 from pipeline.shards import Manifest
 from pipeline.task_readers import facts_of
-from tools.validation.lists import first_row
+from tools.validation.lists import first_not_ascending, first_of_values, first_outside, first_row
 from tools.validation.located_rows import LocatedRows
 
 __all__ = ["TASK_CHECKS"]
 
 Problem = tuple[int, str]
+_ONE_ANSWER: Final = {"classification": "label", "regression": "target"}
 
 
 def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -22,7 +23,9 @@ def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     facts = facts_of(manifest)
     if facts is None:
         return
-    name = "label" if facts.head == "classification" else "target"
+    if facts.head not in _ONE_ANSWER:
+        return
+    name = _ONE_ANSWER[facts.head]
     column = block.rows.columns[name]
     if (row := first_row(column.lengths != 1)) is not None:
         yield row, f"expected one {name}, got {column[row].tolist()}"
@@ -37,4 +40,22 @@ def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, f"expected {known} of the task {facts.name}, got {values[row]:g}"
 
 
-TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_answers,)
+def _tags(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require a class of the task at each tagged place, rising places of tokens, and a word for each token."""
+    facts, columns = facts_of(manifest), block.rows.columns
+    if facts is None or "tags" not in columns:
+        return
+    tags, places, rows = columns["tags"], columns["tag_positions"], columns["input_ids"]
+    if (row := first_row(tags.lengths != places.lengths)) is not None:
+        yield row, f"expected as many tags as tag_positions, got {tags.lengths[row]} and {places.lengths[row]}"
+    if (row := first_of_values(tags, tags.values >= len(facts.labels))) is not None:
+        yield row, f"expected classes below {len(facts.labels)} of the task {facts.name}, got {tags[row].tolist()}"
+    if (row := first_not_ascending(places)) is not None:
+        yield row, f"expected rising tag_positions, got {places[row].tolist()}"
+    if (row := first_outside(places, rows.lengths)) is not None:
+        yield row, f"expected tag_positions below the {rows.lengths[row]} tokens of the row, got {places[row].max()}"
+    if (row := first_row(columns["word_numbers"].lengths != rows.lengths)) is not None:
+        yield row, f"expected a word number for each of {rows.lengths[row]} tokens"
+
+
+TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_answers, _tags)

@@ -5,7 +5,7 @@ Everything is vectorised over the micro-batch; rows are padded to its longest ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -21,7 +21,7 @@ from pipeline.shards import Manifest
 from train.stream.decoder_rows import expanded_positions, masked_rows, target_rows
 from train.stream.full_rows import FullRows
 from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors
-from train.stream.labels import label_weights, next_tokens, predicted_labels, stored_labels
+from train.stream.labels import label_weights, next_tokens, predicted_labels, stored_labels, tag_labels
 from train.stream.left_padding import COLUMNS as LEFT_PADDED
 from train.stream.left_padding import pad_left
 from train.stream.padding import (
@@ -49,7 +49,8 @@ _DECISIVE = {
 }
 """Columns that decide the objective: their meaning, and the architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
-          ("span_starts", "label_positions"), ("target_document_starts", "document_starts"))  # fmt: skip
+          ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
+          ("tags", "tag_positions"), ("tag_positions", "tags"))  # fmt: skip
 _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 
 
@@ -118,13 +119,15 @@ class Collate:
             self.columns = tuple(name for name in self.columns if name not in _DOCUMENTS)
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
-        self._next_tokens = "label_positions" not in have and (architecture == "decoder" or "attention" in have)
+        predicted = architecture == "decoder" or "attention" in have
+        self._next_tokens = predicted and have.isdisjoint({"label_positions", "tags"})
         """True if every token but the first is a label, predicted at the place before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
         self.full_rows = FullRows()
         self._left = padding_side == "left"
         self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
+        _check_tags(have)
         if "input_ids" not in have or "pad" not in special_ids:
             raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
         self._pad = special_ids["pad"]
@@ -177,6 +180,9 @@ class Collate:
             merged._restart, merged._bare = any(part._restart for part in parts), False
             merged._parts = parts
             first = merged
+            _check_tags(
+                set(merged.columns) | ({"label_positions"} if any(part._next_tokens for part in parts) else set())
+            )
         keys = [
             repr((one.objective.name, one.objective.label, one.objective.options)) for one in manifests if one.objective
         ]
@@ -308,6 +314,8 @@ class Collate:
             return masked_rows(columns, tensors, lengths, begin, self._pad, self._mask)
         prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
         if of is None:
+            if "tags" in columns:
+                return tag_labels(columns, ids.shape[1])
             if "label_positions" in columns:
                 return stored_labels(columns, ids.shape[1], self._previous)
             if "prediction_order" in columns:
@@ -320,6 +328,8 @@ class Collate:
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
             parts.append(stored_labels(columns, ids.shape[1], previous))
+        if "tags" in columns:
+            parts.append(tag_labels(columns, ids.shape[1]))
         rank = {}
         if "prediction_order" in columns:
             parts.append(predicted_labels(columns, ids))
@@ -333,3 +343,13 @@ class Collate:
             raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
         if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
             raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
+
+
+def _check_tags(have: Collection[str]) -> None:
+    """Refuse tags of words beside labels of tokens: one batch has one set of labelled places, which all heads read."""
+    tokens = sorted({"label_positions", "prediction_order"} & set(have))
+    if "tags" in have and tokens:
+        raise ConfigurationError(
+            "the columns tags, classes of words, and labels that are tokens cannot be read by one stream: a head would "
+            "take one for the other; train on them in two runs"
+        )

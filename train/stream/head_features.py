@@ -26,10 +26,12 @@ HEAD_OF_COLUMN: Final = {
     "crop_length": "similarity",
     "label": "classification",
     "target": "regression",
+    "tag_positions": "tagging",
+    "tags": "tagging",
 }
 """List columns from which single heads learn; all but the answers below in rows of encoders alone."""
-ANSWER_COLUMNS: Final = frozenset({"label", "target"})
-"""Those of them that hold the answer to a whole row, whatever the architecture."""
+ANSWER_COLUMNS: Final = frozenset({"label", "target", "tag_positions", "tags"})
+"""Those of them that hold the answers of tasks, whatever the architecture."""
 
 
 def head_tensors(

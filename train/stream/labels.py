@@ -15,7 +15,7 @@ from pipeline.rows import Ragged
 from train.stream.padding import flatten
 from train.stream.row_buffer import Column
 
-__all__ = ["label_weights", "next_tokens", "predicted_labels", "stored_labels"]
+__all__ = ["label_weights", "next_tokens", "predicted_labels", "stored_labels", "tag_labels"]
 
 
 @lru_cache(maxsize=64)
@@ -37,6 +37,11 @@ def stored_labels(columns: Mapping[str, Column], width: int, previous: bool | In
         if len(positions) and positions.min() < 0:
             raise IntegrityError("a label at place 0 cannot be predicted from the place before it (predict_from)")
     return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
+
+
+def tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
+    """Return the classes of words at their first tokens."""
+    return stored_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
 
 
 def predicted_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ __all__ = ["COLUMNS", "pad_left"]
 COLUMNS: Final = frozenset(
     {
         *("input_ids", "prediction_order", "label_positions", "label_ids", "label_weight", "label_count"),
-        *("document_starts", "segment_starts", "label", "target"),
+        *("document_starts", "segment_starts", "label", "target", "tag_positions", "tags"),
     }
 )
 """Columns of rows that can be padded on the left; others count places from the beginning of a row."""

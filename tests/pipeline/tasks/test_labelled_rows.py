@@ -8,7 +8,8 @@ import pytest
 from pipeline.published.importing import import_tokenizer
 from pipeline.task_readers import LabelledText, Refused, TaskFacts
 from pipeline.tasks.frames import FRAMES
-from pipeline.tasks.labelled_rows import LabelledRows, row_features
+from pipeline.tasks.labelled_rows import LabelledRows
+from pipeline.tasks.task_rows import Form
 from tests.pipeline.task_files import write_vocabulary
 
 CLASSES = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
@@ -18,7 +19,7 @@ NUMBERS = TaskFacts(name="toy", head="regression", metrics=("pearson",), texts=2
 @pytest.fixture
 def made(tmp_path: Path) -> LabelledRows:
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
-    return LabelledRows(CLASSES, FRAMES["bert"], tokenizer, 8, "corpus", "default/train.tsv")
+    return LabelledRows(CLASSES, Form(FRAMES["bert"], 8), tokenizer, "corpus", "default/train.tsv")
 
 
 def test_every_row_is_an_example_or_counted(made: LabelledRows) -> None:
@@ -31,7 +32,7 @@ def test_every_row_is_an_example_or_counted(made: LabelledRows) -> None:
     rows = made.rows(texts)
     assert made.counts == {
         "rows_in": 4, "examples": 2, "refused": {"fields": 1, "no_tokens": 1}, "tokens": 5 + 8, "truncated": 1,
-        "truncated_tokens": 4, "labels": {"yes": 1, "no": 1},
+        "truncated_tokens": 4, "labels": {"yes": 1, "no": 1}, "windows": 0, "notes": {},
     }  # fmt: skip
     assert sorted(map(len, rows.columns["input_ids"])) == [5, 8]
     assert sorted(rows.columns) == ["input_ids", "label"]
@@ -60,8 +61,8 @@ def test_rows_are_in_the_order_of_their_hash(made: LabelledRows) -> None:
 def test_pairs_have_segments_and_numbers(made: LabelledRows) -> None:
     made.facts = NUMBERS
     rows = made.rows([LabelledText(("a film", "one plot ."), None, 3.8, 1)])
-    assert [feature.name for feature in row_features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
+    assert [feature.name for feature in LabelledRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
     assert rows.columns["segment_starts"][0].tolist() == [0, 4]
     assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
     assert rows.columns["target"].values.dtype == np.float32
-    assert [feature.name for feature in row_features(NUMBERS, FRAMES["roberta"])] == ["input_ids", "target"]
+    assert [feature.name for feature in LabelledRows.features(NUMBERS, FRAMES["roberta"])] == ["input_ids", "target"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.task_readers import TaskFacts, facts_of
-from tests.pipeline.task_files import make_sets, open_split
+from tests.pipeline.task_files import make_sets, make_tagged_sets, open_split
 from tools.inspect_shard import main as inspect
 from tools.lib.task_answers import answer_of
 
@@ -27,3 +27,14 @@ def test_a_class_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert f"{number}, '{number}' of sst2" in out
     assert "not possible" not in out
+
+
+def test_tags_stand_beside_their_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sets = make_tagged_sets(tmp_path)
+    row = open_split(sets, "dev").read_block(0).row(0)
+    facts = facts_of(open_split(sets, "dev").manifest)
+    said = answer_of(facts, row)["tags"].split()
+    assert {one.rpartition("/")[2] for one in said} <= {"O", "B-X", "I-X"}
+    assert all(("film" in one or "plot" in one) == one.endswith("/B-X") for one in said)
+    assert inspect([str(sets / "dev")]) == 0
+    assert " ".join(said) in capsys.readouterr().out

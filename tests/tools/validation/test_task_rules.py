@@ -9,7 +9,7 @@ import pytest
 from pipeline.errors import IntegrityError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import Manifest
-from tests.pipeline.task_files import make_sets, open_split
+from tests.pipeline.task_files import make_sets, make_tagged_sets, open_split
 from tests.shard_sets import fixed
 from tools.validation.invariants import check_rows
 from tools.validation.located_rows import LocatedRows
@@ -51,3 +51,31 @@ def test_wrong_classes(classes: Manifest, values: list[list[int]]) -> None:
 def test_wrong_numbers(classes: Manifest, value: float) -> None:
     with pytest.raises(IntegrityError, match=r"row 1 .*expected a number from 0 to 5 of the task sst2"):
         check(regression(classes), "target", [[1.0], [value]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_tagged_sets(tmp_path_factory.mktemp("tagged")), "dev").manifest
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("tags", [0, 3], r"classes below 3 of the task toy, got \[0, 3\]"),
+        ("tags", [0], "as many tags as tag_positions, got 1 and 2"),
+        ("tag_positions", [2, 1], "rising tag_positions"),
+        ("tag_positions", [1, 4], "below the 4 tokens of the row, got 4"),
+        ("word_numbers", [0, 1, 2], "a word number for each of 4 tokens"),
+    ],
+    ids=["class", "number", "order", "place", "words"],
+)  # fmt: skip
+def test_wrong_tags(tags: Manifest, column: str, values: list[int], message: str) -> None:
+    lists = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint16) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, tags)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, tags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from pipeline.errors import ConfigurationError
 from pipeline.rows import Ragged
+from pipeline.shards import ColumnSpec
 from tests.pipeline.corruption_cases import samples, vocabulary
 from tests.pipeline.objectives.runner import corrupt, wide
-from tests.shard_sets import TOKENIZER, objective, write_set
+from tests.shard_sets import IDS, TOKENIZER, objective, write_set
 from tests.train.stream.test_collate import MASK, PAD, SPECIAL, collated, column
 from train.stream.collate import Architecture, Collate
 
@@ -150,3 +152,33 @@ def test_a_set_without_the_column_has_none_of_it(tmp_path: Any) -> None:
     tensors = collate(columns | {"sentence_label": column([[1], []])}, None, np.array([0, 1]))
     assert tensors["sentence_label"].tolist() == [1, -100]
     assert collate(columns, None, np.array([1, 1]))["sentence_label"].tolist() == [-100, -100]
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_tags_are_the_labels_of_their_places(architecture: Architecture) -> None:
+    """In rows of a decoder too: no token is then a label. A row may have none, as filler."""
+    lists = {"input_ids": [[1, 3, 7, 2], [1, 3, 2], []], "tag_positions": [[1, 2], [], []], "tags": [[4, 0], [], []]}
+    found = collated(architecture, lists, [1, 1, 0])
+    assert found["label_index"] == [1, 2]
+    assert found["label_ids"] == [4, 0]
+
+
+def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
+    lists = {"input_ids": [[1, 3]], "tag_positions": [[1]], "tags": [[4]], "label_positions": [[1]], "label_ids": [[9]]}
+    with pytest.raises(ConfigurationError, match="one for the other; train on them in two runs"):
+        Collate("encoder", list(lists), SPECIAL)
+    with pytest.raises(ConfigurationError, match="tags needs tag_positions beside it"):
+        Collate("encoder", ["input_ids", "tags"], SPECIAL)
+    masked = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("label_positions", "label_ids"))]
+    tagged = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("tag_positions", "tags"))]
+    sets = [
+        write_set(tmp_path / name, [], columns=columns, objective={**objective("encoder"), "label": name}).manifest
+        for name, columns in (("masked", masked), ("tagged", tagged))
+    ]
+    with pytest.raises(ConfigurationError, match="train on them in two runs"):
+        Collate.from_manifests(sets)
+    plain = write_set(tmp_path / "plain", [], columns=[IDS], objective=objective("encoder")).manifest
+    columns = {name: column(lists[name] * 2) for name in ("input_ids", "tag_positions", "tags")}
+    tensors = Collate.from_manifests([plain, sets[1]])(columns, np.ones(2, np.float32), np.array([1, 1]))
+    assert tensors["label_index"].tolist() == [1, 3]
+    assert tensors["label_ids"].tolist() == [4, 4]

@@ -1,0 +1,83 @@
+"""Rows of tasks in memory, one type for each kind of answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["LabelledText", "Refused", "TaggedWords", "TaskItem"]
+
+
+class TaskItem(Protocol):
+    """A row of a task."""
+
+    @property
+    def place(self) -> int:
+        """Number of its first line, or of itself where the file has no lines; the first is 0."""
+
+    @property
+    def group(self) -> str | None:
+        """Name of the document that it was taken from, which no two splits share; None: the file names none."""
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Texts by which it is found again: no two splits may share one where the file names no documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that is no example, and the reason: `fields`, `bad_label`, ..."""
+
+    reason: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A text or a pair of texts with one answer.
+
+    Args:
+        texts: one text, or the two of a pair.
+        label: number of its class; None where the task has none.
+        target: its number, of a task of regression; else None.
+        place: number of its line in the file, the first is 0.
+        group: its document, if the file names one.
+    """
+
+    texts: tuple[str, ...]
+    label: int | None
+    target: float | None
+    place: int
+    group: str | None = None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The texts."""
+        return self.texts
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedWords:
+    """A sentence whose words have one class each.
+
+    Args:
+        words: of the sentence.
+        tags: numbers of their classes.
+        place: number of its first line.
+        group: its document, if the file names one.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[int, ...]
+    place: int
+    group: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The words with one space between two."""
+        return " ".join(self.words)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The sentence."""
+        return (self.text,)

@@ -1,0 +1,46 @@
+r"""Lines of text files: split at `\n` alone, without a byte order mark, one bad byte costs one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from pipeline.formats.account import Account
+from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.decompression import REASONS
+from pipeline.formats.limits import Limits
+from pipeline.task_readers._items import Refused
+
+__all__ = ["LINE_REASONS", "text_lines"]
+
+_BOM: Final = "\ufeff"
+LINE_REASONS: Final = (*REASONS, "bad_utf8", "line_bytes")
+"""Reasons for which a line has no text."""
+
+
+def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Refused]]:
+    r"""Yield the number of each line with its text, without `\n` or `\r\n`.
+
+    Args:
+        path: the file, plain or compressed.
+        limits: bounds on lines and decompression.
+    """
+    lines = ByteLines(path, 0, path.stat().st_size, limits, Account())
+    numbers = count()
+    for (_, line), number in zip(lines, numbers, strict=False):
+        yield number, _text(line, number)
+    if lines.damage is not None:
+        number = next(numbers)
+        yield number, Refused(lines.damage, number)
+
+
+def _text(line: bytes | int, number: int) -> str | Refused:
+    if isinstance(line, int):
+        return Refused("line_bytes", number)
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        return Refused("bad_utf8", number)
+    return (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")

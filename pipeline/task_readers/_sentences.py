@@ -1,0 +1,51 @@
+"""Files of one word a line and a blank line between sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.formats.limits import Limits
+from pipeline.task_readers._items import Refused
+from pipeline.task_readers._lines import text_lines
+
+__all__ = ["SentenceLines", "sentence_lines"]
+
+
+@dataclass(slots=True)
+class SentenceLines:
+    """The lines of one sentence.
+
+    Args:
+        place: number of the first.
+        lines: their texts.
+        damage: reason of the first line without text; empty: none.
+    """
+
+    place: int
+    lines: list[str] = field(default_factory=list)
+    damage: str = ""
+
+
+def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
+    """Yield the sentences of a file, without blank lines.
+
+    Args:
+        path: the file, plain or compressed.
+        limits: bounds on lines and decompression.
+    """
+    sentence: SentenceLines | None = None
+    for number, line in text_lines(path, limits):
+        if isinstance(line, str) and not line.strip():
+            if sentence is not None:
+                yield sentence
+            sentence = None
+            continue
+        sentence = sentence or SentenceLines(number)
+        if isinstance(line, Refused):
+            sentence.damage = sentence.damage or line.reason
+        else:
+            sentence.lines.append(line)
+    if sentence is not None:
+        yield sentence

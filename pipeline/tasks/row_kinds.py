@@ -1,0 +1,19 @@
+"""The rows that each head of a task learns from."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.task_readers import HeadName
+from pipeline.tasks.labelled_rows import LabelledRows
+from pipeline.tasks.tagged_rows import TaggedRows
+from pipeline.tasks.task_rows import TaskRows
+
+__all__ = ["ROW_KINDS"]
+
+ROW_KINDS: Final[dict[HeadName, type[TaskRows[Any]]]] = {
+    "classification": LabelledRows,
+    "regression": LabelledRows,
+    "tagging": TaggedRows,
+}
+"""Head to the rows for it."""

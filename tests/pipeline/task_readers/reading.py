@@ -1,0 +1,45 @@
+"""Task readers on files that tests write, and on published ones where they are."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.formats.limits import Limits
+from pipeline.registry import choose
+from pipeline.task_readers import Refused, TaskReader
+
+__all__ = ["items_of", "published", "reader_of", "reasons", "with_data", "written"]
+
+
+def reader_of(name: str, **options: Any) -> TaskReader:
+    reader: TaskReader = choose("pipeline.task_readers", {"name": name, **options}).build(Limits())
+    return reader
+
+
+def items_of(reader: TaskReader, path: Path) -> list[Any]:
+    return list(reader.read(reader.open(path)))
+
+
+def written(folder: Path, text: str | bytes, name: str = "rows.txt") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def reasons(items: list[Any]) -> dict[str, int]:
+    return dict(Counter(item.reason for item in items if isinstance(item, Refused)))
+
+
+def published(relative: str) -> Path:
+    """A file below `tasks` of the folder that CLOZELINE_DATA names."""
+    return Path(os.environ["CLOZELINE_DATA"]) / "tasks" / relative
+
+
+with_data = pytest.mark.skipif(
+    "CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files"
+)
