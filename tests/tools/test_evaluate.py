@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import tuned_run
+from tests.tools.evaluation.task_runs import tagged_run, tuned_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from train.distributed import World
 
@@ -65,3 +65,15 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> Non
 def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert main([str(tuned), *words]) == 64
     assert message in capsys.readouterr().err
+
+
+def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tagged_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["metrics"]["entity_f1"] == scores["metrics"]["strict_entity_f1"] == 1.0
+    assert scores["n"] == sum(3 + number % 4 for number in range(60, 81))
+    assert scores["baselines"].keys() == {"majority", "most_frequent_tag"}
+    assert scores["baselines"]["majority"]["entity_f1"] == 0.0
+    assert scores["labels"] == ["O", "B-X", "I-X"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,9 +14,26 @@ from sklearn import metrics
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
 
-__all__ = ["METRICS", "degenerate", "score"]
+__all__ = ["METRICS", "Scored", "degenerate", "score"]
 
 Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Metrics of a model and of baselines.
+
+    Args:
+        count: rows, words or questions that are judged.
+        metrics: of the model, by name.
+        baselines: the same metrics of each baseline.
+        degenerate: true if one side is constant, so that no correlation is defined.
+    """
+
+    count: int
+    metrics: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    degenerate: bool = False
 
 
 def _f1(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:

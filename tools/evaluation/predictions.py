@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from model.build import Model
 from pipeline.arrays import Int64
@@ -19,7 +20,7 @@ from pipeline.shards import ShardSet
 from pipeline.task_readers import TaskFacts
 from train.stream.collate import Collate
 
-__all__ = ["Predictions", "answers_of", "predict", "predict_share", "set_rows"]
+__all__ = ["Predictions", "answers_of", "predict", "predict_share", "set_rows", "whole"]
 
 _BATCH: Final = 32
 """Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
@@ -50,7 +51,15 @@ def answers_of(rows: Rows, facts: TaskFacts) -> NDArray[Any]:
     return rows.columns["target"].values.astype(np.float64)
 
 
-def predict_share(model: Model, shards: ShardSet, rows: Rows, head: str, rank: int, size: int) -> dict[int, float]:
+def predict_share(
+    model: Model,
+    shards: ShardSet,
+    rows: Rows,
+    head: str,
+    rank: int,
+    size: int,
+    read: Callable[[Tensor, Mapping[str, Tensor]], Sequence[Any]] | None = None,
+) -> dict[int, Any]:
     """Return the prediction of each row of one process's share, by the number of the row.
 
     Whole batches are dealt to the processes, so each row is computed beside the same others in every world, and no row
@@ -63,34 +72,55 @@ def predict_share(model: Model, shards: ShardSet, rows: Rows, head: str, rank: i
         head: of the task.
         rank: of this process.
         size: number of processes.
+        read: returns the prediction of each row, from the head's scores and the batch; None: its class or number.
     """
+    read = read or _class_or_number
     collate = Collate.from_manifest(shards.manifest)
-    found: dict[int, float] = {}
+    found: dict[int, Any] = {}
     with torch.no_grad():
         for number, batch in enumerate(_batches(rows)):
             if number % size != rank:
                 continue
             columns = {name: rows.columns[name].take(batch) for name in collate.columns}
-            scores = model.logits(collate(columns, np.ones(len(batch), np.float32)))[head]
-            # the greatest of scores that are NaN would be a class
-            values = scores.argmax(-1).where(scores.isfinite().all(-1), math.nan) if scores.ndim == 2 else scores
-            found |= dict(zip(batch.tolist(), values.tolist(), strict=True))
+            tensors = collate(columns, np.ones(len(batch), np.float32))
+            found |= dict(zip(batch.tolist(), read(model.logits(tensors)[head], tensors), strict=True))
     return found
 
 
-def predict(shares: list[Mapping[int, float]], rows: Rows, facts: TaskFacts) -> Predictions:
+def _class_or_number(scores: Tensor, tensors: Mapping[str, Tensor]) -> list[float]:
+    """Return the class with the highest score of each row, NaN where one is NaN, or the row's number."""
+    values = scores.argmax(-1).where(scores.isfinite().all(-1), math.nan) if scores.ndim == 2 else scores
+    found: list[float] = values.tolist()
+    return found
+
+
+def whole(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, Any]:
+    """Return the predictions of all processes together.
+
+    Args:
+        shares: of each process.
+        count: rows of the set.
+
+    Raises:
+        IntegrityError: a row was predicted twice, or not at all.
+    """
+    found: dict[int, Any] = {}
+    for share in shares:
+        if twice := found.keys() & share.keys():
+            raise IntegrityError(f"{len(twice)} rows were predicted twice, first row {min(twice)}")
+        found |= share
+    if missing := set(range(count)) - found.keys():
+        raise IntegrityError(f"{len(missing)} of {count} rows were not predicted, first row {min(missing)}")
+    return found
+
+
+def predict(shares: Sequence[Mapping[int, float]], rows: Rows, facts: TaskFacts) -> Predictions:
     """Return the predictions of all processes together.
 
     Raises:
         IntegrityError: a row was predicted twice, not at all, or as no finite number.
     """
-    found: dict[int, float] = {}
-    for share in shares:
-        if twice := found.keys() & share.keys():
-            raise IntegrityError(f"{len(twice)} rows were predicted twice, first row {min(twice)}")
-        found |= share
-    if missing := set(range(len(rows))) - found.keys():
-        raise IntegrityError(f"{len(missing)} of {len(rows)} rows were not predicted, first row {min(missing)}")
+    found = whole(shares, len(rows))
     if bad := [row for row, value in sorted(found.items()) if not math.isfinite(value)]:
         raise IntegrityError(f"{len(bad)} rows got no finite number, first row {bad[0]}: the weights are no use")
     answers = answers_of(rows, facts)

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipeline.rows import Rows
 from tools.evaluation.baselines import baseline_predictions, texts_of
-from tools.evaluation.metrics import degenerate, score
-from tools.evaluation.predictions import Predictions, answers_of, set_rows
+from tools.evaluation.metrics import Scored, degenerate, score
+from tools.evaluation.predictions import Predictions, answers_of, predict, set_rows, whole
+from tools.evaluation.tag_scores import tag_scores
 from tools.evaluation.task_run import TaskRun
 
 __all__ = ["lines_of", "scores_of", "text_of"]
 
 
-def scores_of(opened: TaskRun, predictions: Predictions) -> dict[str, Any]:
-    """Return everything that a score needs to be understood, as plain data."""
+def scores_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> dict[str, Any]:
+    """Return everything that a score needs to be understood, as plain data.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+        shares: predictions of each process.
+    """
     facts, manifest = opened.facts, opened.shards.manifest
-    answers = predictions.answers
-    metrics = score(facts, answers, predictions.predicted)
-    baselines = {name: score(facts, answers, found) for name, found in _baselines(opened).items()}
+    if facts.head == "tagging":
+        scored = tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+    else:
+        scored = _answer_scores(opened, rows, predict(shares, rows, facts))
+    metrics, baselines = dict(scored.metrics), {name: dict(found) for name, found in scored.baselines.items()}
     return {
         "task": facts.name,
         "split": manifest.name.rpartition("/")[2],
-        "n": len(answers),
+        "n": scored.count,
         "metrics": metrics,
         "baselines": baselines,
         "below": {
             metric: [name for name, scores in baselines.items() if value < scores[metric]]
             for metric, value in metrics.items()
         },
-        "degenerate": facts.head == "regression" and degenerate(answers, predictions.predicted),
+        "degenerate": scored.degenerate,
         "seed": opened.seed,
         "step": opened.trained.step,
         "checkpoint": opened.checkpoint,
@@ -45,10 +52,18 @@ def scores_of(opened: TaskRun, predictions: Predictions) -> dict[str, Any]:
     }
 
 
-def _baselines(opened: TaskRun) -> Mapping[str, NDArray[np.generic]]:
-    train, rows, tokenizer = set_rows(opened.train), set_rows(opened.shards), opened.trained.tokenizer
-    given = texts_of(train, tokenizer), answers_of(train, opened.facts)
-    return baseline_predictions(opened.facts, given, texts_of(rows, tokenizer))
+def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Scored:
+    """Return the scores of rows that have one class or number each."""
+    facts, answers = opened.facts, predictions.answers
+    train, tokenizer = set_rows(opened.train), opened.trained.tokenizer
+    given = texts_of(train, tokenizer), answers_of(train, facts)
+    baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
+    return Scored(
+        len(answers),
+        score(facts, answers, predictions.predicted),
+        {name: score(facts, answers, found) for name, found in baselines.items()},
+        facts.head == "regression" and degenerate(answers, predictions.predicted),
+    )
 
 
 def text_of(scores: Mapping[str, Any]) -> str:

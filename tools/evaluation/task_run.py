@@ -72,7 +72,7 @@ def open_task_run(run: Path, split: str, task: Path | None = None, step: int | N
             "fine-tune it on the task first"
         )
     labels = config.model.heads[heads[0]].labels
-    if facts.head == "classification" and labels != facts.labels:
+    if facts.labels and labels != facts.labels:
         raise ConfigurationError(
             f"{run}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"

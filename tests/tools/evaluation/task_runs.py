@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.config import load_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets
+from tests.pipeline.task_files import make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
 from train.config import TrainConfig
 from train.distributed import World
@@ -23,6 +23,18 @@ def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6) -> Path:
     config = write_config(
         folder / "train.yaml", sets / "train", folder / "run", model__heads={"classification": {"hidden": "tanh"}},
         model__position={"maximum": 64}, optimizer__learning_rate=0.01, steps=steps,
+    )  # fmt: skip
+    assert ranks.run(_start, config) == [0]
+    return folder / "run"
+
+
+def tagged_run(ranks: RankPool, folder: Path, *, steps: int = 40) -> Path:
+    """Make the sets of the small tagged task, and a run that learns them."""
+    sets = make_tagged_sets(folder)
+    config = write_config(
+        folder / "train.yaml", sets / "train", folder / "run", model__heads={"tagging": {}}, model__dropout={},
+        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16, steps=steps,
+        schedule={"name": "linear", "warmup": 4, "steps": steps},
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]
     return folder / "run"
