@@ -168,6 +168,11 @@ class TrainConfig:
             raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
         if self.zero.stage > 0 and not self.optimizer.type.elementwise:
             raise ValueError(f"optimizer: {self.optimizer.name} needs whole matrices: set zero.stage=0")
+        if self.optimizer.type.follows_heldout and (self.evaluate.every is None or self.evaluate.max_rows == 0):
+            raise ValueError(
+                f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "
+                "evaluations, and evaluate.max_rows to more than 0"
+            )
         for head in self.model.heads:
             self._check_groups(head)
 

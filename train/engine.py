@@ -88,11 +88,12 @@ class Engine:
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
         groups = parameter_groups(model, options.weight_decay, by_depth=by_depth)
+        self._builder = config.optimizer.build()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.deepspeed, *_ = load_deepspeed().initialize(
                 model=model,
-                optimizer=config.optimizer.build().build(groups),
+                optimizer=self._builder.build(groups),
                 config=deepspeed_settings(config, world.size, count),
                 dist_init_required=False,
             )
@@ -168,6 +169,10 @@ class Engine:
         self.deepspeed.train(mode)
         for module in self._frozen:
             module.eval()
+
+    def follow(self, heldout_losses: Sequence[float]) -> bool:
+        """Tell the optimizer the held-out losses so far; return whether it does another update from now on."""
+        return bool(self._builder.follow(self.optimizer, heldout_losses))
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
         """Set the counters of a resumed run."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from train.checkpoint.averages import averages_as_weights
 from train.engine import Engine, MicroBatch, add_sums
 from train.global_batch import next_global_batch, shares
 from train.stopping import StopRequest
@@ -65,6 +66,7 @@ def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
 def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
     """Read the set once, dropout off; the same batches give the same figure at any world size.
 
+    Where the optimizer keeps averages of the weights, they are evaluated.
     Sums and counts are kept in float64, so that no label is lost by rounding.
 
     Returns:
@@ -76,7 +78,7 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
     engine.train(False)
     source = _OnePass(heldout.stream.one_pass(engine.config.data.global_batch, heldout.batches))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), averages_as_weights(engine):
             return _evaluated(engine, heldout, source, watchdog, stop)
     finally:
         engine.train(True)

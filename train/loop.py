@@ -47,6 +47,15 @@ class Run:
         due = state.step == self.config.steps or _due(state.step, self.config.evaluate.every)
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
+    def scored(self, state: TrainState, loss: float) -> TrainState:
+        """Return the state with the held-out loss of its step.
+
+        The last evaluation of a start, at a step that another number of steps would not evaluate, is not one to follow.
+        """
+        followed = self.config.optimizer.type.follows_heldout and _due(state.step, self.config.evaluate.every)
+        losses = (*state.heldout_losses, loss) if followed else state.heldout_losses
+        return replace(state, heldout_loss=loss, heldout_losses=losses)
+
     def done(self, state: TrainState) -> bool:
         """Return whether the run is complete."""
         return state.step >= self.config.steps and not self.owes_evaluation(state)
@@ -58,6 +67,7 @@ def train(run: Run, state: TrainState) -> TrainState:
     A step that is both saved and evaluated is saved first, so that nothing is lost if the evaluation fails.
     """
     saved, stopped = state.step, False
+    run.engine.follow(state.heldout_losses)
     while not stopped and not run.done(state):
         state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
         last = stopped or state.step == run.config.steps
@@ -102,8 +112,10 @@ def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
         if evaluation is None:
             return state, True
         evaluations[heldout.name] = evaluation
-    state = replace(state, heldout_loss=next(iter(evaluations.values())).loss)
+    state = run.scored(state, next(iter(evaluations.values())).loss)
     run.recorder.heldout(state, evaluations)
+    if run.engine.follow(state.heldout_losses):
+        run.recorder.averaging(state)
     run.checkpoints.score(state)  # last: a start that finds the loss there does not evaluate, so it must be recorded
     return state, False
 

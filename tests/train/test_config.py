@@ -30,6 +30,11 @@ from train.config import TrainConfig, check_world, frozen
         ({"steps": "many"}, "steps: "),
         ({"gradient_clipping": -1.0}, "gradient_clipping: "),
         ({"resume": "perhaps"}, "resume: expected 'auto', 'never' or 'must', got 'perhaps'"),
+        ({"optimizer": {"name": "nt_asgd"}}, "evaluate: nt_asgd follows the held-out loss: set evaluate.every"),
+        (
+            {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 5, "max_rows": 0}},
+            "evaluate: nt_asgd follows the held-out loss: set evaluate.every",
+        ),
         ({"model__heads": {}}, "heads: expected at least one"),
         (
             {"model__heads": {"similarity": {"group_size": 4}}},

@@ -21,6 +21,7 @@ START = TrainState(step=0, samples=0)
 def run_of(monkeypatch: pytest.MonkeyPatch, *, saves: str = "", skipped: bool = False, **changes: Any) -> Any:
     """A run whose parts write into `.log`; `saves` tells of each save whether it works (+) or fails (-)."""
     log: list[str] = []
+    told: list[tuple[float, ...]] = []
     working = iter(saves)
 
     def step(_batches: Any, _counts: Any, number: int, _rate: float) -> Any:
@@ -35,17 +36,24 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *, saves: str = "", skipped: bool = 
         log.append("evaluate")
         return SimpleNamespace(loss=2.5)
 
+    def ignore(*_: Any, **__: Any) -> None:
+        pass
+
+    def follow(losses: tuple[float, ...]) -> bool:
+        told.append(losses)
+        return len(losses) == 1 and len(told) > 1
+
     monkeypatch.setattr(loop, "evaluate", evaluate)
     parts = {
-        "engine": SimpleNamespace(heads={}, step=step),
+        "engine": SimpleNamespace(heads={}, step=step, follow=follow),
         "stream": source(lambda: [micro_batch([1.0, 1.0])] * 4),
         "heldout": [SimpleNamespace(name="heldout")],
         "checkpoints": SimpleNamespace(save=save, score=lambda state: log.append(f"score {state.heldout_loss}")),
-        "recorder": SimpleNamespace(step=lambda *_, **__: None, heldout=lambda *_: None),
+        "recorder": SimpleNamespace(step=ignore, heldout=ignore, averaging=lambda _: log.append("averaging")),
         "watchdog": SimpleNamespace(beat=lambda: None),
     }
     run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)  # type: ignore[arg-type]
-    return SimpleNamespace(run=run, log=log)
+    return SimpleNamespace(run=run, log=log, told=told)
 
 
 def test_a_step_is_saved_before_it_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +62,19 @@ def test_a_step_is_saved_before_it_is_evaluated(monkeypatch: pytest.MonkeyPatch)
     one_evaluation = ["evaluate", "score 2.5"]
     assert found.log == ["step 1", "step 2", "save 2", *one_evaluation, "step 3", "save 3", *one_evaluation]
     assert (state.step, state.samples, state.heldout_loss) == (3, 24, 2.5)
+
+
+def test_an_optimizer_that_follows_held_out_losses_is_told_those_that_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the begin, and after each evaluation; that of the last step is due only because the run ends there."""
+    chosen = {"name": "nt_asgd", "learning_rate": 0.1}
+    found = run_of(monkeypatch, optimizer=chosen, steps=3, checkpoint__every=2, evaluate__every=2)
+    state = train(found.run, START)
+    assert found.told == [(), (2.5,), (2.5,)]
+    assert state.heldout_losses == (2.5,)
+    assert found.log[2:6] == ["save 2", "evaluate", "averaging", "score 2.5"]
+    silent = run_of(monkeypatch, steps=4, evaluate__every=2)
+    assert train(silent.run, START).heldout_losses == ()
+    assert silent.told == [(), (), ()]
 
 
 def test_the_end_is_saved_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:

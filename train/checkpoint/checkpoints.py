@@ -13,7 +13,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -109,7 +109,8 @@ class Checkpoints:
             return
         try:
             index = Index.read(path)
-            replace(index, state={**index.state, "heldout_loss": state.heldout_loss}).write(path)
+            found = {key: value for key, value in state.plain().items() if key.startswith("heldout_loss")}
+            replace(index, state={**index.state, **found}).write(path)
             self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
@@ -293,7 +294,7 @@ def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) ->
     if any(other.scalars != written[0].scalars for other in written):
         raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    return Index(asdict(state), written[0].scalars, parameters, written[0].buffers, files)
+    return Index(state.plain(), written[0].scalars, parameters, written[0].buffers, files)
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:

@@ -12,6 +12,7 @@ from train.checkpoint.finding import check_share, newest_whole
 from train.checkpoint.format import WEIGHT, Index, steps_in
 from train.checkpoint.parts import CheckpointReader
 from train.errors import CheckpointError
+from train.optimizers import AVERAGE
 
 __all__ = ["find_checkpoint", "read_weights"]
 
@@ -47,9 +48,10 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
 
 
 def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the fp32 masters of a checkpoint by parameter."""
+    """Return the fp32 masters of a checkpoint by parameter, or their averages where its optimizer keeps some."""
     reader = CheckpointReader(directory, index)
-    return {name: reader.whole(WEIGHT, name) for name in index.parameters}
+    keys = {name: AVERAGE if AVERAGE in record.keys else WEIGHT for name, record in index.parameters.items()}
+    return {name: reader.whole(key, name) for name, key in keys.items()}
 
 
 def _note(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -36,6 +36,8 @@ class TrainState:
     """of these, the last ones without a good step between"""
     heldout_loss: float | None = None
     """loss on the first held-out set at this step, where it was measured"""
+    heldout_losses: tuple[float, ...] = ()
+    """losses on the first held-out set so far, one in `evaluate.every` steps, where the optimizer follows them"""
     frozen: dict[str, Any] = field(default_factory=dict)
     """configuration keys that a continuation must share"""
     stream: dict[str, Any] = field(default_factory=dict)
@@ -46,6 +48,11 @@ class TrainState:
     """world size, ZeRO stage and the like: may change, with results equal up to rounding only"""
     versions: dict[str, str] = field(default_factory=dict)
     """versions of the libraries that computed it"""
+
+    def plain(self) -> dict[str, Any]:
+        """Return the state as a checkpoint's index holds it; held-out losses that no optimizer follows are left out."""
+        plain = asdict(self)
+        return plain if self.heldout_losses else {key: plain[key] for key in plain if key != "heldout_losses"}
 
     def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
         """Return the state after a step; a skipped one counts, and consumes its rows, like any other."""

@@ -109,6 +109,13 @@ class Recorder:
         self._journal.status("running", heldout=heldout)
         self._supply.name_skipped(state.step)
 
+    def averaging(self, state: TrainState) -> None:
+        """Say that averages of the weights begin."""
+        self._journal.event("averaging", step=state.step)
+        self._display.say(
+            f"step {state.step}: the held-out loss no longer falls: from here on the mean of the weights is evaluated"
+        )
+
     def _record(
         self,
         state: TrainState,

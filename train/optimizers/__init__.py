@@ -4,6 +4,6 @@ ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters, so only `e
 The learning rate of a step is written into the groups by the engine.
 """
 
-from train.optimizers._optimizer import OptimizerBuilder, OptimizerOptions
+from train.optimizers._optimizer import AVERAGE, OptimizerBuilder, OptimizerOptions
 
-__all__ = ["OptimizerBuilder", "OptimizerOptions"]
+__all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from pydantic import Field
@@ -16,7 +16,10 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 
-__all__ = ["OptimizerBuilder", "OptimizerOptions"]
+__all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]
+
+AVERAGE: Final = "average"
+"""State of an element that is evaluated and exported in the place of its weight, where an optimizer keeps it."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -43,6 +46,8 @@ class OptimizerBuilder(ABC):
     """True if the update of an element depends only on the history of that element."""
     states: ClassVar[int]
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
+    follows_heldout: ClassVar[bool] = False
+    """True if the losses on the first held-out set change its update: a checkpoint lists them then."""
 
     def __init__(self, options: OptimizerOptions) -> None:
         self.options = options
@@ -50,3 +55,13 @@ class OptimizerBuilder(ABC):
     @abstractmethod
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
+
+    def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
+        """Tell an optimizer that this builder made the held-out losses of the run so far, the newest one last.
+
+        It is called at the begin of a start, too; the same losses must give the same optimizer then.
+
+        Returns:
+            Whether it does another update than before from now on.
+        """
+        return False

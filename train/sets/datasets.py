@@ -76,6 +76,11 @@ def open_datasets(config: TrainConfig) -> Datasets:
             f"only {', '.join(sorted(served))}"
         )
     heldout = {name: open_shards(path, options=data.store) for name, path in _heldout_paths(config).items()}
+    if config.optimizer.type.follows_heldout and not heldout:
+        raise ConfigurationError(
+            f"data.heldout: {config.optimizer.name} follows the held-out loss, and there is no held-out set beside "
+            f"{train.path}: name one"
+        )
     corruptions = {}
     for name, shards in heldout.items():
         key = f"data.heldout ({name})"

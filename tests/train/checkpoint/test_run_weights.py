@@ -38,6 +38,21 @@ def test_the_newest_or_the_one_asked_for(tmp_path: Path) -> None:
         find_checkpoint(tmp_path, 7)
 
 
+def test_averages_are_read_where_there_are_some(tmp_path: Path) -> None:
+    """A parameter without them, such as a frozen one, has its weight."""
+    folder = tmp_path / "checkpoints" / "step-00000001"
+    folder.mkdir(parents=True)
+    path = folder / part_name(0)
+    save_file({"weight/w": torch.ones(4), "average/w": torch.full((4,), 3.0), "weight/frozen": torch.zeros(4)}, path)
+    kinds = {"w": ("decay", ["average", "weight"]), "frozen": ("frozen", ["weight"])}
+    records = {name: ParameterRecord([2, 2], group, keys, [(0, 0, 4)]) for name, (group, keys) in kinds.items()}
+    files = {path.name: FileRecord(path.stat().st_size, file_hash(path))}
+    Index({"step": 1, "samples": 1}, {}, records, [], files).write(folder)
+    found = read_weights(*find_checkpoint(tmp_path))
+    assert torch.equal(found["w"], torch.full((2, 2), 3.0))
+    assert torch.equal(found["frozen"], torch.zeros(2, 2))
+
+
 def test_a_damaged_one_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for step in (1, 2):
         write_step(tmp_path, step, torch.full((3, 2), float(step)))

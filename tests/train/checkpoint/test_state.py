@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -45,6 +45,16 @@ def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused() -> Non
         read_state(Index({**index.state, "colour": 1}, {}, {}, [], {}))
     with pytest.raises(CheckpointError, match="samples: Field required"):
         read_state(Index({"step": 1}, {}, {}, [], {}))
+
+
+def test_held_out_losses_come_back_and_are_left_out_where_there_are_none() -> None:
+    """A checkpoint of an optimizer that follows none is as it was before there were such optimizers."""
+    state = TrainState(step=3, samples=40, heldout_losses=(2.5, 2.25))
+    assert read_state(Index(state.plain(), {}, {}, [], {})) == state
+    assert state.advanced(rows=1, tokens=1, skipped=False).heldout_losses == (2.5, 2.25)
+    silent = replace(state, heldout_losses=())
+    assert silent.plain() == {key: value for key, value in asdict(silent).items() if key != "heldout_losses"}
+    assert read_state(Index(silent.plain(), {}, {}, [], {})) == silent
 
 
 def test_an_earlier_state_is_compared_by_its_data_too() -> None:

@@ -15,7 +15,7 @@ from pipeline.rows import Ragged
 from pipeline.shards import ColumnSpec, open_shards
 from tests.distributed import RankPool
 from tests.shard_sets import objective, write_set
-from tests.train.masked_set import masked_rows, write_masked_sets
+from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.synthetic import plain_config
 from train.config import TrainConfig
 from train.distributed import World
@@ -55,6 +55,16 @@ def test_a_url_of_files_finds_its_held_out_set(tmp_path: Path, sets: list[str]) 
     config = config_file(tmp_path / "a.yaml", {"shards": f"file://{sets[0]}"})
     datasets = open_datasets(load_config(TrainConfig, config, []))
     assert {name: len(shards) for name, shards in datasets.heldout.items()} == {"heldout": 45}
+
+
+def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path: Path) -> None:
+    shards = write_masked_sets(tmp_path / "sets")
+    config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer__name="adamw", evaluate__every=2)
+    words = ["optimizer={name: nt_asgd}"]
+    assert len(open_datasets(load_config(TrainConfig, config, words)).heldout) == 1
+    (tmp_path / "sets" / "heldout" / "manifest.json").unlink()
+    with pytest.raises(ConfigurationError, match=r"data\.heldout: nt_asgd follows the held-out loss, and there is no "):
+        open_datasets(load_config(TrainConfig, config, words))
 
 
 @pytest.mark.parametrize("stage", [0, 1])

@@ -1,0 +1,47 @@
+"""The averages of the weights that an optimizer keeps, for a while in the place of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from train.checkpoint.format import WEIGHT
+from train.checkpoint.zero_partitions import fragments, refresh_weights
+from train.engine import Engine
+from train.optimizers import AVERAGE
+
+__all__ = ["averages_as_weights"]
+
+
+@contextmanager
+def averages_as_weights(engine: Engine) -> Iterator[None]:
+    """Let the model compute with its averages; afterwards every weight and average has its bits again.
+
+    Where the optimizer keeps none, nothing happens.
+    """
+    kept = _exchange(engine)
+    try:
+        yield
+    finally:
+        if kept:
+            _exchange(engine)
+
+
+@torch.no_grad()
+def _exchange(engine: Engine) -> bool:
+    """Exchange weights and averages; return whether there are averages.
+
+    All ranks have some or none: a rank whose flats hold only padding keeps averages of that.
+    """
+    if not any(AVERAGE in state for state in engine.optimizer.state.values()):
+        return False
+    for piece in fragments(engine, owned=False):
+        if AVERAGE in piece.tensors:
+            weight, average = piece.tensors[WEIGHT], piece.tensors[AVERAGE]
+            former = weight.clone()
+            weight.copy_(average)
+            average.copy_(former)
+    refresh_weights(engine)
+    return True
