@@ -34,6 +34,8 @@ OWN = {
     "separator: sep}",
     "spanbert": "{name: span_boundary, label: spanbert, max_length: 128}",
     "electra": "{name: replaced_token_detection, label: electra, max_length: 128, cross_documents: false}",
+    "deberta_v3": "{name: replaced_token_detection, label: deberta_v3, max_length: 128, grouping: full_sentences, "
+    "separator: sep}",
     "roberta": "{name: masked_lm, label: roberta, max_length: 128, grouping: full_sentences}",
     "unilm": "{name: mixture, label: unilm, parts: ["
     "{name: next_sentence_prediction, label: bidirectional, weight: 2, max_length: 128}, "

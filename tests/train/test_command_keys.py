@@ -58,7 +58,7 @@ def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     phases = [entry for entry in keys if entry[0].startswith("data.phases")]
     below = {mapping: [entry for entry in keys if entry[0].startswith(mapping)] for mapping in MAPPINGS}
     others = [entry for entry in keys if entry not in sum(below.values(), phases)]
-    sets = ["output=o", "data.shards=[s, t]", "data.corrupt=[masked_lm]", HEADS]
+    sets = ["output=o", "data.shards=[s, t]", "data.corrupt=[masked_lm]", "optimizer={name: adamw}", HEADS]
     assert unsettable(TrainConfig, DEMO, sets, others, GIVEN) == []
     for mapping, entries in below.items():
         assert unsettable(TrainConfig, DEMO, [*sets, *MAPPINGS[mapping]], entries, GIVEN) == []

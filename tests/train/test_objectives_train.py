@@ -62,6 +62,15 @@ RELATIVE = {
     "norm_place": "post",
     "final_norm": False,
 }
+BUCKETS = RELATIVE | {
+    "position": {
+        "kind": "none",
+        "maximum": 64,
+        "disentangled": {"max_distance": 32, "buckets": 8, "shared_projections": True, "norm": True},
+    },
+    "embedding_sharing": "disentangled",
+}
+"""DeBERTa-v3's: relative places in both stacks, and a table of the discriminator's own."""
 CASES = {
     "windows": Case("masked_lm", "encoder", MASKED, {"mask_rate": 0.3, "cross_documents": False}, WINDOWS),
     "nsp": Case("next_sentence_prediction", "encoder", {**MASKED, "sentence": 1.0}, model=TYPES),
@@ -89,6 +98,9 @@ CASES = {
         model=GENERATOR | {"embedding_sharing": "disentangled"},
     ),
     "relative places": Case("masked_lm", "encoder", MASKED, model=RELATIVE),
+    "both disentangled": Case(
+        "replaced_token_detection", "replaced_tokens", {**MASKED, "token": 50.0}, model=GENERATOR | BUCKETS
+    ),
     "pairs": Case("sentence_comparison", "encoder", {"similarity": {"group_size": 4}}),
     "plm": Case("permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"frame": "xlnet"}, XLNET),
     "plm half": Case("permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"prediction_rate": 0.5}, XLNET),
