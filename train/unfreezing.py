@@ -18,7 +18,7 @@ __all__ = ["Unfreezing"]
 
 
 class Unfreezing:
-    """Which parameter groups learn at a step; a function of the step alone."""
+    """Parameter groups that learn at a step: a function of the step alone."""
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, every: int) -> None:
         """Watch the gradients of a model and the steps of its optimizer.
