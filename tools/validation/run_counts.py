@@ -24,6 +24,7 @@ from pipeline.repair import repair_of
 from pipeline.shards import open_shards
 from pipeline.vocabulary import Vocabulary
 from tools.validation.shard_set import check_shard_set
+from tools.validation.stage_counts import counted_again
 
 __all__ = ["check_run"]
 
@@ -166,7 +167,7 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
         held = before["held_out"].get("documents", 0)
         documents = {"heldout": held, "train": before["merged"]["documents"] - held}
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
-    for what, value, expected in _balanced(folder, counts, before):
+    for what, value, expected in (*_balanced(folder, counts, before), *counted_again(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         yield path, "vocabulary.size", counts["vocabulary"]["size"], Vocabulary.load(vocabulary).size

@@ -1,0 +1,91 @@
+"""Counts of `dedup`, `train_tokenizer` and `encode`, each computed again from the documents and the configuration.
+
+Two counts have no second way. `dedup near.candidates` and `near.members` count band keys, whose files are removed with
+the other intermediates: to have them again is to do near deduplication again. `clean text_lacks` says which keys
+records without a text have, and such records stand in no output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pipeline import registry
+from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.documents.document import Document
+from pipeline.documents.files import read_documents
+from pipeline.execution.order import all_stages
+from pipeline.seeding import fraction
+from pipeline.shards import open_shards
+from pipeline.shards.token_set import find_token_counts
+from pipeline.splits import is_heldout
+
+__all__ = ["counted_again"]
+
+Counted: TypeAlias = Iterator[tuple[str, object, object]]
+"""A count's name, its value in the report, and the value computed again."""
+
+
+def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
+    """Yield the counts of a stage that follow from what it read, from what it wrote, and from its configuration.
+
+    Args:
+        folder: of the stage.
+        counts: of its report.
+    """
+    config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+    if "hashed" in counts:
+        by_url = config["dedup"]["exact"]["key"] == "url"
+        keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))
+        yield "hashed", counts["hashed"], keyed
+    if "signatures" in counts:
+        left = counts["documents_out"] + counts["rejected"].get("near_duplicate", 0)  # compared with the files
+        yield "signatures", counts["signatures"], left
+    if "sample" in counts:
+        yield from _sampled(folder, config, counts)
+    if "held_out" in counts:
+        yield from _held_out(folder, config, counts)
+
+
+def _documents_before(folder: Path) -> Iterator[Document]:
+    """Yield the documents that a stage read: those of the nearest earlier stage that wrote any."""
+    names = all_stages()
+    earlier = [folder.parent / name / "documents" for name in names[: names.index(folder.name)]]
+    for file in sorted(next(one for one in reversed(earlier) if one.is_dir()).glob("*.arrow")):
+        yield from read_documents(file)
+
+
+def _sampled(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
+    """Yield the sample that the tokenizer learned from: documents are chosen by a word of their uid, up to a budget."""
+    own, seed = config["train_tokenizer"], config["seed"]
+    sizes, held = {}, 0
+    for document in _documents_before(folder):
+        if is_heldout(document.uid, config["heldout"]["fraction"], seed):
+            held += 1
+        else:
+            sizes[document.uid] = len(document.text.encode()) + len((document.target_text or "").encode())
+    budget = own["sample_bytes"] or registry.find("pipeline.tokenizers", own["name"]).SAMPLE_BYTES
+    share = min(1.0, budget / max(1, sum(sizes.values())))
+    chosen = [size for uid, size in sizes.items() if fraction(uid, "tokenizer", seed) < share]
+    yield "sample", counts["sample"], {"documents": len(chosen), "bytes": sum(chosen)}
+    yield "skipped", counts["skipped"], {"held_out": held, "over_budget": len(sizes) - len(chosen)}
+    yield "vocabulary.asked", counts["vocabulary"]["asked"], own["size"]
+
+
+def _held_out(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
+    """Yield the held-out part of a token set, and the tokens of the rest, which `token_counts.arrow` counts by id."""
+    shards = open_shards(folder / "manifest.json")
+    documents = held = rest = 0
+    for number in range(len(shards.index)):
+        block = shards.read_block(number)
+        sizes = block.columns["token_ids"].lengths.tolist()
+        others = block.columns["target_ids"].lengths.tolist() if "target_ids" in block.columns else [0] * len(block)
+        for uid, size, other in zip(block.fixed["document_uid"], sizes, others, strict=True):
+            if is_heldout(uid.tobytes(), config["heldout"]["fraction"], config["seed"]):
+                documents, held = documents + 1, held + size
+            else:
+                rest += size + other
+    yield "held_out", counts["held_out"], {"documents": documents, "tokens": held}
+    if (by_id := find_token_counts(folder / "manifest.json")) is not None:
+        yield "tokens by id", int(by_id.sum()), rest
