@@ -41,6 +41,9 @@ class TrainTokenizerConfig:
     sample_bytes: Annotated[int, Field(ge=1)] | None = None
     """bytes of text to learn from, about; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB
     for the others (unigram needs some 30 bytes of memory for each)"""
+    alpha: Annotated[float, Field(ge=0, le=1)] = 1
+    """exponent of the bytes of a language that gives its share of what is learned from, 0 (all alike) to 1 (natural);
+    0.3 XLM-R; texts of small languages count at most 4 times"""
     options: dict[str, Any] = field(default_factory=dict)
     """further options of the algorithm, see its file"""
 
@@ -68,6 +71,8 @@ class _SampleCounts(TypedDict):
 
     documents: int
     bytes: int
+    languages: dict[str, int]
+    """bytes by language"""
 
 
 class _VocabularyCounts(TypedDict):
@@ -111,8 +116,11 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
         documents, parts = documents_folder(self.recipe, self.name), len(self.plan.units)
         return [
-            TrainTokenizer("main", 1, chosen, budget, documents, parts, self.recipe.heldout.fraction, self.recipe.seed)
-        ]
+            TrainTokenizer(
+                "main", 1, chosen, budget, documents, parts, self.recipe.heldout.fraction, self.recipe.seed,
+                self.config.alpha,
+            )
+        ]  # fmt: skip
 
     def row(self, counts: TrainTokenizerCounts) -> Row:
         """Show documents, and those that it did not learn from."""
@@ -136,6 +144,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
     parts: int
     heldout: float
     seed: int
+    alpha: float = 1.0
 
     def run(self, unit: int, output: Output) -> TrainTokenizerCounts:
         """Publish the model file, `vocabulary.json` and `name` below `tokenizer/`.
@@ -146,7 +155,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
         with temporary_folder(output.folder / TEMPORARY) as temporary:
             folder = Path(temporary)
-            sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder)
+            sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
             if sample.bytes == 0:
                 raise ConfigurationError(
                     f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} documents "
@@ -166,6 +175,10 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         return {
             "documents_in": sample.documents + sample.held_out + sample.over_budget,
             "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},
-            "sample": {"documents": sample.documents, "bytes": sample.bytes},
+            "sample": {
+                "documents": sample.documents,
+                "bytes": sample.bytes,
+                "languages": dict(sorted(sample.languages.items())),
+            },
             "vocabulary": {"asked": asked, "size": size},
         }

@@ -7,6 +7,7 @@ records without a text have, and such records stand in no output.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +22,7 @@ from pipeline.shards import open_shards
 from pipeline.shards.token_set import find_token_counts
 from pipeline.splits import is_heldout
 
-__all__ = ["counted_again"]
+__all__ = ["counted_again", "shares"]
 
 Counted: TypeAlias = Iterator[tuple[str, object, object]]
 """A count's name, its value in the report, and the value computed again."""
@@ -59,18 +60,39 @@ def _documents_before(folder: Path) -> Iterator[Document]:
 def _sampled(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
     """Yield the sample that the tokenizer learned from: documents are chosen by a word of their uid, up to a budget."""
     own, seed = config["train_tokenizer"], config["seed"]
-    sizes, held = {}, 0
+    sizes, languages, held = dict[bytes, int](), dict[bytes, str](), 0
     for document in _documents_before(folder):
         if is_heldout(document.uid, config["heldout"]["fraction"], seed):
             held += 1
         else:
             sizes[document.uid] = len(document.text.encode()) + len((document.target_text or "").encode())
+            other = "" if document.target_text is None else f"-{document.target_language or 'und'}"
+            languages[document.uid] = document.language + other
+    available = Counter[str]()
+    for uid, size in sizes.items():
+        available[languages[uid]] += size
     budget = own["sample_bytes"] or registry.find("pipeline.tokenizers", own["name"]).SAMPLE_BYTES
-    share = min(1.0, budget / max(1, sum(sizes.values())))
-    chosen = [size for uid, size in sizes.items() if fraction(uid, "tokenizer", seed) < share]
-    yield "sample", counts["sample"], {"documents": len(chosen), "bytes": sum(chosen)}
-    yield "skipped", counts["skipped"], {"held_out": held, "over_budget": len(sizes) - len(chosen)}
+    means = shares(available, budget, own.get("alpha", 1))
+    copies = {
+        uid: int(means[name]) + (fraction(uid, "tokenizer", seed) < means[name] % 1) for uid, name in languages.items()
+    }
+    learned = Counter[str]()
+    for uid, count in copies.items():
+        if count and sizes[uid]:
+            learned[languages[uid]] += count * sizes[uid]
+    chosen = sum(count > 0 for count in copies.values())
+    expected = {"documents": chosen, "bytes": sum(learned.values()), "languages": dict(learned)}
+    yield "sample", counts["sample"], {name: expected[name] for name in counts["sample"]}
+    yield "skipped", counts["skipped"], {"held_out": held, "over_budget": len(sizes) - chosen}
     yield "vocabulary.asked", counts["vocabulary"]["asked"], own["size"]
+
+
+def shares(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, float]:
+    """Return the mean copies of a text of each language: its share is its bytes to the power alpha."""
+    size, whole = min(budget, sum(available.values())), sum(number**alpha for number in available.values() if number)
+    return {
+        name: min(4.0, size * number**alpha / whole / number) if number else 1.0 for name, number in available.items()
+    }
 
 
 def _held_out(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:

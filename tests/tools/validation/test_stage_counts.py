@@ -12,7 +12,8 @@ import yaml
 
 from pipeline.documents.files import read_documents, write_documents
 from pipeline.execution.report import read_report
-from tools.validation.stage_counts import counted_again
+from pipeline.train_tokenizer.sample import mean_copies
+from tools.validation.stage_counts import counted_again, shares
 
 STAGES = ("dedup", "train_tokenizer", "encode")
 
@@ -57,6 +58,15 @@ def _all(run: Path, stage: str) -> list[Any]:
 def test_another_configuration_is_noticed(run: Path, stage: str, change: Any, found: list[str]) -> None:
     configured(run / stage / "config.yaml", change)
     assert different(run, stage) == found
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("budget", [70, 10**9])
+def test_shares_of_languages_are_those_of_the_stage(alpha: float, budget: int) -> None:
+    available = {"en": 90_000, "de": 7000, "sw": 31}
+    assert shares({**available, "und": 0}, budget, alpha) == pytest.approx(
+        {**mean_copies(available, budget, alpha), "und": 1}
+    )
 
 
 def test_another_text_is_noticed(run: Path) -> None:
