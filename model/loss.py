@@ -27,6 +27,7 @@ __all__ = [
     "Loss",
     "chunked_cross_entropy_sum",
     "count_labels",
+    "counted_ids",
     "cross_entropy_sum",
     "gather_labels",
     "original_ids",
@@ -74,10 +75,18 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
     and one of weight 0, adds nothing.
     """
     if "label_count" not in tensors:
-        weighed = tensors["row_weight"][_rows_of_labels(tensors)] != 0
-        return (weighed & (tensors["label_ids"] != IGNORED)).sum()
+        return _counted_labels(tensors).sum()
     counts = tensors["label_count"].to(tensors["label_index"].device)
     return (counts * ((_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0))).sum()
+
+
+def counted_ids(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the labels that count [n]: not those of rows of weight 0, nor ignored ones."""
+    return tensors["label_ids"][_counted_labels(tensors)]
+
+
+def _counted_labels(tensors: Mapping[str, Tensor]) -> Tensor:
+    return (tensors["row_weight"][_rows_of_labels(tensors)] != 0) & (tensors["label_ids"] != IGNORED)
 
 
 def weigh_rows_alike(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -26,9 +27,8 @@ class HeldoutSet:
     stream: Stream
     batches: int
     """global batches of an evaluation"""
-    vocab_size: int
-    entropy: float | None = field(default=None)
-    """best loss without any context in nats, once it has been read"""
+    entropies: dict[str, float] | None = field(default=None)
+    """head → best loss without any context in nats, once the set has been read"""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class Evaluation:
     labels: int
     """labels of all heads"""
     unigram_entropy: float
-    """best loss without any context, in nats: the entropy of the empirical distribution of these labels, once for each
-    unit of the heads' weights; 0 where a head predicts something else than tokens"""
+    """best loss without any context, in nats: the weighted sum of `entropies`; 0 where a head has none"""
+    entropies: dict[str, float]
+    """head → entropy in nats of the empirical distribution of its own labels, tokens or classes; heads that predict
+    something else have none"""
 
 
 @dataclass(frozen=True)
@@ -91,31 +93,38 @@ def _evaluated(
     sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
     figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(heads, 0.0)
-    histogram = torch.zeros(heldout.vocab_size if heldout.entropy is None else 0, dtype=torch.float64)
+    seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
     for _ in range(heldout.batches):
         batch = next_global_batch(source, engine.heads, engine.world, stop)
         if batch.stop:
             return None
         for micro_batch in batch.micro_batches:
             add_sums(engine.losses(engine.inputs(micro_batch, step=0)), sums, figures)
-            if histogram.numel() and (labels := micro_batch.tensors.get("label_ids")) is not None:
-                histogram += torch.bincount(labels, minlength=heldout.vocab_size)
+            for head, counter in seen.items():
+                counter.update(engine.heads[head].classes(micro_batch.tensors).tolist())
         for head in heads:
             counts[head] += batch.counts[head]
         watchdog.beat()
     named = {**sums, **figures}
-    totals = engine.world.total([*map(float, named.values()), *histogram.tolist()])
-    if heldout.entropy is None:
-        tokens_alone = all(head.unit == "label" for head in engine.heads.values())
-        heldout.entropy = unigram_entropy(totals[len(named) :]) * sum(heads.values()) if tokens_alone else 0.0
-    means = shares(dict(zip(named, totals, strict=False)), counts)
+    totals = engine.world.total([*map(float, named.values())])
+    if heldout.entropies is None:
+        heldout.entropies = _entropies(engine.world.gather(seen))
+    entropies = heldout.entropies
+    means = shares(dict(zip(named, totals, strict=True)), counts)
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
         labels=int(sum(counts.values())),
-        unigram_entropy=heldout.entropy,
+        unigram_entropy=sum(w * entropies[h] for h, w in heads.items()) if heads.keys() == entropies.keys() else 0.0,
+        entropies=entropies,
     )
+
+
+def _entropies(seen: Sequence[Mapping[str, Counter[int]]]) -> dict[str, float]:
+    """Return the entropy of each head's labels over all ranks, for heads that have any."""
+    whole = {head: sum((of_rank[head] for of_rank in seen), Counter[int]()) for head in seen[0]}
+    return {head: unigram_entropy([*counts.values()]) for head, counts in whole.items() if counts}
 
 
 def unigram_entropy(counts: Sequence[float]) -> float:

@@ -196,7 +196,6 @@ def _streams(
             name,
             parts.enter_context(opened([datasets.heldout_phase(name)])),
             batches_of_pass(len(shards), config.data.global_batch, config.evaluate.max_rows),
-            shards.manifest.tokenizer.vocab_size,
         )
         for name, shards in datasets.heldout.items()
     ]

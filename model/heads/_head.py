@@ -77,6 +77,13 @@ class Head(nn.Module, ABC):
         """Return the count of a batch as a number; free for a batch that is still on the host."""
         return int(self.counted(self._weighed(tensors)))
 
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the right class of each prediction, [n] int64, as a number: a token's id, a class, a choice.
+
+        Empty where the head predicts something else than one of several classes.
+        """
+        return tensors["row_weight"].new_zeros(0, dtype=torch.int64)
+
     def flops(self) -> float:
         """Return the forward's floating-point operations for one prediction: each entry of a matrix is used once."""
         return matrix_flops(self)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from model.heads._head import Head
-from model.loss import chunked_cross_entropy_sum, count_labels, gather_labels
+from model.loss import chunked_cross_entropy_sum, count_labels, counted_ids, gather_labels
 
 __all__ = ["LabelHead"]
 
@@ -27,3 +27,7 @@ class LabelHead(Head):
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default their labels."""
         return count_labels(tensors)
+
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the tokens or classes at the labelled places; none where a head judges other places too."""
+        return counted_ids(self._weighed(tensors)) if self.unit == "label" else super().classes(tensors)

@@ -34,11 +34,10 @@ class BidirectionalLm(LabelHead):
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed cross entropy of both directions."""
-        index = tensors["label_index"]
-        before = {"label_index": index + 1, "label_ids": tensors["input_ids"].flatten().index_select(0, index)}
+        before = _from_the_right(tensors)
         left, right = hidden.chunk(2, dim=-1)
         total = hidden.new_zeros((), dtype=torch.float32)
-        for half, given in ((left, tensors), (right, {**tensors, **before})):
+        for half, given in ((left, tensors), (right, before)):
             labels = gather_labels(half, given)
             total = total + cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
         return total
@@ -46,6 +45,10 @@ class BidirectionalLm(LabelHead):
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return what rows with weight add to the divisor, by default twice their labels."""
         return 2 * super().counted(tensors)
+
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the tokens that are predicted from the left, then those from the right."""
+        return torch.cat((super().classes(tensors), super().classes(_from_the_right(tensors))))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of the next token, from the left alone: [..., dim] to [..., vocab_size]."""
@@ -55,3 +58,10 @@ class BidirectionalLm(LabelHead):
     def flops(self) -> float:
         """Return the forward's floating-point operations for one label, which is predicted from both sides."""
         return 2 * super().flops()
+
+
+def _from_the_right(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the batch with the labels of the right half: at each place, the token before it."""
+    index = tensors["label_index"]
+    ids = tensors["input_ids"].flatten().index_select(0, index)
+    return {**tensors, "label_index": index + 1, "label_ids": ids}

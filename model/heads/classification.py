@@ -46,6 +46,10 @@ class Classification(RowHead):
         """Return the number of rows with weight and a label."""
         return _labelled(tensors).sum()
 
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the classes of the rows that count; none where a row has any number of them."""
+        return super().classes(tensors) if self.options.multi_label else _labels(tensors)[_labelled(tensors)]
+
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
         scores, labels = self.scores(hidden, tensors), _labels(tensors)

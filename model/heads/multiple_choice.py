@@ -36,6 +36,11 @@ class MultipleChoice(RowHead):
         """Return the number of examples with weight and a label."""
         return (_labels(tensors) != IGNORED).sum()
 
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the choices that are right."""
+        labels = _labels(tensors)
+        return labels[labels != IGNORED]
+
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return scores of choices, -inf for those that an example lacks: [N, T, dim] to [B, most choices]."""
         scores = super().scores(hidden, tensors).squeeze(-1)

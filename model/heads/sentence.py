@@ -36,6 +36,11 @@ class Sentence(Head):
         """Return the number of rows with weight and a label."""
         return (_labels(tensors) != IGNORED).sum()
 
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the classes of the rows that count."""
+        labels = _labels(tensors)
+        return labels[labels != IGNORED]
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of rows: [B, T, dim] to [B, 2]."""
         scores: Tensor = self.classifier(self.pooler(hidden))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from train.stopping import StopRequest
 from train.stream.order import BlockOrder, LogicalBlocks
 from train.stream.stream import Stream
 
+ROOT = Path(__file__).parents[2]
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
 
 
@@ -169,6 +172,32 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     entropy = -float((shares * np.log(shares)).sum())
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
+
+
+def test_each_head_has_the_entropy_of_its_own_labels(two_ranks: RankPool, tmp_path: Path) -> None:
+    """Pairs of an earlier version: hidden tokens, and whether the second segment follows; counted here row by row."""
+    pairs = ROOT / "tests/data/earlier_version/sets/corrupt/next_sentence_prediction/train"
+    shards, tokens, sentences = open_shards(pairs), Counter[int](), Counter[int]()
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            tokens.update(row["label_ids"].tolist())
+            sentences.update(row["sentence_label"].tolist())
+    config = write_config(
+        tmp_path / "a.yaml", pairs, tmp_path / "run", steps=1, model__heads={"masked_lm": 1.0, "sentence": 0.5},
+        model__type_vocab_size=2, model__position={"maximum": 64},
+        data__heldout={"pairs": str(pairs)}, evaluate={"max_rows": None},
+    )  # fmt: skip
+    assert two_ranks.run(start, config, []) == [(0, "")] * 2
+    (found,) = (record["heldout"]["pairs"] for record in read_lines(tmp_path / "run" / "metrics.jsonl"))
+    expected = {"masked_lm": entropy(tokens), "sentence": entropy(sentences)}
+    assert found["labels"] == tokens.total() + sentences.total()
+    assert found["entropies"] == pytest.approx(expected)
+    assert 0 < expected["sentence"] < expected["masked_lm"]
+    assert found["unigram_entropy"] == pytest.approx(expected["masked_lm"] + 0.5 * expected["sentence"])
+
+
+def entropy(counts: Counter[int]) -> float:
+    return -sum(count / counts.total() * math.log(count / counts.total()) for count in counts.values())
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 6, 9])

@@ -116,6 +116,23 @@ def test_micro_batches_add_up(name):
             assert torch.allclose(parameter.grad, gradients[at], rtol=1e-5, atol=1e-6), at
 
 
+WITHOUT_CLASSES = {"corrective", "regression", "similarity", "span", "token"}
+"""Heads that predict something else than one class at each counted place."""
+
+
+@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_a_class_is_named_for_each_prediction_that_counts(name):
+    """Also where rows have weight 0."""
+    network, tensors = with_head(name), batch_of(name)
+    head = network.heads[name]
+    for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
+        tensors["row_weight"] = torch.tensor(weights)
+        found = head.classes(tensors)
+        assert found.dtype == torch.int64
+        assert len(found) == (0 if name in WITHOUT_CLASSES else head.count(tensors))
+        assert (found >= 0).all()
+
+
 @pytest.mark.parametrize("name", ENCODER_HEADS)
 def test_a_row_of_weight_zero_changes_nothing(name):
     network, tensors = with_head(name), batch_of(name)
