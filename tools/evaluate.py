@@ -22,7 +22,8 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT, validate
 from pipeline.configuration.overrides import override
 from pipeline.files import publish
-from tools.evaluation.predictions import predict_share, set_rows
+from tools.evaluation.answer_scores import read_spans
+from tools.evaluation.predictions import Read, predict_share, set_rows
 from tools.evaluation.scores import lines_of, scores_of, text_of
 from tools.evaluation.tag_scores import read_tags
 from tools.evaluation.task_run import open_task_run
@@ -60,8 +61,10 @@ def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None
     opened = open_task_run(run, options.split, options.task, options.step)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
-    read = partial(read_tags, facts=opened.facts) if opened.facts.head == "tagging" else None
-    share = predict_share(opened.trained.model, opened.shards, rows, opened.head, rank, size, read)
+    reads: dict[str, Read] = {"tagging": partial(read_tags, facts=opened.facts), "span": read_spans}
+    share = predict_share(
+        opened.trained.model, opened.shards, rows, opened.head, rank, size, reads.get(opened.facts.head)
+    )
     shares = [share] if world is None else world.gather(share)
     text = text_of(scores_of(opened, rows, shares)) if rank == 0 else ""
     return text if world is None else world.gather(text)[0]

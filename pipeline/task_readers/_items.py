@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["LabelledText", "Refused", "TaggedWords", "TaskItem"]
+__all__ = ["LabelledText", "Question", "Refused", "TaggedWords", "TaskItem"]
 
 
 class TaskItem(Protocol):
@@ -81,3 +81,29 @@ class TaggedWords:
     def compared(self) -> tuple[str, ...]:
         """The sentence."""
         return (self.text,)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a text that holds its answer, or none.
+
+    Args:
+        question: what is asked.
+        context: the text.
+        answers: accepted answers, each with the character of the context at which it begins; empty: there is none.
+        key: identifier of the question in its file.
+        place: number of the question in the file.
+        group: the article.
+    """
+
+    question: str
+    context: str
+    answers: tuple[tuple[int, str], ...]
+    key: str
+    place: int
+    group: str | None = None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The text alone: many questions are asked about one."""
+        return (self.context,)

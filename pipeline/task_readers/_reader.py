@@ -16,7 +16,7 @@ __all__ = ["TASK", "HeadName", "Layout", "TaskFacts", "TaskFile", "TaskReader", 
 
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
-HeadName: TypeAlias = Literal["classification", "regression", "tagging"]
+HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span"]
 """The heads that learn tasks."""
 
 
@@ -58,6 +58,7 @@ class TaskFacts:
         positive: class that F1 is of; None: no metric needs one.
         low: lowest number of a task of regression.
         high: highest number of it.
+        unanswerable: true if questions may have no answer.
     """
 
     name: str
@@ -68,10 +69,12 @@ class TaskFacts:
     positive: int | None = None
     low: float = 0.0
     high: float = 1.0
+    unanswerable: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data for a manifest."""
-        return {**asdict(self), "labels": list(self.labels), "metrics": list(self.metrics)}
+        """Return plain data for a manifest; `unanswerable` only where it is true."""
+        plain = {**asdict(self), "labels": list(self.labels), "metrics": list(self.metrics)}
+        return plain if self.unanswerable else {key: plain[key] for key in plain if key != "unanswerable"}
 
 
 class TaskReader(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.task_readers import HeadName
+from pipeline.tasks.answer_rows import AnswerRows
 from pipeline.tasks.labelled_rows import LabelledRows
 from pipeline.tasks.tagged_rows import TaggedRows
 from pipeline.tasks.task_rows import TaskRows
@@ -15,5 +16,6 @@ ROW_KINDS: Final[dict[HeadName, type[TaskRows[Any]]]] = {
     "classification": LabelledRows,
     "regression": LabelledRows,
     "tagging": TaggedRows,
+    "span": AnswerRows,
 }
 """Head to the rows for it."""

@@ -14,7 +14,7 @@ from pipeline.execution.inputs import SourceFile
 __all__ = ["SplitFiles", "split_files"]
 
 _SPLITS: Final = ("train", "dev", "test")
-_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)")
+_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
 _UNNAMED: Final = "default"
 """Label of an input that has none."""
 
@@ -28,7 +28,7 @@ class SplitFiles:
 
 
 def split_files(files: Sequence[SourceFile]) -> SplitFiles:
-    """Return the split of each file: `dev` for dev.tsv.zst, in_domain_dev.tsv, or an input with `source: dev`.
+    """Return the split of each file: `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, or an input of `source: dev`.
 
     Where two files of a folder have names of one split, the shorter name is it: GLUE's folders hold `train.tsv` beside
     the files that it was made of.

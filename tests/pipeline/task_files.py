@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from pipeline.__main__ import main
@@ -97,6 +98,36 @@ def make_tagged_sets(folder: Path, *words: str, reader: str = "{name: conll, tas
     files, vocabulary = write_tagged(folder / "files"), write_vocabulary(folder / "words")
     recipe = folder / "recipe.yaml"
     recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 16\n", encoding="utf-8")
+    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "toy"
+
+
+def write_questions(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+    """SQuAD's layout: the answer is the word after `very`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, first, count in (("train", 0, train), ("dev", train, dev)):
+        articles = []
+        for number in range(first, first + count):
+            words = [WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(6 + number % 5)]
+            words = [word for word in words if word not in ("very", ".")]
+            words[number % 4 : number % 4] = ["very"]
+            before = " ".join(words[: number % 4 + 1]) + " "
+            answer = {"text": words[number % 4 + 1], "answer_start": len(before)}
+            asked = {"id": f"q{number}", "question": "one film", "answers": [answer]}
+            paragraph = {"context": " ".join(words), "qas": [asked]}
+            articles.append({"title": f"article {number}", "paragraphs": [paragraph]})
+        (folder / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": articles}), encoding="utf-8")
+    return folder
+
+
+def make_question_sets(folder: Path, *words: str) -> Path:
+    """Run the stage on files of questions; return the folder of its sets."""
+    files, vocabulary = write_questions(folder / "files"), write_vocabulary(folder / "words")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        "corpus: toy\nseed: 1\ntasks:\n  reader: {name: squad, task: toy}\n  max_length: 14\n", encoding="utf-8"
+    )
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
     assert main(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "toy"

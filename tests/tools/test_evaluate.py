@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import tagged_run, tuned_run
+from tests.tools.evaluation.task_runs import question_run, tagged_run, tuned_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from train.distributed import World
 
@@ -77,3 +77,15 @@ def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.
     assert scores["baselines"].keys() == {"majority", "most_frequent_tag"}
     assert scores["baselines"]["majority"]["entity_f1"] == 0.0
     assert scores["labels"] == ["O", "B-X", "I-X"]
+
+
+def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answers are learnt, and beat the best sentence; of several windows one question is asked."""
+    run = question_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["n"] == 21
+    assert scores["metrics"]["exact_match"] >= scores["metrics"]["f1"] > 0.6  # `a` alone has no word to share
+    assert scores["baselines"]["best_sentence"]["f1"] < 0.5
+    assert scores["below"] == {"exact_match": [], "f1": []}

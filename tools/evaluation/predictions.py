@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -20,10 +20,13 @@ from pipeline.shards import ShardSet
 from pipeline.task_readers import TaskFacts
 from train.stream.collate import Collate
 
-__all__ = ["Predictions", "answers_of", "predict", "predict_share", "set_rows", "whole"]
+__all__ = ["Predictions", "Read", "answers_of", "predict", "predict_share", "set_rows", "whole"]
 
 _BATCH: Final = 32
 """Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
+
+Read: TypeAlias = Callable[[Tensor, Mapping[str, Tensor], Rows], Sequence[Any]]
+"""A function of the scores of a batch, the batch and its rows."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def predict_share(
     head: str,
     rank: int,
     size: int,
-    read: Callable[[Tensor, Mapping[str, Tensor]], Sequence[Any]] | None = None,
+    read: Read | None = None,
 ) -> dict[int, Any]:
     """Return the prediction of each row of one process's share, by the number of the row.
 
@@ -72,7 +75,7 @@ def predict_share(
         head: of the task.
         rank: of this process.
         size: number of processes.
-        read: returns the prediction of each row, from the head's scores and the batch; None: its class or number.
+        read: returns the predictions of rows, from the head's scores, the batch and the rows; None: classes or numbers.
     """
     read = read or _class_or_number
     collate = Collate.from_manifest(shards.manifest)
@@ -83,11 +86,13 @@ def predict_share(
                 continue
             columns = {name: rows.columns[name].take(batch) for name in collate.columns}
             tensors = collate(columns, np.ones(len(batch), np.float32))
-            found |= dict(zip(batch.tolist(), read(model.logits(tensors)[head], tensors), strict=True))
+            found |= dict(
+                zip(batch.tolist(), read(model.logits(tensors)[head], tensors, rows.take(batch)), strict=True)
+            )
     return found
 
 
-def _class_or_number(scores: Tensor, tensors: Mapping[str, Tensor]) -> list[float]:
+def _class_or_number(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[float]:
     """Return the class with the highest score of each row, NaN where one is NaN, or the row's number."""
     values = scores.argmax(-1).where(scores.isfinite().all(-1), math.nan) if scores.ndim == 2 else scores
     found: list[float] = values.tolist()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.rows import Rows
+from tools.evaluation.answer_scores import answer_scores
 from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.metrics import Scored, degenerate, score
 from tools.evaluation.predictions import Predictions, answers_of, predict, set_rows, whole
@@ -27,6 +28,8 @@ def scores_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) 
     facts, manifest = opened.facts, opened.shards.manifest
     if facts.head == "tagging":
         scored = tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+    elif facts.head == "span":
+        scored = answer_scores(facts, rows, whole(shares, len(rows)))
     else:
         scored = _answer_scores(opened, rows, predict(shares, rows, facts))
     metrics, baselines = dict(scored.metrics), {name: dict(found) for name, found in scored.baselines.items()}

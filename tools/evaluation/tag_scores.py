@@ -62,7 +62,7 @@ def _record(rows: Rows, row: int) -> dict[str, Any]:
     return record
 
 
-def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], facts: TaskFacts) -> list[list[list[int]]]:
+def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, facts: TaskFacts) -> list[list[list[int]]]:
     """Return for each row the classes of its tagged words: the best of each word, and the best sequence.
 
     The sequence obeys the rules of BIO, where the tags are such; of other tags both are the same.
@@ -70,6 +70,7 @@ def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], facts: TaskFacts) -
     Args:
         scores: [B, T, C] of the head tagging.
         tensors: the batch, with `label_index`.
+        rows: its rows.
         facts: of the task.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The answer that a row of a task asks for: its class by name, its number, or the classes of its words."""
+"""The answer that a row of a task asks for: class, number, classes of its words, or a part of a text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["answer_of"]
 
 
 def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
-    """Return `label`, `target` or `tags` with its meaning; nothing for a row without one, or of another kind of set.
+    """Return `label`, `target`, `tags` or `answer` with its meaning; nothing for a row or a set without one.
 
     Args:
         facts: of the row's set, None where it has none.
@@ -28,4 +28,9 @@ def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
         record = json.loads(row["record"].tobytes())
         tagged = zip(record["words"], record["tags"], strict=True)
         return {"tags": " ".join(f"{word}/{facts.labels[tag]}" for word, tag in tagged)}
+    if "answer_span" in row.columns:
+        record = json.loads(row["record"].tobytes())
+        first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
+        found = record["context"][first[0] : last[1]]
+        return {"answer": repr(found) if found else f"none in this window, of {record['answers']}"}
     return {}

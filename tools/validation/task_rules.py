@@ -58,4 +58,30 @@ def _tags(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, f"expected a word number for each of {rows.lengths[row]} tokens"
 
 
-TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_answers, _tags)
+def _answer_places(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require an answer inside the places where one may be, and characters for each token."""
+    columns = block.rows.columns
+    if "answer_span" not in columns:
+        return
+    rows, spans, places, owned = (
+        columns[name] for name in ("input_ids", "answer_span", "answer_places", "owned_places")
+    )
+    for name, column in (("answer_places", places), ("owned_places", owned)):
+        if (row := first_not_ascending(column)) is not None:
+            yield row, f"expected rising {name}, got {column[row].tolist()}"
+        if (row := first_outside(column, rows.lengths)) is not None:
+            yield row, f"expected {name} below the {rows.lengths[row]} tokens of the row, got {column[row].max()}"
+    if (row := first_row(columns["offsets"].lengths != 2 * rows.lengths)) is not None:
+        yield row, f"expected two offsets for each of {rows.lengths[row]} tokens, got {columns['offsets'].lengths[row]}"
+    for row in range(len(rows)):
+        span, allowed = spans[row].tolist(), set(places[row].tolist())
+        if (
+            len(span) != 2
+            or span[0] > span[1]
+            or not allowed.issuperset(span)
+            or not allowed.issuperset(owned[row].tolist())
+        ):
+            yield row, f"expected the first and the last place of an answer among answer_places, got {span}"
+
+
+TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_answers, _tags, _answer_places)

@@ -16,7 +16,7 @@ __all__ = ["kept_for_inversion", "refuse_unread"]
 
 _INVERSION: Final = (
     "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",
-    "span_lengths", "task", "word_numbers", "offsets", "record",
+    "span_lengths", "task", "word_numbers", "owned_places", "offsets", "record",
 )  # fmt: skip
 """Columns kept for `uncorrupt`, for scores and for people; a composition puts the name of a step before them."""
 

@@ -50,7 +50,8 @@ _DECISIVE = {
 """Columns that decide the objective: their meaning, and the architecture that reads them."""
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
           ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
-          ("tags", "tag_positions"), ("tag_positions", "tags"))  # fmt: skip
+          ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
+          ("answer_places", "answer_span"))  # fmt: skip
 _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 
 

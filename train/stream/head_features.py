@@ -28,9 +28,11 @@ HEAD_OF_COLUMN: Final = {
     "target": "regression",
     "tag_positions": "tagging",
     "tags": "tagging",
+    "answer_span": "span",
+    "answer_places": "span",
 }
 """List columns from which single heads learn; all but the answers below in rows of encoders alone."""
-ANSWER_COLUMNS: Final = frozenset({"label", "target", "tag_positions", "tags"})
+ANSWER_COLUMNS: Final = frozenset({"label", "target", "tag_positions", "tags", "answer_span", "answer_places"})
 """Those of them that hold the answers of tasks, whatever the architecture."""
 
 
@@ -42,9 +44,10 @@ def head_tensors(
     lengths: Int64,
     pad: int,
 ) -> dict[str, Tensor]:
-    """Return the tensors of the columns above, int64 but for `target`.
+    """Return the tensors of the columns above, int64 but for `target` and `answer_places`.
 
-    `label` [B], -100 in rows without one; `target` [B] float32, NaN in rows without one.
+    `label` [B], -100 in rows without one; `target` [B] float32, NaN in rows without one. `answer_start` and
+    `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
     `sentence_label` [B], -100 in rows without one. `span_left`, `span_right` [N], places in B * T on both sides of the
     span of each label, and `span_offset` [N], the label's place in it, -1 for a label outside of spans.
     `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored one, or the
@@ -67,6 +70,8 @@ def head_tensors(
         added["label"] = torch.from_numpy(one_a_row(given["label"], IGNORED))
     if "target" in read:
         added["target"] = _numbers(given["target"])
+    if "answer_span" in read:
+        added |= _answers(given["answer_span"], given["answer_places"], ids.shape)
     if "span_starts" in read:
         added |= _neighbours(given["span_starts"], given["span_lengths"], tensors["label_index"].numpy(), ids.shape)
     views = [pad_rows(given["input_ids_b"], pad)] if "input_ids_b" in read else []
@@ -86,6 +91,21 @@ def _numbers(column: Column) -> Tensor:
     numbers = np.full(len(column), np.nan, np.float32)
     numbers[column.lengths > 0] = column.values
     return torch.from_numpy(numbers)
+
+
+def _answers(spans: Column, places: Column, shape: tuple[int, ...]) -> dict[str, Tensor]:
+    """Return first and last places of answers [B], -100 in rows without, and the places allowed [B, T] bool."""
+    ends, rows = flatten(spans)
+    found = np.full((shape[0], 2), IGNORED, np.int64)
+    found[rows[::2]] = ends.reshape(-1, 2)
+    allowed = np.zeros(shape, np.bool_)
+    columns, row = flatten(places)
+    allowed[row, columns] = True
+    return {
+        "answer_start": torch.from_numpy(found[:, 0].copy()),
+        "answer_end": torch.from_numpy(found[:, 1].copy()),
+        "answer_places": torch.from_numpy(allowed),
+    }
 
 
 def _neighbours(starts: Column, lengths: Column, labels: Int64, shape: tuple[int, ...]) -> dict[str, Tensor]:

@@ -24,6 +24,7 @@ def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
     ("given", "splits", "others"),
     [
         (["train.tsv.zst", "dev.tsv"], {"dev": "dev.tsv", "train": "train.tsv.zst"}, []),
+        (["train-v1.1.json", "dev-v1.1.json.zst"], {"dev": "dev-v1.1.json.zst", "train": "train-v1.1.json"}, []),
         (["in_domain_train.tsv.gz", "in_domain_dev.tsv"],
          {"dev": "in_domain_dev.tsv", "train": "in_domain_train.tsv.gz"}, []),
         (["msr_paraphrase_train.txt"], {"train": "msr_paraphrase_train.txt"}, []),
@@ -34,7 +35,7 @@ def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
         (["train.tsv", "README.txt", "training.tsv", "undev.tsv"], {"train": "train.tsv"},
          ["undev.tsv", "README.txt", "training.tsv"]),
     ],
-    ids=["plain", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
+    ids=["plain", "squad", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
 )  # fmt: skip
 def test_splits_by_name(given: list[str], splits: dict[str, str], others: list[str]) -> None:
     assert names(files(*given)) == (splits, others)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.config import load_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets, make_tagged_sets
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
 from train.config import TrainConfig
 from train.distributed import World
@@ -30,11 +30,19 @@ def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6) -> Path:
 
 def tagged_run(ranks: RankPool, folder: Path, *, steps: int = 40) -> Path:
     """Make the sets of the small tagged task, and a run that learns them."""
-    sets = make_tagged_sets(folder)
+    return _run_of(ranks, folder, make_tagged_sets(folder), "tagging", steps)
+
+
+def question_run(ranks: RankPool, folder: Path, *, steps: int = 80) -> Path:
+    """Make the sets of the small task of questions, and a run that learns them."""
+    return _run_of(ranks, folder, make_question_sets(folder), "span", steps)
+
+
+def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int) -> Path:
     config = write_config(
-        folder / "train.yaml", sets / "train", folder / "run", model__heads={"tagging": {}}, model__dropout={},
+        folder / "train.yaml", sets / "train", folder / "run", model__heads={head: {}}, model__dropout={},
         model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16, steps=steps,
-        schedule={"name": "linear", "warmup": 4, "steps": steps},
+        schedule={"name": "linear", "warmup": 4, "steps": steps}, data__ignore=["segment_starts"],
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]
     return folder / "run"

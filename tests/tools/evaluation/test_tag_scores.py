@@ -24,6 +24,8 @@ LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 FACTS = TaskFacts(name="ner", head="tagging", labels=LABELS, metrics=("entity_f1", "strict_entity_f1", "accuracy"))
 POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), metrics=("accuracy",))
 
+ROWS = Rows({})
+
 
 @pytest.mark.parametrize(
     ("gold", "found", "lenient", "strict"),
@@ -86,11 +88,11 @@ def test_the_best_word_by_word_and_the_best_sequence() -> None:
     scores[0, 1] = torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0])
     scores[0, 2] = torch.tensor([1.0, 0.0, 3.0, 0.0, 0.0])
     tensors = {"label_index": torch.tensor([1, 2])}
-    assert read_tags(scores, tensors, FACTS) == [[[2, 2], [1, 2]], [[], []]]
-    assert read_tags(scores[:, :, :3], tensors, POS) == [[[2, 2], [2, 2]], [[], []]]
+    assert read_tags(scores, tensors, ROWS, facts=FACTS) == [[[2, 2], [1, 2]], [[], []]]
+    assert read_tags(scores[:, :, :3], tensors, ROWS, facts=POS) == [[[2, 2], [2, 2]], [[], []]]
     scores[0, 1, 0] = torch.nan
     with pytest.raises(IntegrityError, match="no finite numbers"):
-        read_tags(scores, tensors, FACTS)
+        read_tags(scores, tensors, ROWS, facts=FACTS)
 
 
 def test_baselines() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.task_readers import TaskFacts, facts_of
-from tests.pipeline.task_files import make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tools.inspect_shard import main as inspect
 from tools.lib.task_answers import answer_of
 
@@ -38,3 +38,11 @@ def test_tags_stand_beside_their_words(tmp_path: Path, capsys: pytest.CaptureFix
     assert all(("film" in one or "plot" in one) == one.endswith("/B-X") for one in said)
     assert inspect([str(sets / "dev")]) == 0
     assert " ".join(said) in capsys.readouterr().out
+
+
+def test_answers_are_parts_of_their_text(tmp_path: Path) -> None:
+    shards = open_split(make_question_sets(tmp_path), "dev")
+    said = [answer_of(facts_of(shards.manifest), row)["answer"] for row in shards.read_block(0)]
+    assert len(said) == len(shards) > 21
+    assert sum(one.startswith("'") for one in said) >= 21
+    assert any(one.startswith("none in this window, of ['") for one in said)

@@ -9,7 +9,7 @@ import pytest
 from pipeline.errors import IntegrityError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import Manifest
-from tests.pipeline.task_files import make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.shard_sets import fixed
 from tools.validation.invariants import check_rows
 from tools.validation.located_rows import LocatedRows
@@ -79,3 +79,34 @@ def test_wrong_tags(tags: Manifest, column: str, values: list[int], message: str
             continue
         with pytest.raises(IntegrityError, match=expected):
             check_rows(block, tags)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_question_sets(tmp_path_factory.mktemp("questions")), "dev").manifest
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("answer_span", [2, 1], r"first and the last place of an answer among answer_places, got \[2, 1\]"),
+        ("answer_span", [1], "the last place of an answer"),
+        ("answer_span", [1, 3], "the last place of an answer"),
+        ("answer_places", [1, 0, 2], "rising answer_places"),
+        ("answer_places", [0, 1, 2, 4], "answer_places below the 4 tokens"),
+        ("owned_places", [3], "the last place of an answer"),
+        ("offsets", [0, 1], "two offsets for each of 4 tokens, got 2"),
+    ],
+    ids=["order", "number", "outside", "rising", "beyond", "owned", "offsets"],
+)  # fmt: skip
+def test_wrong_answers(answers: Manifest, column: str, values: list[int], message: str) -> None:
+    lists = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
+             "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint16) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, answers)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, answers)

@@ -182,3 +182,16 @@ def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
     tensors = Collate.from_manifests([plain, sets[1]])(columns, np.ones(2, np.float32), np.array([1, 1]))
     assert tensors["label_index"].tolist() == [1, 3]
     assert tensors["label_ids"].tolist() == [4, 4]
+
+
+def test_answers_and_the_places_where_they_may_be() -> None:
+    """A filler row has neither."""
+    lists = {"input_ids": [[1, 3, 2, 7], [1, 2], []], "answer_span": [[2, 3], [0, 0], []],
+             "answer_places": [[0, 2, 3], [0], []]}  # fmt: skip
+    columns = {name: column(values) for name, values in lists.items()}
+    collate = Collate("encoder", list(columns), SPECIAL)
+    tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
+    assert tensors["answer_start"].tolist() == [2, 0, -100]
+    assert tensors["answer_end"].tolist() == [3, 0, -100]
+    assert tensors["answer_places"].dtype == torch.bool
+    assert tensors["answer_places"].int().tolist() == [[1, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]

@@ -1,0 +1,105 @@
+"""SQuAD: questions whose answers are parts of a text (arXiv 1606.05250), or that have none (arXiv 1806.03822)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass as plain_dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
+from pipeline.task_readers import Question, Refused, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers._whole_json import read_whole_json
+
+__all__ = ["Squad"]
+
+
+@plain_dataclass(frozen=True)
+class _Layout:
+    name: str
+    articles: list[Any]
+    labelled: bool = True
+
+
+class Squad(TaskReader):
+    """Questions of SQuAD 1.1 and 2.0, and of sets in their layout: XQuAD, CMRC 2018.
+
+    A question without `question`, `id` or a context is refused as `fields`, one with an answer that its context does
+    not hold at `answer_start` as `answer_not_found`: it would teach a wrong place. One without answers is refused as
+    `no_answer`, but is kept with `unanswerable`.
+
+    Example:
+        `{"data": [{"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [{"id": "1", "question": "Who?",
+        "answers": [{"text": "Ada", "answer_start": 0}]}]}]}]}`
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ("fields", "answer_not_found", "no_answer")
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options:
+        """The task."""
+
+        task: str = "squad"
+        """name of the task, and of the folder of its sets"""
+        unanswerable: bool = False
+        """keep questions without an answer, as SQuAD 2.0 has them; false: refuse them"""
+
+    options: Options
+
+    @property
+    def facts(self) -> TaskFacts:
+        """Facts of the task."""
+        metrics = ("f1", "exact_match")
+        unanswerable = self.options.unanswerable
+        return TaskFacts(name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable)
+
+    def open(self, path: Path) -> TaskFile:
+        """Return a file whose `data` is a list of articles.
+
+        Raises:
+            ConfigurationError: it is no JSON of that layout.
+        """
+        data = read_whole_json(path, self.limits)
+        articles = data.get("data") if isinstance(data, Mapping) else None
+        if not isinstance(articles, list) or not articles or not all(isinstance(one, Mapping) for one in articles):
+            raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
+        return TaskFile(path, _Layout(f"SQuAD {data.get('version', 'without version')}", articles))
+
+    def read(self, file: TaskFile) -> Iterator[Question | Refused]:
+        """Yield every question of a file."""
+        place = 0
+        for number, article in enumerate(file.layout.articles):
+            group = f"article {article.get('title', number)}"
+            for paragraph in _maps(article.get("paragraphs")):
+                for asked in _maps(paragraph.get("qas")):
+                    yield self._question(asked, paragraph.get("context"), place, group)
+                    place += 1
+
+    def _question(self, asked: Mapping[str, Any], context: Any, place: int, group: str) -> Question | Refused:
+        question, key, given = asked.get("question"), asked.get("id"), asked.get("answers", [])
+        texts = all(isinstance(one, str) and one.strip() for one in (question, context))
+        if not texts or not isinstance(key, (str, int)) or not isinstance(given, list):
+            return Refused("fields", place)
+        answers = []
+        for answer in [] if asked.get("is_impossible") else given:
+            start, text = (
+                (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
+            )
+            if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
+                return Refused("fields", place)
+            if start < 0 or context[start : start + len(text)] != text:
+                return Refused("answer_not_found", place)
+            answers.append((start, text))
+        if not answers and not self.options.unanswerable:
+            return Refused("no_answer", place)
+        return Question(str(question), str(context), tuple(answers), str(key), place, group)
+
+
+def _maps(given: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list, an empty one in place of anything else."""
+    for one in given if isinstance(given, list) else []:
+        yield one if isinstance(one, Mapping) else {}
