@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from model.adapters import Adapter
 from model.config import ModelConfig
 from model.errors import BatchError, ConfigurationError
 from model.families import Family
@@ -40,7 +41,12 @@ class Model(nn.Module):
         for name, head in heads.items():
             head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
         self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
-        self.parameters_by_part: Final = _count_by_part(self)
+        self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
+        self.adapter_in_use: str | None = None
+        if (chosen := config.adapter) is not None:
+            self.adapters[chosen.name] = find("model.adapters", chosen.name)(chosen.options, self.family)
+            self.use_adapter(chosen.name)
+        self.recount()
         self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     @property
@@ -53,6 +59,31 @@ class Model(nn.Module):
         """Facts that `settle` must add to a batch before it moves to an accelerator."""
         return frozenset().union(*(head.facts for head in self.heads.values()))
 
+    @property
+    def place_limit(self) -> int | None:
+        """Places of the position table for the tokens of a row, with the adapter in use; None: any number."""
+        return None if self.config.position.limit is None else self.config.position.limit - self.places_taken
+
+    @property
+    def places_taken(self) -> int:
+        """Places before those of a row, which the adapter in use takes."""
+        used = None if self.adapter_in_use is None else self.adapters[self.adapter_in_use]
+        return 0 if used is None else used.options.places(self.family.architecture)
+
+    def use_adapter(self, name: str | None) -> None:
+        """Put one of the adapters to use, in the place of the one before; None: compute without any.
+
+        Raises:
+            ConfigurationError: there is none of this name.
+        """
+        if name is not None and name not in self.adapters:
+            raise ConfigurationError(f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}")
+        if self.adapter_in_use is not None:
+            self.adapters[self.adapter_in_use].leave()
+        self.adapter_in_use = name
+        if name is not None:
+            self.adapters[name].enter(self.family)
+
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Return the summed loss and the count of each head.
 
@@ -62,7 +93,7 @@ class Model(nn.Module):
         """
         if missing := self.needs - tensors.keys():
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
-        tensors = settle(tensors, self.config.position.limit, self.facts)
+        tensors = settle(tensors, self.place_limit, self.facts)
         self._check_padding(tensors)
         views = self.family.views(tensors, self.heads)
         second = {"hidden_b": self.family(_second_view(tensors))} if "input_ids_b" in self.needs else {}
@@ -72,7 +103,7 @@ class Model(nn.Module):
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
-        tensors = settle(tensors, self.config.position.limit)
+        tensors = settle(tensors, self.place_limit)
         self._check_padding(tensors)
         views = self.family.views(tensors, self.heads)
         return {name: head.scores(*views[name]) for name, head in self.heads.items()}
@@ -86,6 +117,10 @@ class Model(nn.Module):
             raise BatchError(
                 f"left_padding: the head {names[0]} finds the tokens of a row from its first place: pad on the right"
             )
+
+    def recount(self) -> None:
+        """Count the parameters of the parts again, after an adapter has been added."""
+        self.parameters_by_part = _count_by_part(self)
 
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""
@@ -153,7 +188,10 @@ def build_model(
         )
     with placement.building():
         model = Model(config, vocab_size)
-    initialise(model, config, torch.initial_seed() if seed is None else seed, placement)
+    seed = torch.initial_seed() if seed is None else seed
+    initialise(model, config, seed, placement)
+    for adapter in model.adapters.values():
+        adapter.begin(model.family.tokens, vocab_size, seed, placement)
     if model.family.spelled:
         if spellings is None or len(spellings) != vocab_size:
             raise ConfigurationError(

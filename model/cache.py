@@ -34,6 +34,11 @@ class Cache:
         self._sources: dict[nn.Module, Any] = {}
         self._states: dict[nn.Module, Any] = {}
 
+    @property
+    def columns(self) -> int:
+        """Number of places that are kept, in the longest row."""
+        return self._columns
+
     def extend(self, places: Tensor) -> Tensor:
         """Begin a step with new tokens at `places` [B, n]; return all places that they may read, [1, columns]."""
         self._places = places

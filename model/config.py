@@ -12,6 +12,7 @@ from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunction
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
+from model.adapter_config import AdapterConfig
 from model.head_config import HeadConfig, HeadEntry
 from model.key_types import STRICT, Depth, Width, changed_keys
 from model.layer_config import BiasConfig, DropoutConfig, InitConfig, ShareConfig
@@ -20,6 +21,8 @@ from model.registry import find, names
 
 __all__ = [
     "STRICT",
+    "Activation",
+    "AdapterConfig",
     "BiasConfig",
     "DisentangledConfig",
     "DropoutConfig",
@@ -125,6 +128,9 @@ class ModelConfig:
     init_from: Path | None = None
     """Run directory, or folder of a published or imported model, whose weights the model begins with: all of the body,
     and of the heads those that are there. null = initial weights."""
+    adapter: AdapterConfig | None = None
+    """A file of model/adapters with its keys: its parameters, and those of heads that are not in `init_from`, are all
+    that trains. null = everything does."""
     heads: dict[str, HeadEntry]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""
@@ -238,6 +244,13 @@ class ModelConfig:
     def head_weights(self) -> dict[str, float]:
         """The factor of each head's mean loss."""
         return {name: head.weight for name, head in self.heads.items()}
+
+    @property
+    def place_limit(self) -> int | None:
+        """Places of the position table that are left for the tokens of a row; None: any number."""
+        limit = self.position.limit
+        taken = 0 if self.adapter is None else self.adapter.options.places(self.architecture)
+        return None if limit is None else limit - taken
 
     @property
     def head_width(self) -> int:

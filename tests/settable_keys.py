@@ -24,7 +24,8 @@ OF_KIND = {
 }
 """Values to try for a type as `--help` names it."""
 REGISTRIES = ("pipeline.readers", "pipeline.extractors", "pipeline.filters", "pipeline.languages", "pipeline.sentences",
-              "pipeline.objectives", "pipeline.tokenizers", "train.optimizers", "train.schedules")  # fmt: skip
+              "pipeline.objectives", "pipeline.tokenizers", "train.optimizers", "train.schedules",
+              "model.adapters")  # fmt: skip
 
 
 def unsettable(

@@ -111,7 +111,7 @@ def check_training(words: list[str]) -> None:
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
         # A model that a reader has downloaded is not here, and its configuration would come from it.
-        absent = ("model=null", DOWNLOADED, OWN)
+        absent = ("model=null", DOWNLOADED)
         body = BODY if OWN in overrides else []
         load_config(TrainConfig, path, [*(word for word in overrides if word not in absent), *body])
 

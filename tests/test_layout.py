@@ -22,6 +22,7 @@ REGISTRIES = (
         "pipeline/task_readers",
         "model/families",
         "model/heads",
+        "model/adapters",
         "model/checkpoints",
     ),
     *("train/optimizers", "train/schedules"),

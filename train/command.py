@@ -24,7 +24,11 @@ from train.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
 __all__ = ["main"]
 
-_ALGORITHMS: Final = (("optimizer", "name", "train.optimizers"), ("schedule", "name", "train.schedules"))
+_ALGORITHMS: Final = (
+    ("optimizer", "name", "train.optimizers"),
+    ("schedule", "name", "train.schedules"),
+    ("model.adapter", "name", "model.adapters"),
+)
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the
 first one ends; the rank that prints the message may not have done so yet."""

@@ -175,6 +175,19 @@ class TrainConfig:
             )
         for head in self.model.heads:
             self._check_groups(head)
+        self._check_adapter()
+
+    def _check_adapter(self) -> None:
+        """Check that there is a model to adapt, and one key that says what trains."""
+        if self.model.adapter is None:
+            return
+        if self.model.init_from is None:
+            raise ValueError(
+                "model.adapter: expected model.init_from, a run or a folder with the model beside which the adapter "
+                "trains"
+            )
+        if self.freeze:
+            raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
 
     def _check_groups(self, head: str) -> None:
         """Check that groups of rows that a head compares are the same for every world size and micro-batch."""

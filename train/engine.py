@@ -83,7 +83,8 @@ class Engine:
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
-        self._frozen = list(frozen_modules(model))
+        # What is beside an adapter keeps its dropout, and is computed again where activations are not kept.
+        self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
         count = sum(whole_shape(parameter).numel() for parameter in model.parameters())
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
@@ -159,7 +160,7 @@ class Engine:
 
     def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
-        settled = settle(tensors, self.config.model.position.limit, getattr(self.model, "facts", frozenset()))
+        settled = settle(tensors, self.config.model.place_limit, getattr(self.model, "facts", frozenset()))
         moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in settled.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
         return cast(dict[str, Loss], self.deepspeed(moved))

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 
+from model.adaptation import freeze_base
 from model.build import Model, build_model
 from model.whole_shapes import WHOLE, Placement
 from pipeline.configuration.redaction import redacted_text
@@ -16,7 +17,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet
 from train.beginning.begin import Begin, find_begin
-from train.beginning.initial_weights import fill
+from train.beginning.initial_weights import fill, refuse_other_base
 from train.beginning.source_tokenizer import compare_tokenizers
 from train.beginning.spelling import spellings_of
 from train.checkpoint.checkpoints import Checkpoints, load
@@ -63,7 +64,7 @@ def dry_run(config: TrainConfig) -> int:
     device = device_of(os.environ)
     begin = find_begin(config, datasets.description, size, device, found)
     model = _build(config, datasets.train)
-    lines += _fill(model, config, begin, datasets.train)
+    lines += _fill(model, config, begin, datasets.train)[0]
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
         lines += begin.lines(read_status(config.output))
@@ -122,7 +123,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     with world.together():
         placement = placement_of(config, world)
         model = _build(config, datasets.train, placement)
-        filled = _fill(model, config, begin, datasets.train, placement)
+        filled, base = _fill(model, config, begin, datasets.train, placement)
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, model, datasets, world.size)
         stop.interrupts = False
@@ -131,7 +132,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         with world.together():
             load(engine, *begin.found)
     stream, heldout = _streams(config, datasets, world, parts)
-    state = _position(begin, stream)
+    state = replace(_position(begin, stream), base=base)
     with world.together():
         if world.rank == 0:
             _settle(begin, state, journal, announce)
@@ -269,10 +270,29 @@ def _build(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) 
     return build_model(config.model, tokenizer.vocab_size, ids, spellings, seed=seed, placement=placement)
 
 
-def _fill(model: Model, config: TrainConfig, begin: Begin, shards: ShardSet, placement: Placement = WHOLE) -> list[str]:
-    """Copy the weights of `model.init_from`, unless the run resumes, and freeze; return what a start prints."""
-    said = []
-    if config.model.init_from is not None and begin.found is None:
-        said = compare_tokenizers(config.model.init_from, shards)
-        said = [*fill(model, config.model.init_from, placement).lines(), *said]
-    return [*said, *freeze(model, config.freeze)]
+def _fill(
+    model: Model, config: TrainConfig, begin: Begin, shards: ShardSet, placement: Placement = WHOLE
+) -> tuple[list[str], str]:
+    """Copy the weights of `model.init_from`, and freeze.
+
+    A run that resumes has its weights in the checkpoint, but for those of the model beside an adapter.
+
+    Returns:
+        what a start prints, and the digest of the model beside an adapter.
+
+    Raises:
+        ConfigurationError: the source is another model, or was changed since the run began.
+    """
+    source, adapted = config.model.init_from, model.adapter_in_use
+    if source is None or (begin.found is not None and adapted is None):
+        return freeze(model, config.freeze), ""
+    said = compare_tokenizers(source, shards)
+    filled = fill(model, source, placement)
+    base = "" if adapted is None else filled.digest
+    if begin.saved is not None:
+        refuse_other_base(source, begin.saved.base, base)
+    if adapted is not None:
+        seed = keyed_hash("weights", config.seed)
+        model.adapters[adapted].begin(model.family.tokens, model.vocab_size, seed, placement)
+        freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
+    return [*filled.lines(), *freeze(model, config.freeze), *said], base

@@ -12,7 +12,7 @@ from model.config import ModelConfig
 __all__ = ["computation", "differences", "flatten", "nested"]
 
 _ONLY_TRAINING: Final = (
-    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from"),
+    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter"),
     "position.disentangled.mask_decoder",
 )
 _OF_KIND: Final = {

@@ -15,7 +15,7 @@ from model.key_types import Width
 
 __all__ = ["RecurrentOptions", "refuse_parts"]
 
-_READ: Final = frozenset({"vocab_multiple", "init_from", "init.std"})
+_READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
 _PARTS: Final = ("document_ids", "prefix_length")
 
 
@@ -56,7 +56,7 @@ def _changed(config: RecurrentOptions) -> Iterator[str]:
 
 
 def _differing(value: Any, default: Any, name: str) -> Iterator[str]:
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and dataclasses.is_dataclass(default):
         for part in dataclasses.fields(value):
             yield from _differing(getattr(value, part.name), getattr(default, part.name), f"{name}.{part.name}")
     elif value != default:

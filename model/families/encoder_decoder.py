@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from model.cache import Cache
 from model.config import ModelConfig
@@ -52,6 +53,8 @@ class EncoderDecoder(Family):
         if documents is not None:
             pairs, across = document_mask(documents), document_mask(documents, tensors["document_ids"])
             visible = across if visible is None else across & visible
+        if visible is not None:  # an adapter may have put places before those of the rows
+            visible = F.pad(visible, (source.shape[1] - visible.shape[-1], 0), value=True)
         hidden: Tensor = self.decoder(
             vectors, tensors["decoder_position_ids"], None, None, source, visible, pairs=pairs, cache=cache
         )

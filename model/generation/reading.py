@@ -38,13 +38,13 @@ class Reading:
         self, model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool, tokens: int
     ) -> None:
         self._model, self._head = model, _head(model)
-        self._side, self.limit = _side(model, decoder_start), model.config.position.limit
+        self._side, self.limit = _side(model, decoder_start), model.place_limit
         self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
         """tokens that the new ones of each row follow"""
         tensors = _first_step(model, prompts, decoder_start, prefix)
         self._places = tensors[f"{self._side}lengths"]
         self._prefix = tensors.get("prefix_length")
-        self._cache = Cache(tensors[f"{self._side}input_ids"].shape[1] + tokens)
+        self._cache = Cache(model.places_taken + tensors[f"{self._side}input_ids"].shape[1] + tokens)
         self._read(tensors, self._places - 1)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -101,7 +101,7 @@ def _first_step(
     model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool
 ) -> dict[str, Tensor]:
     """Return the batch that reads the prompts."""
-    limit = model.config.position.limit
+    limit = model.place_limit
     for number, prompt in enumerate(prompts):
         if not prompt:
             raise BatchError(f"prompt {number}: expected at least one token, got none")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +15,9 @@ from model.layers.position import rotate
 from model.masks import AttentionPlan
 
 __all__ = ["Attention"]
+
+Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
+"""Keys, values, number of queries and plan to those with further keys and values before the others."""
 
 
 class Attention(nn.Module):
@@ -33,6 +38,7 @@ class Attention(nn.Module):
         self.scale = config.qk_scale or (config.head_width * config.position.terms) ** -0.5
         self.scale /= depth + 1 if config.scale_by_depth else 1
         self.dropout = config.dropout.attention
+        self.prefix: Before | None = None  # of an adapter in use
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
         """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
@@ -47,6 +53,8 @@ class Attention(nn.Module):
         """Return values [B, heads, Tq, head_dim], averaged with the softmax of the scores."""
         if plan.documents is not None:
             return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale)
+        if self.prefix is not None:
+            key, value, plan = self.prefix(key, value, query.shape[2], plan)
         mask = plan.mask
         if mask is not None and mask.is_floating_point():
             mask = mask.to(query.dtype)

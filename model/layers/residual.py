@@ -18,6 +18,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig, body: nn.Module, *, normed: bool = True) -> None:
         super().__init__()
         self.body = body
+        self.dim = config.dim
         self.norm = build_norm(config, config.dim) if normed else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.hidden)
         self.before = config.norm_place == "pre"

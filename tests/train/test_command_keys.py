@@ -19,6 +19,11 @@ GIVEN = {
     "model.heads": "{masked_lm: 2.0}",
     "model.heads.similarity.group_size": "4",
     "model.heads.regression.range": "[1.0, 5.0]",
+    "model.adapter": "{name: lora}",
+    "model.adapter.targets": "[query]",
+    "model.adapter.inputs": "[down]",
+    "model.adapter.outputs": "[key]",
+    "freeze": "[stack]",
     "data.corrupt": "causal_lm",
     "data.phases.corrupt": "causal_lm",
     "data.phases": f"[{PHASE}, {LAST}]",
@@ -32,6 +37,7 @@ HEADS = (
 
 
 MAPPINGS = {
+    "model.adapter": ["model.init_from=runs/base"],
     "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
     "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],
     **{

@@ -11,8 +11,9 @@ from model.build import Model, build_model
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from train.beginning.spelling import spellings_of
+from train.beginning.whole_weights import read_whole
 from train.checkpoint.parts import CheckpointReader
-from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
 from train.errors import CheckpointError
 from train.run_directory import read_config
@@ -46,10 +47,10 @@ def load_trained(run: Path, step: int | None = None) -> TrainedModel:
     shards = open_shards(config.data.first_set)
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings_of(config.model, shards))
-    saved = {name: record.shape for name, record in index.parameters.items()}
-    if saved != {name: list(parameter.shape) for name, parameter in model.named_parameters()}:
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    reader, weights = CheckpointReader(directory, index), read_whole(config.model, directory, index, shapes)
+    if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{directory}: holds another model than {run / 'config.yaml'} describes")
-    reader, weights = CheckpointReader(directory, index), read_weights(directory, index)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])

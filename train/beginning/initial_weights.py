@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from xxhash import xxh3_128
 
 from model.build import Model
 from model.checkpoints import differences, read_checkpoint
@@ -20,7 +21,7 @@ from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
 from train.run_directory import read_config
 
-__all__ = ["Filled", "fill"]
+__all__ = ["Filled", "digest_of", "fill", "open_model", "refuse_other_base"]
 
 _BODY = "family."
 _TABLE = "family.tokens.weight"
@@ -38,6 +39,8 @@ class Filled:
     """parameters of the model that the source lacks: they keep their initial values"""
     unused: list[str]
     """parameters of the source that the model lacks"""
+    digest: str
+    """xxh3-128 (hex) of names, shapes and values of those that are copied"""
 
     def lines(self) -> list[str]:
         """Return what a start prints."""
@@ -58,7 +61,7 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
         CheckpointError: no checkpoint of the run is whole.
         WeightsError: files of the folder are damaged or incomplete.
     """
-    config, tensors = _open(source.expanduser())
+    config, tensors = open_model(source.expanduser())
     _refuse_other_body(model, config, source)
     ours = dict(model.named_parameters())
     body = {name for name in {*ours, *tensors} if name.startswith(_BODY)}
@@ -72,7 +75,30 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
             with placement.gather([ours[name]]):
                 _copy(ours[name], tensors[name], name, source)
     fresh = [name for name in ours if name not in copied]
-    return Filled(source, copied, fresh, sorted(tensors.keys() - copied))
+    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied))
+
+
+def refuse_other_base(source: Path, expected: str, found: str) -> None:
+    """Refuse a model that is not the one beside which an adapter has been trained.
+
+    Raises:
+        ConfigurationError: their digests differ.
+    """
+    if expected != found:
+        raise ConfigurationError(
+            f"model.init_from: {source}: the adapter was trained beside weights with digest {expected}, these have "
+            f"{found}: a run that went on, or another model; give the weights that it began with"
+        )
+
+
+def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
+    """Return the xxh3-128 (hex) of names, shapes and fp32 values, whatever the order and the type in the file."""
+    digest = xxh3_128()
+    for name in sorted(names):
+        tensor = tensors[name]
+        digest.update(f"{name} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().float().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _heads_of_other_classes(here: ModelConfig, there: ModelConfig) -> list[str]:
@@ -80,11 +106,21 @@ def _heads_of_other_classes(here: ModelConfig, there: ModelConfig) -> list[str]:
     return [name for name in here.heads if name in there.heads and here.heads[name].labels != there.heads[name].labels]
 
 
-def _open(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Return a model's configuration and its parameters."""
+def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+    """Return a model's configuration and its parameters.
+
+    Raises:
+        ConfigurationError: it is neither a run nor a folder with a model, or a run that trained an adapter.
+    """
     if steps_in(source / "checkpoints"):
         directory, index = find_checkpoint(source)
-        return read_config(source, read_state(index)).model, read_weights(directory, index)
+        config = read_config(source, read_state(index)).model
+        if config.adapter is not None:
+            raise ConfigurationError(
+                f"model.init_from: {source} trained an adapter: begin with a folder into which `tools/export_model.py "
+                f"{source} FOLDER` has merged it"
+            )
+        return config, read_weights(directory, index)
     if not source.is_dir():
         raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)

@@ -25,6 +25,8 @@ from pipeline.files import file_hash, replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.finding import LATEST, candidates, check_share, choose
 from train.checkpoint.format import (
+    FORMAT,
+    FORMAT_BESIDE,
     WEIGHT,
     FileRecord,
     Index,
@@ -294,7 +296,8 @@ def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) ->
     if any(other.scalars != written[0].scalars for other in written):
         raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    return Index(state.plain(), written[0].scalars, parameters, written[0].buffers, files)
+    version = FORMAT_BESIDE if state.base else FORMAT
+    return Index(state.plain(), written[0].scalars, parameters, written[0].buffers, files, version)
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:

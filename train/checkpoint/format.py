@@ -24,6 +24,7 @@ from train.errors import CheckpointError
 
 __all__ = [
     "FORMAT",
+    "FORMAT_BESIDE",
     "FROZEN",
     "INDEX",
     "WEIGHT",
@@ -36,7 +37,10 @@ __all__ = [
 ]
 
 FORMAT: Final = 1
-"""Raised with every new key of the index or of the state: earlier versions refuse what they do not know."""
+"""Of a checkpoint that holds all parameters. Raised with every new key of the index or of the state: earlier versions
+refuse what they do not know."""
+FORMAT_BESIDE: Final = 2
+"""Of one that lacks the parameters of a model beside which an adapter trains: its state has the key `base`."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of parameters without a gradient."""
@@ -100,7 +104,7 @@ class Index:
             plain.pop("checksum", None)
             if checked and raw != _with_checksum(plain):
                 raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
-            refuse_newer(path, plain, FORMAT)
+            refuse_newer(path, plain, FORMAT_BESIDE)
             index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
         except FileNotFoundError as error:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
@@ -112,8 +116,10 @@ class Index:
 
     def problem(self) -> str:
         """Return the first contradiction between parameters and parts; empty if they agree."""
-        if self.format != FORMAT:
-            return f"format {self.format}, this version reads format {FORMAT}"
+        if self.format not in (FORMAT, FORMAT_BESIDE):
+            return f"format {self.format}, this version reads formats {FORMAT} and {FORMAT_BESIDE}"
+        if bool(self.state.get("base")) != (self.format == FORMAT_BESIDE):
+            return f"format {self.format} contradicts its state: only those of format {FORMAT_BESIDE} have a base"
         if set(self.files) != {part_name(part) for part in range(len(self.files))}:
             return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"
         for name, record in self.parameters.items():

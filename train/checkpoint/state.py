@@ -42,6 +42,8 @@ class TrainState:
     """configuration keys that a continuation must share"""
     stream: dict[str, Any] = field(default_factory=dict)
     """state that `Stream.state_dict` gave; empty in checkpoints of earlier versions"""
+    base: str = ""
+    """digest of the weights beside an adapter, which the checkpoint does not hold; empty: it holds all"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
@@ -50,9 +52,12 @@ class TrainState:
     """versions of the libraries that computed it"""
 
     def plain(self) -> dict[str, Any]:
-        """Return the state as a checkpoint's index holds it; held-out losses that no optimizer follows are left out."""
-        plain = asdict(self)
-        return plain if self.heldout_losses else {key: plain[key] for key in plain if key != "heldout_losses"}
+        """Return the state as a checkpoint's index holds it.
+
+        Left out are held-out losses that no optimizer follows, and the base where there is none.
+        """
+        absent = [key for key in ("heldout_losses", "base") if not getattr(self, key)]
+        return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
         """Return the state after a step; a skipped one counts, and consumes its rows, like any other."""

@@ -58,8 +58,16 @@ class _FlatSlice:
 
 
 def shapes(engine: Engine) -> dict[str, list[int]]:
-    """Return the full shape of each parameter, also where this rank holds only a slice."""
-    return {name: list(whole_shape(p)) for name, p in engine.model.named_parameters()}
+    """Return the full shape of each parameter that a checkpoint holds, also where this rank holds only a slice.
+
+    Those of a model beside an adapter are not held: they are where they came from.
+    """
+    kept = [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad or _holds_frozen(engine)]
+    return {name: list(whole_shape(p)) for name, p in kept}
+
+
+def _holds_frozen(engine: Engine) -> bool:
+    return engine.config.model.adapter is None
 
 
 def buffers(engine: Engine) -> dict[str, Tensor]:
@@ -146,7 +154,8 @@ def _share(slices: list[_FlatSlice], rank: int, size: int) -> Iterator[_FlatSlic
 
 
 def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
-    for index, (name, p) in enumerate(_named(engine, trainable=False)):
+    frozen = _named(engine, trainable=False) if _holds_frozen(engine) else []
+    for index, (name, p) in enumerate(frozen):
         if engine.config.zero.stage == 3:
             width = p.ds_tensor.ds_numel
             start = engine.world.rank * width

@@ -186,11 +186,12 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
     Raises:
         ConfigurationError: it has not; the message says how many there must be.
     """
-    limit = config.model.position.limit
-    if limit is not None and longest > limit:
+    limit, table = config.model.place_limit, config.model.position.limit
+    if limit is not None and table is not None and longest > limit:
+        taken = f" beside the {table - limit} of its adapter" if table > limit else ""
         raise ConfigurationError(
             f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has {limit} "
-            f"places; set it to {longest} or group into shorter rows"
+            f"places{taken}; set it to {longest + table - limit} or group into shorter rows"
         )
 
 

@@ -1,0 +1,69 @@
+"""The linear maps of a body that an adapter changes, chosen by patterns of their paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import AfterValidator
+from torch import nn
+
+from model.errors import ConfigurationError
+from model.families import Family
+
+__all__ = ["Patterns", "linear_maps"]
+
+
+def _compiles(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"expected a regular expression, got '{pattern}': {error}") from error
+    if len(set(patterns)) < len(patterns):
+        raise ValueError(f"expected different patterns, got {', '.join(patterns)}")
+    return patterns
+
+
+Patterns = Annotated[tuple[str, ...], AfterValidator(_compiles)]
+"""Regular expressions, each of whole parts of a path: `query` is every path that ends in `.query`."""
+
+
+def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
+    """Return the linear maps whose paths end with one of the patterns, by path, in the order of the family.
+
+    Args:
+        family: the body.
+        key: of the patterns, for messages, such as `targets`.
+        patterns: `query`, or `layers.[01].attention.body.(query|value)`.
+
+    Raises:
+        ConfigurationError: a pattern names no module, one that is not a linear map, or one whose weight is also that of
+            another module.
+    """
+    modules = dict(family.named_modules())
+    owners: dict[int, int] = {}
+    for module in modules.values():
+        for parameter in module.parameters(recurse=False):
+            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
+    chosen: set[str] = set()
+    for pattern in patterns:
+        found = [path for path in modules if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path)]
+        where = f"model.adapter.{key}: '{pattern}'"
+        if not found:
+            raise ConfigurationError(f"{where} matches no module of the family; expected {_known(modules)}")
+        if other := next((path for path in found if not isinstance(modules[path], nn.Linear)), None):
+            raise ConfigurationError(
+                f"{where} matches {other}, a {type(modules[other]).__name__}; expected {_known(modules)}: tables, and "
+                "projections tied to them, have no adapter"
+            )
+        if tied := next((path for path in found if owners[id(modules[path].weight)] > 1), None):
+            raise ConfigurationError(f"{where} matches {tied}, whose weight is also another module's: leave it out")
+        chosen.update(found)
+    return {path: module for path, module in modules.items() if path in chosen and isinstance(module, nn.Linear)}
+
+
+def _known(modules: dict[str, nn.Module]) -> str:
+    names = {path.rpartition(".")[2] for path, module in modules.items() if isinstance(module, nn.Linear)}
+    return f"linear maps: {', '.join(sorted(names))}" if names else "linear maps, of which this family has none"

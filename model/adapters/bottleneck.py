@@ -1,0 +1,85 @@
+"""Narrow feed-forward blocks inside the layers: Houlsby's (arXiv 1902.00751) and Pfeiffer's adapters (2005.00247)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.adapters._adapter import Adapter, AdapterOptions, Undo
+from model.config import STRICT, Activation
+from model.draws import Draw, constant, normal
+from model.errors import ConfigurationError
+from model.families import Family
+from model.key_types import Width
+from model.layers.activation import ACTIVATIONS
+from model.layers.residual import Residual
+
+__all__ = ["Bottleneck", "Narrow"]
+
+
+class Bottleneck(Adapter):
+    """h + up(activation(down(h))) on the output of blocks, before it is added to the residual and normed.
+
+    `up` is 0 at first, so that nothing changes. A block has 2 dim width + width + dim parameters.
+    """
+
+    options: Options
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(AdapterOptions):
+        """Keys of a bottleneck."""
+
+        width: Width = 64
+        """Features between `down` and `up`."""
+        after: Literal["every_block", "feed_forward"] = "every_block"
+        """every_block: after each attention and each feed-forward block (Houlsby); feed_forward: after the latter alone
+        (Pfeiffer)."""
+        activation: Activation = "gelu"
+        """Between `down` and `up`."""
+
+    def __init__(self, options: Options, family: Family) -> None:
+        super().__init__(options, family)
+        blocks = {path: module for path, module in family.named_modules() if isinstance(module, Residual)}
+        if options.after == "feed_forward":
+            blocks = {path: block for path, block in blocks.items() if path.endswith("feed_forward")}
+        if not blocks:
+            raise ConfigurationError(
+                f"model.adapter: bottleneck: expected a family with residual blocks, {type(family).__name__} has none: "
+                "choose another adapter, such as lora"
+            )
+        self.hold({path: Narrow(block.dim, options) for path, block in blocks.items()})
+
+    def changes(self, family: Family) -> Iterator[Undo]:
+        """Put each bottleneck after the dropout of its block, the last thing before the sum."""
+        for path, narrow in self.parts.items():
+
+            def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, narrow: Any = narrow) -> Tensor:
+                added: Tensor = narrow(output)
+                return output + added
+
+            yield family.get_submodule(f"{path}.dropout").register_forward_hook(add).remove
+
+
+class Narrow(nn.Module):
+    """up(activation(down(x))), with biases."""
+
+    def __init__(self, dim: int, options: Bottleneck.Options) -> None:
+        super().__init__()
+        self.down = nn.Parameter(torch.empty(options.width, dim))
+        self.down_bias = nn.Parameter(torch.empty(options.width))
+        self.up = nn.Parameter(torch.empty(dim, options.width))
+        self.up_bias = nn.Parameter(torch.empty(dim))
+        self.act = ACTIVATIONS[options.activation]
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws: `down` from N(0, 0.01) within two deviations, everything else 0."""
+        return {"down": normal(0.01, 2.0)} | dict.fromkeys(("down_bias", "up", "up_bias"), constant(0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [..., dim] to the same shape."""
+        return F.linear(self.act(F.linear(x, self.down, self.down_bias)), self.up, self.up_bias)

@@ -1,0 +1,99 @@
+"""Low-rank updates of linear maps: LoRA (arXiv 2106.09685), with rank-stabilised scaling (arXiv 2312.03732)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.adapters._adapter import Adapter, AdapterOptions, Undo
+from model.adapters._targets import Patterns, linear_maps
+from model.config import STRICT
+from model.draws import Draw, constant, uniform
+from model.families import Family
+from model.key_types import Probability, Width
+
+__all__ = ["Lora", "LowRank"]
+
+
+class Lora(Adapter):
+    """h = W x + scale B A x beside each chosen linear map W; B is 0 at first, so that nothing changes.
+
+    It has rank x (inputs + outputs) parameters a map, and can be merged into the weights.
+    """
+
+    options: Options
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(AdapterOptions):
+        """Keys of LoRA."""
+
+        rank: Width = 8
+        """Rank of each update: rows of A, columns of B."""
+        alpha: Annotated[float, Field(gt=0)] = 8.0
+        """Factor of the updates, divided by the rank, or by its root."""
+        rank_stabilised: bool = False
+        """Divide `alpha` by the root of the rank instead of the rank."""
+        dropout: Probability = 0.0
+        """Dropout of the inputs of A."""
+        targets: Annotated[Patterns, Field(min_length=1)] = ("query", "value")
+        """Linear maps that are updated: regular expressions, each of whole parts at the end of a path."""
+
+        @property
+        def scale(self) -> float:
+            """Factor of B A."""
+            return self.alpha / (self.rank**0.5 if self.rank_stabilised else self.rank)
+
+    def __init__(self, options: Options, family: Family) -> None:
+        super().__init__(options, family)
+        maps = linear_maps(family, "targets", options.targets)
+        self.hold({path: LowRank(linear.in_features, linear.out_features, options) for path, linear in maps.items()})
+
+    def changes(self, family: Family) -> Iterator[Undo]:
+        """Add each update to the outputs of its linear map."""
+        for path, update in self.parts.items():
+
+            def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, update: Any = update) -> Tensor:
+                added: Tensor = update(inputs[0])
+                return output + added
+
+            yield family.get_submodule(path).register_forward_hook(add).remove
+
+    def merged(self, family: Family) -> dict[str, Tensor]:
+        """Return W + scale B A of each chosen map, computed in fp32."""
+        found = {}
+        for path, update in self.parts.items():
+            assert isinstance(update, LowRank)
+            weight = family.get_parameter(f"{path}.weight")
+            found[f"{path}.weight"] = (weight.float() + update.product()).to(weight.dtype)
+        return found
+
+
+class LowRank(nn.Module):
+    """scale B A x, with A [rank, inputs] drawn and B [outputs, rank] zero."""
+
+    def __init__(self, inputs: int, outputs: int, options: Lora.Options) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.empty(options.rank, inputs))
+        self.b = nn.Parameter(torch.empty(outputs, options.rank))
+        self.dropout = nn.Dropout(options.dropout)
+        self.scale = options.scale
+        self.inputs = inputs
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws: A as torch draws linear maps, within ±1 / sqrt(inputs)."""
+        return {"a": uniform(self.inputs**-0.5), "b": constant(0.0)}
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [..., inputs] to [..., outputs]."""
+        return F.linear(F.linear(self.dropout(x), self.a), self.b) * self.scale
+
+    @torch.no_grad()
+    def product(self) -> Tensor:
+        """Return what a merge adds to the weight: [outputs, inputs], fp32."""
+        return self.scale * (self.b.float() @ self.a.float())

@@ -1,0 +1,177 @@
+"""Learnt keys and values before those of a row, in every layer: prefix-tuning (arXiv 2101.00190)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Final
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.adapters._adapter import Adapter, AdapterOptions, Undo
+from model.config import STRICT
+from model.draws import Draw, constant
+from model.errors import ConfigurationError
+from model.families import Family
+from model.key_types import Width
+from model.layers.attention import Attention
+from model.layers.disentangled_attention import DisentangledAttention
+from model.layers.relative import RelativeAttention
+from model.layers.stack import Stack
+from model.masks import AttentionPlan
+
+__all__ = ["Prefix"]
+
+_OTHER_SCORES: Final = (DisentangledAttention, RelativeAttention)
+"""Attentions whose scores read the distance to a key: those of a prefix have none."""
+
+
+class Prefix(Adapter):
+    """Every place also reads `length` learnt keys and values in each self-attention of each stack.
+
+    The keys are those after rotation, and T5's scores of distances are 0 for them. There are 2 x length x (width of
+    keys) parameters an attention. With `hidden` they are computed in training, from fewer numbers: [length, dim], a
+    linear map onto `hidden` features, tanh, and a linear map of each attention.
+    """
+
+    options: Options
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(AdapterOptions):
+        """Keys of a prefix."""
+
+        length: Annotated[int, Field(ge=1, le=2**16)] = 10
+        """Learnt keys and values of an attention."""
+        hidden: Width | None = None
+        """Features from which keys and values are computed in training (512 and 800 in the paper); null = they are
+        parameters themselves."""
+        shifted: bool | None = None
+        """The places of a row begin after those of the prefix, as if it were tokens; null = in a decoder."""
+
+        def places(self, architecture: str) -> int:
+            """Return the places of the position table that the prefix takes."""
+            shifted = architecture == "decoder" if self.shifted is None else self.shifted
+            return self.length if shifted else 0
+
+    def __init__(self, options: Options, family: Family) -> None:
+        super().__init__(options, family)
+        found = {path: module for path, module in family.named_modules() if isinstance(module, Attention)}
+        found = {path: module for path, module in found.items() if type(module) is not Attention}  # cross-attention
+        relative = [module for module in family.modules() if isinstance(module, _OTHER_SCORES)]
+        if not found or relative:
+            kind = f"{type(relative[0]).__name__}" if relative else "none"
+            raise ConfigurationError(
+                f"model.adapter: prefix: expected a family with plain self-attention, {type(family).__name__} has "
+                f"{kind}: choose another adapter, such as lora"
+            )
+        self.shift = options.places(family.architecture)
+        if self.shift and not any(isinstance(module, Stack) for module in family.modules()):
+            raise ConfigurationError(
+                f"model.adapter.shifted: places of the family {type(family).__name__} begin at 0: set it to false"
+            )
+        widths = {path: 2 * attention.key.out_features for path, attention in found.items()}
+        length = options.length
+        self.trunk = None if options.hidden is None else Trunk(length, family.config.dim, options.hidden)
+        self.hold(
+            {
+                path: Table(length, width) if options.hidden is None else Mapped(options.hidden, width)
+                for path, width in widths.items()
+            }
+        )
+
+    def changes(self, family: Family) -> Iterator[Undo]:
+        """Give each attention its prefix, and shift the places of each stack."""
+        for path in self.parts:
+            attention = family.get_submodule(path)
+            assert isinstance(attention, Attention)
+            attention.prefix = partial(self._before, path, attention.head_dim)
+            yield partial(_forget, attention, "prefix")
+        for stack in family.modules():
+            if isinstance(stack, Stack):
+                stack.prefix_places = self.shift
+                yield partial(_forget, stack, "prefix_places")
+
+    def keys_and_values(self, path: str) -> Tensor:
+        """Return the prefix of an attention: [length, 2 x width], keys before values."""
+        part = self.parts[path]
+        rows: Tensor = part() if self.trunk is None else part(self.trunk())
+        return rows
+
+    def _before(
+        self, path: str, head_dim: int, key: Tensor, value: Tensor, queries: int, plan: AttentionPlan
+    ) -> tuple[Tensor, Tensor, AttentionPlan]:
+        """Return keys, values and the plan with the prefix before those of the rows [B, kv_heads, T, head_dim]."""
+        rows = self.keys_and_values(path)
+        own = rows.view(len(rows), 2, 1, -1, head_dim).permute(1, 2, 3, 0, 4).to(key.dtype)
+        own_key, own_value = own.expand(-1, len(key), -1, -1, -1)
+        mask = _with_prefix(plan, queries, key.shape[2], len(rows), key.device)
+        plan = plan._replace(mask=mask, causal=False)
+        return torch.cat((own_key, key), dim=2), torch.cat((own_value, value), dim=2), plan
+
+
+class Table(nn.Module):
+    """Keys and values as parameters."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.empty(length, width))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the law of the table."""
+        return {"rows": usual}
+
+    def forward(self) -> Tensor:
+        """Return [length, width]; a copy, for stage 3 takes the parameter back after the call."""
+        return self.rows.clone()
+
+
+class Trunk(nn.Module):
+    """The part of the computed prefix that all attentions share."""
+
+    def __init__(self, length: int, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.empty(length, dim))
+        self.weight = nn.Parameter(torch.empty(hidden, dim))
+        self.bias = nn.Parameter(torch.empty(hidden))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the parameters."""
+        return {"rows": usual, "weight": usual, "bias": constant(0.0)}
+
+    def forward(self) -> Tensor:
+        """Return [length, hidden]."""
+        return torch.tanh(F.linear(self.rows, self.weight, self.bias))
+
+
+class Mapped(nn.Module):
+    """The part that an attention has of its own."""
+
+    def __init__(self, hidden: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, hidden))
+        self.bias = nn.Parameter(torch.empty(width))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the laws of the parameters."""
+        return {"weight": usual, "bias": constant(0.0)}
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return [length, width]."""
+        return F.linear(hidden, self.weight, self.bias)
+
+
+def _with_prefix(plan: AttentionPlan, queries: int, keys: int, length: int, device: torch.device) -> Tensor | None:
+    """Return the mask of a plan with `length` visible columns before the others; None where all is visible."""
+    if plan.causal:
+        return torch.ones(queries, length + keys, dtype=torch.bool, device=device).tril(length)
+    if plan.mask is None:
+        return None
+    return F.pad(plan.mask, (length, 0), value=True if plan.mask.dtype == torch.bool else 0.0)
+
+
+def _forget(module: nn.Module, attribute: str) -> None:
+    setattr(module, attribute, None)

@@ -1,0 +1,148 @@
+"""Learnt vectors before the tokens of a row: prompt-tuning (arXiv 2104.08691)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.adapters._adapter import Adapter, AdapterOptions, Undo
+from model.cache import Cache
+from model.config import STRICT
+from model.draws import Draw, own_generator
+from model.errors import ConfigurationError
+from model.families import Family
+from model.layers.stack import Stack
+from model.masks import Documents
+from model.whole_shapes import WHOLE, Placement
+
+__all__ = ["Prompt"]
+
+
+class Prompt(Adapter):
+    """`length` learnt token vectors are read before each row; their states are cut off, so that a row keeps its length.
+
+    An encoder_decoder has them before the encoder's rows, and its decoder reads their states. They stand at the first
+    places of the position table, before any padding on the left, with the segment type 0; tokens follow. Each packed
+    document of a row reads them, and they read no document. There are length x embedding width parameters a stack.
+    """
+
+    options: Options
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(AdapterOptions):
+        """Keys of a prompt."""
+
+        length: Annotated[int, Field(ge=1, le=2**16)] = 20
+        """Learnt vectors."""
+        tokens: tuple[Annotated[int, Field(ge=0)], ...] = ()
+        """Ids of tokens whose vectors it begins with, such as those of label words, over and over until all are there;
+        empty = some of the vocabulary, drawn at random."""
+
+        def places(self, architecture: str) -> int:
+            """Return the places of the position table that the prompt takes."""
+            return self.length
+
+    def __init__(self, options: Options, family: Family) -> None:
+        super().__init__(options, family)
+        stacks = {path: module for path, module in family.named_modules() if isinstance(module, Stack)}
+        if family.architecture == "encoder_decoder":
+            stacks.pop("decoder", None)
+        if not stacks:
+            raise ConfigurationError(
+                f"model.adapter: prompt: expected a family with stacks of plain layers, {type(family).__name__} has "
+                "none: choose another adapter, such as lora"
+            )
+        self.kept = family.architecture == "encoder_decoder"
+        self.hold({path: Vectors(options.length, family.tokens.embedding_dim) for path in stacks})
+
+    def begin(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+        """Begin with the vectors of tokens.
+
+        Raises:
+            ConfigurationError: a token is not of the vocabulary.
+        """
+        length, given = self.options.length, self.options.tokens
+        if outside := [number for number in given if number >= vocab_size]:
+            raise ConfigurationError(
+                f"model.adapter.tokens: expected ids below the vocabulary's {vocab_size}, got {outside[0]}"
+            )
+        drawn = torch.randint(vocab_size, (length,), generator=own_generator(seed, "prompt tokens")).tolist()
+        ids = [given[place % len(given)] for place in range(length)] if given else drawn
+        table = tokens.get_parameter("weight")
+        for part in self.parts.values():
+            rows = part.get_parameter("rows")
+            with torch.no_grad(), placement.gather([table, rows]):
+                rows.copy_(table[ids])
+
+    def changes(self, family: Family) -> Iterator[Undo]:
+        """Read the prompt before the rows of each stack."""
+        for path, vectors in self.parts.items():
+            stack = family.get_submodule(path)
+            before = stack.forward
+            stack.forward = partial(self._read, before, vectors)
+            yield partial(setattr, stack, "forward", before)
+
+    def _read(
+        self,
+        forward: Any,
+        prompt: nn.Module,
+        vectors: Tensor,
+        positions: Tensor,
+        types: Tensor | None,
+        padding: Tensor | None,
+        *,
+        pairs: Tensor | None = None,
+        prefix_length: Tensor | None = None,
+        cache: Cache | None = None,
+        documents: Documents | None = None,
+    ) -> Tensor:
+        """Return a stack's states of rows after the prompt, from the inputs of the rows alone."""
+        length = self.options.length
+        positions = positions + length
+        prefix_length = None if prefix_length is None else prefix_length + length
+        continued = cache is not None and cache.columns > 0
+        if not continued:
+            own: Tensor = prompt().to(vectors.dtype)
+            vectors = torch.cat((own.expand(len(vectors), -1, -1), vectors), dim=1)
+            first = torch.arange(length, device=positions.device).expand(len(positions), -1)
+            positions = torch.cat((first, positions), dim=1)
+            types = None if types is None else F.pad(types, (length, 0))
+            padding = None if padding is None else F.pad(padding, (length, 0), value=True)
+            if documents is not None:
+                pairs = documents.mask() if pairs is None else documents.mask() & pairs
+            pairs = None if pairs is None else _with_prompt(pairs, length)
+        hidden: Tensor = forward(
+            vectors, positions, types, padding, pairs=pairs, prefix_length=prefix_length, cache=cache
+        )
+        return hidden if self.kept or continued else hidden[:, length:]
+
+
+class Vectors(nn.Module):
+    """The vectors of a prompt."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.empty(length, width))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the law that holds until `begin` copies vectors of tokens."""
+        return {"rows": usual}
+
+    def forward(self) -> Tensor:
+        """Return [length, width]; a copy, for stage 3 takes the parameter back after the call."""
+        return self.rows.clone()
+
+
+def _with_prompt(pairs: Tensor, length: int) -> Tensor:
+    """Return which places see which, [B or 1, 1, T, T], with those of the prompt: all see it, it sees itself alone."""
+    seen = F.pad(pairs, (length, 0), value=True)
+    rows = seen.new_zeros(*seen.shape[:2], length, seen.shape[3])
+    rows[..., :length] = True
+    return torch.cat((rows, seen), dim=2)

@@ -1,0 +1,191 @@
+"""What every adapter keeps: the base as it is, its own parameters alone in training, and a state of its own."""
+
+import pytest
+import torch
+
+from model.adaptation import adapter_weights, add_adapter, fill_adapter, freeze_base, merge_adapter
+from model.build import build_model
+from model.errors import BatchError, ConfigurationError
+from model.generate import Decoding, generate
+from model.layer_calls import compile_layers, recompute_layers
+from model.registry import find, names
+from tests.model.adapters.adapted_models import ADAPTERS, MERGED, adapted, case, disturbed, scores
+from tests.model.small_models import VOCABULARY, batch_for, built, small_config
+
+NEUTRAL = sorted(ADAPTERS.keys() - {"prefix", "prompt"})
+CASES = sorted(ADAPTERS)
+
+
+def test_every_adapter_is_tested():
+    assert names("model.adapters") == CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_file_holds_an_adapter_that_says_what_it_is(name):
+    kind = find("model.adapters", name)
+    assert kind.__doc__
+    assert (kind.Options().places("decoder") > 0) == (name in ("prefix", "prompt"))
+
+
+@pytest.mark.parametrize("name", NEUTRAL)
+def test_a_new_adapter_changes_nothing(name):
+    model, tensors = case(name, noise=False)
+    with_it = scores(model, tensors)
+    model.use_adapter(None)
+    assert torch.equal(scores(model, tensors), with_it)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_adapters_of_a_model_are_switched_by_name(name):
+    model, tensors = case(name)
+    first = scores(model, tensors)
+    add_adapter(model, "other", {"name": "lora", "targets": ["query"]}, seed=3)
+    disturbed(model.adapters["other"])
+    model.use_adapter("other")
+    second = scores(model, tensors)
+    model.use_adapter(None)
+    alone = scores(model, tensors)
+    assert not torch.allclose(first, second)
+    assert not torch.allclose(first, alone)
+    assert torch.equal(alone, scores(built(ADAPTERS[name][0]).eval(), tensors))
+    model.use_adapter("own")
+    assert torch.equal(scores(model, tensors), first)
+    with pytest.raises(ConfigurationError, match="no adapter 'absent'; there are: own, other"):
+        model.use_adapter("absent")
+
+
+@pytest.mark.parametrize("recomputed", [False, True], ids=["kept", "recomputed"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_adapter_alone_trains(name, recomputed):
+    family, keys = ADAPTERS[name]
+    dropout = {"hidden": 0.1, "attention": 0.1, "embedding": 0.1}
+    changes = {"dropout": type(small_config(family).dropout)(**dropout)}
+    model = adapted(family, name, changes=changes, **keys).train()
+    freeze_base(model)
+    if recomputed:
+        recompute_layers(model)
+    before = {own: parameter.detach().clone() for own, parameter in model.named_parameters()}
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert all(own.startswith("adapters.own.") == p.requires_grad for own, p in model.named_parameters())
+    optimizer = torch.optim.AdamW(trained, lr=1e-2, weight_decay=0.1)
+    for step in range(5):
+        optimizer.zero_grad()
+        (loss,) = model(batch_for(family, seed=step)).values()
+        loss.total.backward()
+        assert all(parameter.grad is not None for parameter in trained)
+        optimizer.step()
+    for own, parameter in model.named_parameters():
+        assert torch.equal(before[own], parameter) != own.startswith("adapters.own."), own
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_of_an_adapter_give_the_same_bits_elsewhere(name):
+    model, tensors = case(name)
+    other, _ = case(name, noise=False)
+    fill_adapter(other, "own", adapter_weights(model, "own"))
+    assert torch.equal(scores(model, tensors), scores(other, tensors))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name):
+    family, keys = ADAPTERS[name]
+    config = small_config(family, adapter={"name": name, **keys})
+    with_it, alone = (
+        build_model(config, VOCABULARY, {}, seed=5),
+        build_model(small_config(family), VOCABULARY, {}, seed=5),
+    )
+    base = dict(alone.named_parameters())
+    own = {key: parameter for key, parameter in with_it.named_parameters() if key.startswith(f"adapters.{name}.")}
+    assert own
+    assert base.keys() | own.keys() == dict(with_it.named_parameters()).keys()
+    assert all(torch.equal(parameter, dict(with_it.named_parameters())[key]) for key, parameter in base.items())
+    assert sum(p.numel() for p in own.values()) == with_it.num_parameters() - alone.num_parameters()
+    again = built(family)
+    twin = add_adapter(again, name, {"name": name, **keys}, seed=5)
+    same = {key: parameter for key, parameter in twin.named_parameters() if name != "prompt"}
+    assert all(torch.equal(parameter, own[f"adapters.{name}.{key}"]) for key, parameter in same.items())
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
+    model, tensors = case(name)
+    beside = scores(model, tensors)
+    bytes_before = {own: parameter.clone() for own, parameter in model.family.named_parameters()}
+    before = merge_adapter(model, "own")
+    assert model.adapter_in_use is None
+    assert (scores(model, tensors) - beside).abs().max() <= 1e-5
+    assert not torch.allclose(scores(built(ADAPTERS[name][0]).eval(), tensors), beside, atol=1e-3)
+    model.family.load_state_dict(before, strict=False)
+    assert all(torch.equal(parameter, bytes_before[own]) for own, parameter in model.family.named_parameters())
+    model.use_adapter("own")
+    assert torch.equal(scores(model, tensors), beside)
+
+
+@pytest.mark.parametrize("name", sorted(ADAPTERS.keys() - set(MERGED)))
+def test_what_no_weight_can_hold_is_not_merged(name):
+    model, _ = case(name)
+    with pytest.raises(ConfigurationError, match="cannot be merged"):
+        merge_adapter(model, "own")
+
+
+@pytest.mark.parametrize("name", ["lora", "prefix", "prompt", "bottleneck", "ia3"])
+@pytest.mark.parametrize("family", ["decoder", "encoder_decoder"])
+def test_a_cached_generation_is_that_of_whole_rows(family, name):
+    model = adapted(family, name)
+    start = {"decoder_start": 0} if family == "encoder_decoder" else {}
+    prompts = [[5, 6, 7, 8], [9, 3]]
+    found = [one.ids for one in generate(model, prompts, Decoding(max_tokens=5), **start)]
+    for prompt, ids in zip(prompts, found, strict=True):
+        grown = [0] if start else list(prompt)
+        for token in ids:
+            places = torch.arange(len(grown))[None]
+            tensors = {
+                "input_ids": torch.tensor([grown]),
+                "position_ids": places,
+                "lengths": torch.tensor([len(grown)]),
+            }
+            if start:
+                tensors = {f"decoder_{key}": value for key, value in tensors.items()}
+                tensors |= {"input_ids": torch.tensor([prompt]), "position_ids": torch.arange(len(prompt))[None]}
+                tensors["lengths"] = torch.tensor([len(prompt)])
+            assert scores(model, tensors)[0, -1].argmax() == token
+            grown.append(token)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_layers_with_an_adapter_compile_as_one_graph(name):
+    model, tensors = case(name)
+    expected = scores(model, tensors)
+    torch.compiler.reset()  # else the graphs of other tests count
+    compile_layers(model, backend="eager")
+    assert torch.allclose(scores(model, tensors), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["prefix", "prompt"])
+def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
+    keys = {"length": 4} | ({"shifted": True} if name == "prefix" else {})
+    model = adapted("encoder", name, **keys, changes={"position": {"kind": "learned", "maximum": 12}})
+    assert model.place_limit == 8
+    scores(model, batch_for("encoder", columns=8))
+    with pytest.raises(BatchError, match=r"0\.\.7"):
+        scores(model, batch_for("encoder", columns=9))
+    model.use_adapter(None)
+    scores(model, batch_for("encoder", columns=12))
+    config = small_config("encoder", adapter={"name": name, **keys}, position={"kind": "learned", "maximum": 12})
+    assert config.place_limit == 8
+
+
+@pytest.mark.parametrize("name", names("model.adapters"))
+@pytest.mark.parametrize("family", ["awd_lstm", "elmo"])
+def test_a_recurrent_family_has_no_place_for_the_defaults(family, name):
+    with pytest.raises(ConfigurationError, match=r"model\.adapter"):
+        adapted(family, name)
+
+
+@pytest.mark.parametrize("name", ["own", "a.b", ""])
+def test_names_of_adapters_are_new_and_without_dots(name):
+    model = adapted("encoder", "lora")
+    with pytest.raises(ConfigurationError, match="expected a new name without dots"):
+        add_adapter(model, name, "lora")

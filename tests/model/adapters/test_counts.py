@@ -1,0 +1,87 @@
+"""Trainable parameters of published sizes: the formulas of the papers, and what transformers and peft count."""
+
+import pytest
+import torch
+import yaml
+from pydantic import TypeAdapter
+
+from model.build import Model
+from model.config import ModelConfig
+from tests.model.adapters.adapted_models import peft
+from tests.test_layout import ROOT
+
+BERT_BASE = 109_482_240 - 590_592 + 6 * 768  # without the pooler, which is a head here, and with six rows of padding
+COUNTS = {
+    "lora": ({"name": "lora", "rank": 8}, 294_912),
+    "houlsby": ({"name": "bottleneck", "width": 64}, 2_379_264),
+    "pfeiffer": ({"name": "bottleneck", "width": 48, "after": "feed_forward"}, 894_528),
+    "prefix": ({"name": "prefix", "length": 20}, 368_640),
+    "prompt": ({"name": "prompt", "length": 20}, 15_360),
+    "ia3": ({"name": "ia3"}, 12 * (2 * 768 + 3072)),
+}
+
+
+def on_meta(preset):
+    plain = yaml.safe_load((ROOT / "configs" / "models" / f"{preset}.yaml").read_text())
+    config = TypeAdapter(ModelConfig).validate_python(plain.get("model", plain))
+    with torch.device("meta"):
+        return Model(config, 30522)
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return on_meta("bert_base")
+
+
+def count(model, given):
+    from model.adapter_config import AdapterConfig
+    from model.registry import find
+
+    config = AdapterConfig.of(given)
+    with torch.device("meta"):
+        adapter = find("model.adapters", config.name)(config.options, model.family)
+    return sum(parameter.numel() for parameter in adapter.parameters())
+
+
+def test_the_body_is_berts(bert):
+    assert sum(parameter.numel() for parameter in bert.family.parameters()) == BERT_BASE
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_bert_base(bert, case):
+    given, expected = COUNTS[case]
+    assert count(bert, given) == expected
+
+
+def test_bitfit_has_a_change_for_every_bias_of_transformers_bert(bert):
+    transformers = pytest.importorskip("transformers")
+    with torch.device("meta"):
+        theirs = transformers.BertModel(transformers.BertConfig(), add_pooling_layer=False)
+    biases = {name: parameter.numel() for name, parameter in theirs.named_parameters() if name.endswith("bias")}
+    assert count(bert, {"name": "bitfit"}) == sum(biases.values()) == 102_144
+    assert sum(biases.values()) / 109_482_240 == pytest.approx(0.0009, abs=1e-4)
+
+
+def test_grouped_heads_have_narrower_prefixes_and_values():
+    llama = on_meta("llama3_2_1b")
+    layers, width = 16, 8 * 64
+    assert count(llama, {"name": "prefix", "length": 5}) == 2 * layers * 5 * width
+    assert count(llama, {"name": "lora", "rank": 4}) == layers * 4 * (2048 + 2048 + 2048 + width)
+
+
+def test_gpt3_as_the_paper_counts():
+    """96 layers of width 12,288: 18,874,368 = 1 / 9,272 of 175e9 parameters."""
+    keys = {"family": "decoder", "dim": 12288, "layers": 96, "attention_heads": 96, "ffn_dim": 49152}
+    config = ModelConfig(**keys, position={"kind": "learned", "maximum": 2048}, heads={"lm": 1.0})
+    with torch.device("meta"):
+        model = Model(config, 50257)
+    assert count(model, {"name": "lora", "rank": 4}) == 18_874_368
+
+
+def test_peft_counts_the_same(bert):
+    library = peft()
+    with torch.device("meta"):
+        wrapped = library.get_peft_model(
+            on_meta("bert_base"), library.LoraConfig(r=8, target_modules=["query", "value"])
+        )
+    assert wrapped.get_nb_trainable_parameters()[0] == COUNTS["lora"][1]

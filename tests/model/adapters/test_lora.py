@@ -1,0 +1,100 @@
+import pytest
+import torch
+
+from model.adaptation import merge_adapter
+from model.errors import ConfigurationError
+from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
+from tests.model.small_models import FAMILIES, batch_for
+
+TARGETS = ["query", "value", "down"]
+
+
+@pytest.mark.parametrize("stabilised", [False, True], ids=["lora", "rs-lora"])
+@pytest.mark.parametrize("family", [*FAMILIES, "xlnet", "mobilebert"])
+def test_peft_computes_the_same(family, stabilised):
+    library = peft()
+    model = adapted(family, "lora", rank=3, alpha=5.0, rank_stabilised=stabilised, targets=TARGETS)
+    config = library.LoraConfig(r=3, lora_alpha=5.0, use_rslora=stabilised, target_modules=TARGETS)
+    wrapped, theirs = inside_peft(model, config)
+    ours = dict(model.adapters["own"].named_parameters())
+    seen = 0
+    for name, parameter in wrapped.named_parameters():
+        if "lora_" in name:
+            path, _, kind = name.removeprefix("base_model.model.family.").rpartition(".lora_")
+            parameter.data = ours[f"{path}.{kind[0].lower()}"].data.clone()
+            seen += 1
+    assert seen == len(ours)
+    tensors = batch_for(family)
+    found, expected = scores(model, tensors), scores(theirs.eval(), tensors)
+    assert (found - expected).abs().max() <= 1e-5
+    model.use_adapter(None)
+    assert (scores(model, tensors) - expected).abs().max() > 3e-4
+
+
+def test_a_map_computes_the_formula():
+    model = adapted("encoder", "lora", rank=2, alpha=6.0, targets=["layers.1.attention.body.out"])
+    (update,) = model.adapters["own"].parts.values()
+    x = torch.randn(3, 24)
+    linear = model.family.stack.layers[1].attention.body.out
+    plain = x @ linear.weight.T + linear.bias
+    assert torch.allclose(linear(x), plain + 3.0 * (x @ update.a.T) @ update.b.T, atol=1e-6)
+    assert torch.linalg.matrix_rank(update.product()) == 2
+    twice = adapted("encoder", "lora", rank=2, alpha=12.0, targets=["layers.1.attention.body.out"])
+    (other,) = twice.adapters["own"].parts.values()
+    assert torch.equal(other.product(), 2 * update.product())
+
+
+def test_at_the_first_step_only_b_has_a_gradient():
+    model = adapted("encoder", "lora", noise=False).train()
+    (loss,) = model(batch_for("encoder")).values()
+    loss.total.backward()
+    for update in model.adapters["own"].parts.values():
+        assert not update.a.grad.any()
+        assert update.b.grad.any()
+        assert update.a.abs().max() <= 24**-0.5
+
+
+def test_dropout_is_of_the_updates_input_in_training_alone():
+    model, tensors = adapted("encoder", "lora", dropout=0.5), batch_for("encoder")
+    assert torch.equal(scores(model, tensors), scores(adapted("encoder", "lora"), tensors))
+    model.train()
+    assert not torch.equal(scores(model, tensors), scores(model, tensors))
+
+
+def test_a_merge_in_bf16_adds_in_fp32():
+    model = adapted("encoder", "lora").to(torch.bfloat16)
+    expected = {
+        path: (model.family.get_parameter(f"{path}.weight").float() + update.product()).to(torch.bfloat16)
+        for path, update in model.adapters["own"].parts.items()
+    }
+    merge_adapter(model, "own")
+    assert all(torch.equal(model.family.get_parameter(f"{path}.weight"), value) for path, value in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (["querry"], "'querry' matches no module"),
+        (["tokens"], "matches tokens, a Embedding"),
+        (["query", "norm"], "a LayerNorm; expected linear maps: down, key, out, query, up, value"),
+        (["attention"], "a Residual"),
+        (["q("], "expected a regular expression"),
+        ([], "at least 1"),
+        (["query", "query"], "expected different patterns"),
+    ],
+    ids=["absent", "table", "norm", "block", "pattern", "none", "twice"],
+)
+def test_targets_that_are_no_linear_maps_are_refused(targets, message):
+    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
+        adapted("encoder", "lora", targets=targets)
+
+
+def test_a_map_whose_weight_is_anothers_is_refused():
+    from model.adapters.lora import Lora
+    from tests.model.small_models import built
+
+    model = built("encoder")
+    layers = model.family.stack.layers
+    layers[1].attention.body.query.weight = layers[0].attention.body.query.weight
+    with pytest.raises(ConfigurationError, match="whose weight is also another module's"):
+        Lora(Lora.Options(), model.family)

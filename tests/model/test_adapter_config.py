@@ -1,0 +1,53 @@
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from model.adapter_config import AdapterConfig
+from model.adapters.lora import Lora
+from model.config import ModelConfig
+from tests.model.small_models import small_config
+
+PLAIN = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1.0}}
+
+
+def validated(adapter):
+    return TypeAdapter(ModelConfig).validate_python(PLAIN | {"adapter": adapter}).adapter
+
+
+def test_a_word_is_a_name():
+    assert validated("lora") == validated({"name": "lora"}) == AdapterConfig("lora", Lora.Options())
+    assert validated(None) is None
+
+
+def test_keys_are_those_of_the_file():
+    found = validated({"name": "lora", "rank": 4, "targets": ["query"], "alpha": 16})
+    assert found.options == Lora.Options(rank=4, targets=("query",), alpha=16.0)
+    assert validated(found) is found
+
+
+def test_the_plain_form_gives_it_again():
+    config = small_config("encoder", adapter={"name": "prompt", "length": 3, "tokens": [1, 2]})
+    plain = TypeAdapter(ModelConfig).dump_python(config, mode="json")
+    assert plain["adapter"] == {"name": "prompt", "length": 3, "tokens": [1, 2]}
+    assert TypeAdapter(ModelConfig).validate_python(json.loads(json.dumps(plain))).adapter == config.adapter
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("lorra", "no 'lorra' in model/adapters; did you mean 'lora'"),
+        ({"rank": 4}, "a mapping with 'name'"),
+        (4, "expected the name of an adapter"),
+        ({"name": "lora", "r": 4}, "adapter lora: unknown key 'r'; it has rank, alpha"),
+        ({"name": "lora", "rnk": 4}, "unknown key 'rnk'; did you mean 'rank'"),
+        ({"name": "lora", "rank": 0}, "adapter lora: rank: expected greater than or equal to 1, got 0"),
+        ({"name": "lora", "rank": "4"}, "adapter lora: rank: expected a valid integer, got '4'"),
+        ({"name": "bitfit", "rank": 4}, "it has none"),
+    ],
+    ids=["name", "no name", "number", "key", "near key", "range", "type", "no keys"],
+)
+def test_mistakes_are_said(given, message):
+    with pytest.raises(ValidationError) as caught:
+        validated(given)
+    assert message in str(caught.value)

@@ -1,0 +1,199 @@
+"""Runs that train an adapter beside another run's model: it alone trains and is saved, at every stage of ZeRO."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.adaptation import freeze_base
+from model.build import build_model
+from pipeline.config import load_config
+from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.errors import ClozelineError
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.synthetic import VOCABULARY, tiny, train_steps
+from train.checkpoint.format import Index, steps_in
+from train.checkpoint.run_weights import find_checkpoint, read_weights
+from train.checkpoint.zero_partitions import fragments
+from train.config import TrainConfig
+from train.distributed import World
+from train.engine import Engine, placement_of
+from train.run import dry_run, run
+
+ADAPTERS = {
+    "bitfit": "{name: bitfit}",
+    "bottleneck": "{name: bottleneck, width: 3}",
+    "ia3": "{name: ia3}",
+    "lora": "{name: lora, rank: 2, dropout: 0.1}",
+    "prefix": "{name: prefix, length: 3}",
+    "prompt": "{name: prompt, length: 1}",
+}
+
+FAST = ("lora", "prompt")
+"""Tried at each change; the others follow in the long tests."""
+
+
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    """A folder with a trained run, `base`, and the configuration of it."""
+    folder = tmp_path_factory.mktemp("adapters")
+    shards = write_masked_sets(folder / "sets")
+    config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0)
+    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
+    return folder
+
+
+def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
+    beside = [f"output={base / output}", f"model.init_from={base / 'base'}", f"model.adapter={ADAPTERS[name]}"]
+    return [*beside, "optimizer.learning_rate=0.01", *words]
+
+
+def losses(output: Path) -> dict[int, float]:
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines if "loss" in line}
+
+
+def saved(output: Path, step: int | None = None) -> dict[str, Any]:
+    return read_weights(*find_checkpoint(output, step))
+
+
+@pytest.mark.parametrize(
+    "name", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in sorted(ADAPTERS)]
+)
+def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_rank: RankPool, name: str) -> None:
+    config = base / "train.yaml"
+    assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]
+    assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=2")) == [(0, "")]
+    assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=4")) == [(0, "")]
+    whole, parts = base / f"{name}-whole", base / f"{name}-parts"
+    assert losses(whole) == losses(parts)
+    weights = saved(whole)
+    assert weights.keys() == saved(parts).keys()
+    assert all(torch.equal(tensor, saved(parts)[own]) for own, tensor in weights.items())
+    assert all(own.startswith(f"adapters.{name}.") for own in weights)
+    changed = [own for own, tensor in saved(parts, 2).items() if not torch.equal(tensor, weights[own])]
+    assert sorted(changed) == sorted(weights)
+    index = Index.read(steps_in(whole / "checkpoints")[-1])
+    assert (index.format, len(index.state["base"])) == (2, 32)
+    assert Index.read(steps_in(base / "base" / "checkpoints")[-1]).format == 1
+    assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state
+
+
+def test_a_new_head_trains_beside_the_adapter(base: Path, one_rank: RankPool) -> None:
+    words = adapted(base, "head", "lora", "steps=1", "model.heads={masked_lm: {transform: false}}")
+    assert one_rank.run(start, base / "train.yaml", words)[0][0] == 0
+    names = {own.split(".")[0] for own in saved(base / "head")}
+    assert names == {"adapters"}, "the bias of the projection is the base's"
+
+
+def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
+    config = base / "train.yaml"
+    assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=1"]) == [(0, "")]
+    words = [word.replace(str(base / "base"), str(base / "other")) for word in adapted(base, "moved", "lora")]
+    assert one_rank.run(start, config, [*words, "steps=1"]) == [(0, "")]
+    assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=2"]) == [(0, "")]
+    ((code, said),) = one_rank.run(start, config, [*words, "steps=2"])
+    assert code == 64
+    assert "the adapter was trained beside weights with digest" in said
+    ((code, said),) = one_rank.run(start, config, [f"output={base / 'third'}", f"model.init_from={base / 'moved'}"])
+    assert code == 64
+    assert "trained an adapter: begin with a folder" in said
+
+
+def test_what_trains_is_said_before_the_first_step(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = base / "train.yaml"
+    assert dry_run(load_config(TrainConfig, config, adapted(base, "dry", "lora"))) == 0
+    said = capsys.readouterr().out
+    found = re.search(r"frozen     41 parameters, ([\d,]+) of ([\d,]+) numbers", said)
+    assert found is not None
+    frozen, every = (int(number.replace(",", "")) for number in found.groups())
+    assert every - frozen == 2 * 2 * 2 * (20 + 20)
+    assert "new: adapters.lora.stack.layers.0.attention.body.query.a, " in said
+    with pytest.raises(Exception, match="'querry' matches no module of the family"):
+        dry_run(load_config(TrainConfig, config, [*adapted(base, "dry", "lora"), "model.adapter.targets=[querry]"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["model.adapter=lora"], "model.adapter: expected model.init_from"),
+        (["model.adapter=lora", "model.init_from=BASE", "freeze=body"], "the model is frozen already"),
+        (["model.adapter=lorra", "model.init_from=BASE"], "did you mean 'lora'"),
+        (["model.adapter={name: lora, r: 2}", "model.init_from=BASE"], "unknown key 'r'; it has rank"),
+    ],
+    ids=["no base", "freeze", "name", "key"],
+)
+def test_contradictions_are_refused(base: Path, words: list[str], message: str) -> None:
+    given = [word.replace("BASE", str(base / "base")) for word in words]
+    with pytest.raises(ClozelineError, match=message):
+        load_config(TrainConfig, base / "train.yaml", given)
+
+
+def test_rows_that_fill_the_table_have_no_place_for_a_prompt(base: Path, one_rank: RankPool) -> None:
+    words = adapted(base, "long", "prompt", "model.adapter.length=4", "steps=1")
+    ((code, said),) = one_rank.run(start, base / "train.yaml", words)
+    assert code == 64
+    assert "the model has 12 places beside the 4 of its adapter; set it to 19" in said
+
+
+def steps_of(world: World, stage: int, adapter: str, recomputed: bool) -> tuple[list[Any], list[str], list[str]]:
+    """Losses of three steps, the frozen parameters that changed, and the trained ones that did not."""
+    config = tiny(
+        zero={"stage": stage, "persistent": 0}, activation_checkpointing=recomputed, model__init_from="nowhere",
+        model__adapter=parse_yaml(ADAPTERS[adapter]), model__dropout={"hidden": 0.0},
+    )  # fmt: skip
+    placement = placement_of(config, world)
+    model = build_model(config.model, VOCABULARY, {}, seed=1, placement=placement)
+    freeze_base(model)
+
+    def values() -> dict[str, torch.Tensor]:
+        found = {}
+        for name, parameter in model.named_parameters():
+            with placement.gather([parameter]):
+                found[name] = parameter.detach().clone()
+        return found
+
+    before = values()
+    engine = Engine(model, config, world)
+    found = train_steps(engine, 1, 3)
+    held = {piece.name for piece in fragments(engine, owned=False)}
+    after = values()
+    trained = {name for name in before if name.startswith("adapters.")}
+    assert held <= trained
+    groups = engine.optimizer.param_groups
+    assert sum(len(group["params"]) for group in groups) <= len(trained)
+    engine.close()
+    still = [name for name in sorted(trained) if torch.equal(before[name], after[name])]
+    return (
+        found,
+        [name for name in sorted(before.keys() - trained) if not torch.equal(before[name], after[name])],
+        still,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", [one if one == "lora" else pytest.param(one, marks=pytest.mark.slow) for one in sorted(ADAPTERS)]
+)
+def test_the_base_keeps_its_bytes_and_every_trained_tensor_moves_at_each_stage(two_ranks: RankPool, name: str) -> None:
+    found = {}
+    for stage in (0, 1, 2, 3):
+        for _, frozen, still in (results := two_ranks.run(steps_of, stage, name, stage in (2, 3))):
+            assert frozen == []
+            assert still == []
+        found[stage] = [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in results[0][0]]
+    for stage in (1, 2, 3):
+        for mine, theirs in zip(found[stage], found[0], strict=True):
+            assert mine == pytest.approx(theirs, rel=1e-5), stage
