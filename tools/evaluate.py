@@ -1,4 +1,7 @@
-"""Score a fine-tuned run: `python tools/evaluate.py RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
+"""Score a run: `python tools/evaluate.py RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
+
+`perplexity=SET_OR_TEXT` gives the perplexity of texts, `suite=blimp input=FOLDER` the accuracy on minimal pairs.
+Otherwise the run is one that was fine-tuned on a task.
 
 The metrics are those of the task, over all rows of the split at once, beside the baselines that know nothing of the
 model: the most frequent answer, a linear model on bags of words, and for pairs one on their overlap. A score below a
@@ -11,26 +14,33 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, validate
+from pipeline.config import STRICT, describe, validate
 from pipeline.configuration.overrides import override
-from pipeline.files import publish
+from pipeline.files import file_hash, publish
 from tools.evaluation.answer_scores import read_spans
+from tools.evaluation.local_texts import texts_of_files
+from tools.evaluation.minimal_pairs import pair_lines, pair_scores, read_pairs
+from tools.evaluation.ngrams import WordModel
+from tools.evaluation.perplexity import perplexity_lines, perplexity_scores
 from tools.evaluation.predictions import Read, predict_share, set_rows
 from tools.evaluation.scores import lines_of, scores_of, text_of
 from tools.evaluation.tag_scores import read_tags
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import Arguments, run_tool, some_path
+from tools.lib.text_scores import Score, open_scorer
+from tools.lib.trained_model import load_trained
+from train.checkpoint.run_weights import find_checkpoint
 from train.distributed import World, describe_environment, start
 
-__all__ = ["EvaluateOptions", "evaluate_run", "main"]
+__all__ = ["EvaluateOptions", "evaluate_run", "evaluate_texts", "main"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -45,6 +55,37 @@ class EvaluateOptions:
     """step of the checkpoint; default: the newest"""
     output: Path | None = None
     """file for the JSON"""
+    perplexity: Path | None = None
+    """texts, or a shard set, whose perplexity is taken: a file, or a folder"""
+    window: Annotated[int, Field(ge=1)] | None = None
+    """perplexity: tokens that a prediction reads at most; default: those of the training rows"""
+    stride: Annotated[int, Field(ge=1)] | None = None
+    """perplexity: tokens between windows, of which the last `stride` are scored; default: half a window"""
+    suite: Literal["blimp"] | None = None
+    """minimal pairs that are scored"""
+    input: Path | None = None
+    """suite: its file, or the folder of its files"""
+    score: Score | None = None
+    """suite: score of a sentence; default: the first of causal, pll that the training prepared"""
+    pairs: Annotated[int, Field(ge=1)] | None = None
+    """suite: pairs of a paradigm that are scored, the first ones; default: all"""
+    baseline: Path | None = None
+    """suite: texts whose words the unigram and bigram baselines count: a file, or a folder"""
+
+    def __post_init__(self) -> None:
+        """Check what concerns several options."""
+        for mode, names in _OPTIONS.items():
+            given = [name for name in names if getattr(self, name) is not None]
+            if given and getattr(self, mode) is None:
+                raise ValueError(f"{given[0]}: is an option of {mode}=..., which is not given")
+        if self.suite is not None and self.input is None:
+            raise ValueError(f"suite={self.suite}: needs input=FOLDER, where its files are")
+        if self.suite is not None and self.perplexity is not None:
+            raise ValueError("suite, perplexity: one at a time")
+
+
+_OPTIONS = {"perplexity": ("window", "stride"), "suite": ("input", "score", "pairs", "baseline")}
+"""Options that another one needs."""
 
 
 def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None) -> str:
@@ -70,6 +111,34 @@ def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None
     return text if world is None else world.gather(text)[0]
 
 
+def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[str]]:
+    """Return the scores of texts by a run, as JSON text and as lines.
+
+    Args:
+        run: the run directory.
+        options: with `perplexity` or `suite`.
+
+    Raises:
+        ClozelineError: the run was not trained for the score, or a file is damaged.
+    """
+    directory, _ = find_checkpoint(run, options.step)
+    trained = load_trained(run, options.step)
+    scores: dict[str, Any] = {
+        "step": trained.step,
+        "checkpoint": file_hash(directory / "checkpoint.json"),
+        "tokenizer": trained.tokenizer.vocabulary.fingerprint,
+    }
+    if options.perplexity is not None:
+        scores |= perplexity_scores(run, trained, options.perplexity, options.window, options.stride)
+        return text_of(scores), perplexity_lines(scores)
+    assert options.input is not None, "checked by the options"
+    scorer, kind = open_scorer(run, trained, options.score)
+    words = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
+    pairs = read_pairs(options.input, options.pairs)
+    scores |= {"suite": options.suite, "score": kind, **pair_scores(pairs, scorer, words)}
+    return text_of(scores), pair_lines(scores)
+
+
 class _Words(Arguments):
     """Arguments whose `key=value` words may stand before and after options."""
 
@@ -84,19 +153,25 @@ class _Words(Arguments):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = _Words(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run that was fine-tuned on a task")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="split=dev, task=FOLDER, step=N, output=FILE")
+    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
+    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(EvaluateOptions))
+    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
 
     def action(options: argparse.Namespace) -> int:
         plain = override(EvaluateOptions, {}, options.overrides, "command line")
         chosen: EvaluateOptions = validate(EvaluateOptions, plain, "command line")
+        if chosen.perplexity is not None or chosen.suite is not None:
+            text, lines = evaluate_texts(options.run, chosen)
+            _publish(text, chosen.output, lines=None if options.json else lines)
+            return 0
         _, size = describe_environment(os.environ)
         world = start() if size > 1 else None
         text = evaluate_run(options.run, chosen, world)
         if world is None or world.rank == 0:
-            _publish(text, chosen.output, alone=options.json)
+            _publish(text, chosen.output, lines=None if options.json else lines_of(json.loads(text)))
         if world is not None:
             world.shutdown()
         return 0
@@ -104,11 +179,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_tool(parser, arguments, action)
 
 
-def _publish(text: str, output: Path | None, *, alone: bool) -> None:
+def _publish(text: str, output: Path | None, *, lines: Iterable[str] | None) -> None:
+    """Write the JSON to a file, if there is one, and the lines to the console; None: the JSON there, too."""
     if output is not None:
         with publish(output) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    sys.stdout.write(text if alone else "".join(f"{line}\n" for line in lines_of(json.loads(text))))
+    sys.stdout.write(text if lines is None else "".join(f"{line}\n" for line in lines))
 
 
 if __name__ == "__main__":

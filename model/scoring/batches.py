@@ -14,8 +14,8 @@ from model.heads import Head
 
 __all__ = ["TOKENS", "batch_tensors", "check_lengths", "head_of", "like_lengths", "log_probabilities"]
 
-TOKENS = 8192
-"""places of a batch, padding included"""
+TOKENS = 2048
+"""places of a batch, padding included: the states of a small model stay in a core's cache"""
 _SCORES = 1 << 25
 """scores held at a time"""
 

@@ -11,7 +11,10 @@ import pytest
 
 from tests.distributed import RankPool
 from tests.tools.evaluation.task_runs import question_run, tagged_run, tuned_run
+from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
+from tools.evaluation.perplexity import perplexity_scores
+from tools.lib.trained_model import load_trained
 from train.distributed import World
 
 
@@ -60,7 +63,15 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> Non
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["splitt=dev"], "did you mean 'split'"), (["step=0"], "step"), (["step=5"], "holds no checkpoint of step 5")],
+    [
+        (["splitt=dev"], "did you mean 'split'"),
+        (["step=0"], "step"),
+        (["step=5"], "holds no checkpoint of step 5"),
+        (["suite=blimp"], "suite=blimp: needs input=FOLDER"),
+        (["window=4"], "window: is an option of perplexity=..., which is not given"),
+        (["score=pll"], "score: is an option of suite=..., which is not given"),
+        (["suite=blimp", "input=a", "perplexity=b"], "one at a time"),
+    ],
 )
 def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert main([str(tuned), *words]) == 64
@@ -89,3 +100,30 @@ def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: 
     assert scores["metrics"]["exact_match"] >= scores["metrics"]["f1"] > 0.6  # `a` alone has no word to share
     assert scores["baselines"]["best_sentence"]["f1"] < 0.5
     assert scores["below"] == {"exact_match": [], "f1": []}
+
+
+def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, text, pairs = tmp_path / "run", tmp_path / "text.txt", tmp_path / "pairs.jsonl"
+    run.mkdir()
+    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    text.write_text("the page of the book .")
+    names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
+    rows = [
+        ("the page of the book .", "page the book of the .", "order", "syntax"),
+        ("a page", "a a", "noun", "syntax"),
+    ]
+    pairs.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    assert main([str(run), f"perplexity={text}", "window=4", "stride=1", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    wanted = perplexity_scores(run, load_trained(run), text, 4, 1)
+    assert {name: scores[name] for name in wanted} == wanted
+    assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
+    keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]
+    assert main([str(run), *keys]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
+    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
+    assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
+    assert main([str(run), *keys, "score=mntp"]) == 64
+    assert "score=mntp: the run was not trained for it" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""Texts of local files, plain or compressed: lines of JSON, or whole files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.formats.account import Account
+from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.limits import Limits
+
+__all__ = ["files_of", "json_lines", "texts_of_files"]
+
+
+def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
+    """Return a file, or the files of a folder in order, hidden ones left out; names hold one of the endings.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if path.is_file():
+        return [path]
+    inside = sorted(path.glob("*")) if path.is_dir() else []
+    found = [one for one in inside if one.is_file() and one.name[0] != "." and any(end in one.name for end in endings)]
+    if not found:
+        kinds = " or ".join(f"*{ending}*" for ending in endings if ending) or "files"
+        raise ConfigurationError(f"{path}: expected a file, or a folder with {kinds}")
+    return found
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each line of a file, from 1, with the object that it holds; empty lines are left out.
+
+    Raises:
+        IntegrityError: a line is no JSON object, or the file is damaged.
+    """
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise IntegrityError(f"{path}, line {number}: expected a JSON object: {error}") from error
+        if not isinstance(found, dict):
+            raise IntegrityError(f"{path}, line {number}: expected a JSON object, got {type(found).__name__}")
+        yield number, found
+
+
+def texts_of_files(path: Path) -> Iterator[str]:
+    """Yield the texts of a file or folder: the field `text` of lines of JSON, any other file as one text.
+
+    Raises:
+        ConfigurationError: there is no file.
+        IntegrityError: a file is damaged, or a line has no text.
+    """
+    for file in files_of(path):
+        if not {".json", ".jsonl"} & set(file.suffixes):
+            yield "\n".join(line for _, line in _lines(file))
+            continue
+        for number, fields in json_lines(file):
+            if not isinstance(text := fields.get("text"), str):
+                have = ", ".join(fields) or "none"
+                raise IntegrityError(f"{file}, line {number}: expected a field 'text', got {have}")
+            yield text
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account())
+    for number, (_, line) in enumerate(lines, 1):
+        if isinstance(line, int):
+            raise IntegrityError(f"{path}, line {number}: has {line:,} bytes, more than the limit; split the file")
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise IntegrityError(f"{path}, line {number}: expected UTF-8: {error}") from error
+    if lines.damage is not None:
+        raise IntegrityError(f"{path}: is damaged ({lines.damage}); fetch it again")

@@ -1,0 +1,150 @@
+"""Scores of texts by the model of a run, of the kinds that its training prepared, framed like the rows of training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.scoring.causal import log_likelihoods
+from model.scoring.masked import pseudo_log_likelihoods
+from pipeline.errors import ConfigurationError
+from pipeline.shards.manifest import ObjectiveFacts
+from pipeline.tokenizers import Encoding
+from tools.lib.trained_model import TrainedModel
+from train.run_directory import read_config
+from train.stream.phases import open_phases
+
+__all__ = ["Score", "TextScore", "TextScorer", "objectives_of", "open_scorer", "opening", "words_of"]
+
+Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp"]
+"""causal: log-likelihood from the left; pll: each token masked alone (arXiv 1910.14659); pll_word: with the later
+tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: each masked alone and read at the place before (arXiv
+2410.24159)"""
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
+_TEXTS: Final = 2048
+"""texts that are scored together"""
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """Score of a text: the sum of the natural log-probabilities of its tokens."""
+
+    total: float
+    tokens: int
+    """that were scored: all, or where nothing precedes the first, all others"""
+
+
+def objectives_of(run: Path) -> list[ObjectiveFacts]:
+    """Return the objectives of the sets that a run trains on, in all its phases."""
+    manifests = [source.manifest for phase in open_phases(read_config(run).data) for source in phase.sources]
+    return [manifest.objective for manifest in manifests if manifest.objective is not None]
+
+
+def prepared(objective: ObjectiveFacts) -> tuple[Score, ...]:
+    """Return the kinds of score that training with an objective prepares."""
+    if objective.architecture == "decoder":
+        return ("causal",) if "lm" in objective.heads else ()
+    if objective.architecture != "encoder" or "masked_lm" not in objective.heads:
+        return ()
+    if objective.name == "causal_lm":
+        return ("causal",)
+    return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
+
+
+def opening(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
+    """Return the token that precedes a text, as it did in training; None: nothing does.
+
+    That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
+    """
+    options, vocabulary = objective.options, trained.tokenizer.vocabulary
+    if objective.architecture == "encoder":
+        return vocabulary.id_of("cls", "score=causal")
+    if options.get("add_bos"):
+        return vocabulary.id_of("bos", "score=causal")
+    follows = options.get("grouping", "packed") == "packed" and options.get("cross_documents", True)
+    return vocabulary.specials.get(str(options.get("separator", "eos"))) if follows else None
+
+
+def words_of(text: str, encoding: Encoding) -> list[int]:
+    """Return the number of the word that each token belongs to: a run of letters and digits, or one other character.
+
+    A token belongs to the word of its first character that is not blank.
+    """
+    word_at: NDArray[np.int64] = np.full(len(text) + 1, -1)
+    for number, found in enumerate(_WORD.finditer(text)):
+        word_at[found.start() : found.end()] = number
+    for at in range(len(text) - 1, -1, -1):  # blanks belong to what follows
+        if word_at[at] < 0:
+            word_at[at] = word_at[at + 1]
+    numbers: list[int] = word_at[np.minimum(encoding.starts, len(text))].tolist()
+    return numbers
+
+
+class TextScorer:
+    """Scores of texts by one model.
+
+    Args:
+        trained: model and tokenizer.
+        kind: of score.
+        first: token that precedes a text, for causal scores.
+    """
+
+    def __init__(self, trained: TrainedModel, kind: Score, first: int | None) -> None:
+        self._trained, self._kind, self._first = trained, kind, first
+
+    def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
+        """Yield the score of each text; it does not depend on the other texts.
+
+        Raises:
+            BatchError: a text has more tokens than the position table.
+        """
+        for first in range(0, len(texts), _TEXTS):
+            part = texts[first : first + _TEXTS]
+            encoded = self._trained.tokenizer.encode(part)
+            for scores in self._causal(encoded) if self._kind == "causal" else self._masked(part, encoded):
+                yield TextScore(float(scores.sum()), len(scores))
+
+    def _causal(self, encoded: Sequence[Encoding]) -> list[torch.Tensor]:
+        head = [] if self._first is None else [self._first]
+        return log_likelihoods(self._trained.model, [[*head, *one.ids.tolist()] for one in encoded])
+
+    def _masked(self, texts: Sequence[str], encoded: Sequence[Encoding]) -> list[torch.Tensor]:
+        vocabulary = self._trained.tokenizer.vocabulary
+        cls, sep, mask = (vocabulary.id_of(name, f"score={self._kind}") for name in ("cls", "sep", "mask"))
+        rows = [[cls, *one.ids.tolist(), sep] for one in encoded]
+        places = [range(1, len(row) - 1) for row in rows]
+        words = None
+        if self._kind == "pll_word":
+            words = [words_of(text, one) for text, one in zip(texts, encoded, strict=True)]
+        return pseudo_log_likelihoods(
+            self._trained.model, rows, places, mask, words=words, previous=self._kind == "mntp"
+        )
+
+
+def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
+    """Return a scorer of a kind; None: the first kind that the training prepared.
+
+    Raises:
+        ConfigurationError: the run was not trained for this score, so that it would mean nothing.
+    """
+    objectives = objectives_of(run)
+    ready = {name: objective for objective in reversed(objectives) for name in prepared(objective)}
+    known = [name for name in get_args(Score) if name in ready]
+    if not known:
+        labels = ", ".join(dict.fromkeys(objective.label for objective in objectives))
+        raise ConfigurationError(f"{run}: was trained on {labels}, which prepares no score of texts")
+    chosen = kind or known[0]
+    if chosen not in ready:
+        raise ConfigurationError(
+            f"score={chosen}: the run was not trained for it, and its numbers would mean nothing; it can be scored by "
+            f"{', '.join(known)}"
+        )
+    first = opening(trained, ready[chosen]) if chosen == "causal" else None
+    return TextScorer(trained, chosen, first), chosen
