@@ -16,6 +16,7 @@ from tests.train.masked_set import write_config, write_masked_sets
 from train.checkpoint.finding import check_share
 from train.checkpoint.format import steps_in
 from train.logs.journal import read_lines
+from train.logs.status import read_status
 
 FIRST, LAST = 2, 6
 """Steps of the first start, which is not disturbed, and of the second."""
@@ -30,8 +31,15 @@ def save(step: int) -> list[str]:
 
 RENAMES = ["metrics.jsonl", "config.yaml", *save(4), *save(6)]
 """All renames of the second start, without those of status.json and of the report."""
-POINTS = [(name, RENAMES[: at + 1].count(name)) for at, name in enumerate(RENAMES)]
-USUAL = [("metrics.jsonl", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2)]
+STATUSES = 11
+"""Renames of status.json; the last says that the run is done. Where steps take seconds, signs of life are more."""
+POINTS = [
+    *((name, RENAMES[: at + 1].count(name)) for at, name in enumerate(RENAMES)),
+    *(("status.json", number) for number in range(1, STATUSES + 1)),
+    ("report.html", 1),
+]
+USUAL = [("metrics.jsonl", 1), (STEPS[1], 1), ("latest", 1), (f".tmp-old-{STEPS[0]}", 1), ("checkpoint.json", 2),
+         ("status.json", STATUSES), ("report.html", 1)]  # fmt: skip
 """Points of `make test`, one of each kind."""
 
 
@@ -53,6 +61,8 @@ def straight(begun: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]
     assert finished.codes == [0]
     seen = json.loads(finished.outputs[0].splitlines()[-1])
     assert [name for name in seen if name not in ("status.json", "report.html")] == RENAMES
+    assert seen.count("status.json") >= STATUSES
+    assert seen.count("report.html") == 1
     return logged(folder)
 
 
@@ -93,5 +103,9 @@ def test_a_kill_at_any_rename_costs_no_bit(
     assert logged(folder) == straight
     assert [path.name for path in steps_in(checkpoints)] == [STEPS[-1]]
     assert (checkpoints / "latest").read_text() == f"{STEPS[-1]}\n"
+    status = read_status(folder / "run")
+    assert status is not None
+    assert (status.state, status.step, status.checkpoint) == ("done", LAST, STEPS[-1])
+    assert f"{logged(folder)[-1][0]:,}" in (folder / "run" / "report.html").read_text(encoding="utf-8")
     left = [path for path in (folder / "run").rglob("*") if path.name.startswith(".tmp") or path.suffix == ".tmp"]
     assert left == []
