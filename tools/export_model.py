@@ -3,7 +3,8 @@
 RUN_OR_DIR is a training run, whose fp32 weights of the newest whole checkpoint are taken, or a folder that
 import_model wrote. DIR_OUT gets config.json, model.safetensors (or parts with an index), generation_config.json where
 the class generates, the tokenizer, and a model card; with --pooling also the files by which sentence-transformers loads
-it. A run with a generator and a discriminator becomes two folders of these names in DIR_OUT.
+it. A run with a generator and a discriminator becomes two folders of these names in DIR_OUT; the adapter of a run is
+merged into the model beside it.
 """
 
 from __future__ import annotations

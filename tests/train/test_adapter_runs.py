@@ -11,13 +11,17 @@ import pytest
 import torch
 
 from model.adaptation import freeze_base
-from model.build import build_model
+from model.build import Model, build_model
+from model.checkpoints import build_checkpoint
+from model.errors import ModelError
 from pipeline.config import load_config
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import VOCABULARY, tiny, train_steps
+from tools.lib.exportable import open_exportable
+from train.beginning.whole_weights import read_whole
 from train.checkpoint.format import Index, steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.zero_partitions import fragments
@@ -25,6 +29,7 @@ from train.config import TrainConfig
 from train.distributed import World
 from train.engine import Engine, placement_of
 from train.run import dry_run, run
+from train.run_directory import read_config
 
 ADAPTERS = {
     "bitfit": "{name: bitfit}",
@@ -97,6 +102,30 @@ def test_a_new_head_trains_beside_the_adapter(base: Path, one_rank: RankPool) ->
     assert one_rank.run(start, base / "train.yaml", words)[0][0] == 0
     names = {own.split(".")[0] for own in saved(base / "head")}
     assert names == {"adapters"}, "the bias of the projection is the base's"
+
+
+def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> None:
+    """The model of the export computes what the base with the adapter beside it does, and not what the base does."""
+    assert one_rank.run(start, base / "train.yaml", adapted(base, "merged", "lora", "steps=3")) == [(0, "")]
+    exported = open_exportable(base / "merged").checkpoint
+    assert exported.config.adapter is None
+    directory, index = find_checkpoint(base / "merged")
+    config = read_config(base / "merged").model
+    beside = Model(config, exported.vocab_size).eval()
+    shapes = {name: parameter.shape for name, parameter in beside.named_parameters()}
+    weights = read_whole(config, directory, index, shapes)
+    assert weights.keys() == shapes.keys()
+    beside.load_state_dict(weights, strict=False)  # a tied table has two names there
+    tensors = {"input_ids": torch.arange(10, 22)[None], "position_ids": torch.arange(12)[None]}
+    tensors["lengths"] = torch.tensor([12])
+    models = (build_checkpoint(exported), beside, build_checkpoint(open_exportable(base / "base").checkpoint))
+    with torch.no_grad():
+        merged, expected, alone = (model.logits(tensors)["masked_lm"] for model in models)
+    assert (merged - expected).abs().max() <= 1e-5
+    assert (alone - expected).abs().max() > 1e-3
+    assert one_rank.run(start, base / "train.yaml", adapted(base, "prompted", "prompt", "steps=1")) == [(0, "")]
+    with pytest.raises(ModelError, match="cannot be merged"):
+        open_exportable(base / "prompted")
 
 
 def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:

@@ -6,12 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
+from model.adaptation import merge_adapter
+from model.build import Model
 from model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
 from model.config import ModelConfig
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest, ShardSet, open_shards
 from tools.lib.set_tokenizer import tokenizer_folder
-from train.checkpoint.format import steps_in
+from train.beginning.whole_weights import read_whole
+from train.checkpoint.format import Index, steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
 from train.run_directory import read_config
@@ -50,8 +56,9 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     shards = open_shards(config.data.first_set)
     manifest = shards.manifest
     model = _with_places(config.model, manifest)
-    weights = read_weights(directory, index)
-    checkpoint = Checkpoint(model, manifest.tokenizer.vocab_size, weights, dict(_token_ids(manifest)), None, ())
+    rows = manifest.tokenizer.vocab_size
+    weights = read_weights(directory, index) if model.adapter is None else _merged(model, rows, directory, index)
+    checkpoint = Checkpoint(replace(model, adapter=None), rows, weights, dict(_token_ids(manifest)), None, ())
     facts = {
         "objective": manifest.objective.label if manifest.objective else "corrupted online",
         "heads": ", ".join(model.heads),
@@ -64,6 +71,23 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     if (loss := index.state.get("heldout_loss")) is not None:
         facts["held-out loss"] = f"{loss:.4f}"
     return Exportable(checkpoint, facts, manifest.languages, _tokenizer(shards))
+
+
+def _merged(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
+    """Return the weights of the model beside an adapter, with the adapter merged into them.
+
+    Raises:
+        ConfigurationError: no weight can hold what the adapter computes, or the model beside it is another one.
+    """
+    model = Model(config, vocab_size)
+    ours = dict(model.named_parameters())
+    weights = read_whole(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})
+    with torch.no_grad():
+        for name, parameter in ours.items():
+            parameter.copy_(weights[name])
+    for name in model.adapters:
+        merge_adapter(model, name)
+    return {name: parameter.detach() for name, parameter in ours.items() if not name.startswith("adapters.")}
 
 
 def _tokenizer(shards: ShardSet) -> Path | None:
