@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import unicodedata
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.published.importing import import_tokenizer
+from pipeline.tokenizers._pieces import reserved_pieces
 from pipeline.tokenizers._published import Published
 from pipeline.tokenizers.wordpiece import WordPiece
 from tests.pipeline.published.published_files import NASTY, corpus, wordpiece
 from tests.pipeline.tokenizers.real_texts import DATA, all_texts
+from tests.pipeline.tokenizers.slow_learner import slow_learner, slow_letters
 
 IDEOGRAPHS = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
               (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]  # fmt: skip
@@ -90,6 +93,35 @@ def test_ids_are_those_of_the_algorithm(case):
 def test_ids_of_any_text_are_those_of_the_algorithm(case, text):
     tokenizer, slow = case
     assert tokenizer.encode([text])[0].ids.tolist() == slow(text)
+
+
+@given(
+    texts=st.lists(st.text(st.sampled_from("aaabbcÀ中#. \n"), max_size=30), max_size=6),
+    room=st.integers(1, 14),
+    fewest=st.integers(1, 3),
+    lower_case=st.booleans(),
+)
+def test_trained_pieces_are_those_of_the_slow_learner(texts, room, fewest, lower_case):
+    reserved = reserved_pieces(0)
+    words = [
+        [word[0], *(f"##{letter}" for letter in word[1:])] for text in texts for word in slow_words(text, lower_case)
+    ]
+    letters = slow_letters(words, room)
+    words = [word for word in words if set(word) <= set(letters)]
+    merges = slow_learner(words, room - len(letters), fewest, joined, ())
+    options = WordPiece.Options(size=len(reserved) + room, reserved=0, min_frequency=fewest, lower_case=lower_case)
+    with tempfile.TemporaryDirectory() as folder:
+        WordPiece.train(texts, options, Path(folder))
+        model = WordPiece.load(Path(folder))
+    wanted = list(dict.fromkeys([*reserved, *letters, *(joined(*pair) for pair in merges)]))
+    assert [model.piece(token) for token in range(model.vocabulary.size)] == wanted
+    pieces = {piece: number for number, piece in enumerate(wanted) if number >= len(reserved)}
+    slow = [slow_ids(text, pieces, wanted.index("<unk>"), lower_case) for text in texts]
+    assert [encoding.ids.tolist() for encoding in model.encode(texts)] == slow
+
+
+def joined(left: str, right: str) -> str:
+    return left + right[2:]
 
 
 def test_tokens_begin_at_their_characters(case):
