@@ -8,17 +8,20 @@ import math
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
+import numpy as np
 import pytest
+import yaml
 
 from pipeline.__main__ import main as run_pipeline
+from pipeline.shards import open_shards
 
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "configs" / "recipes"
-SETS = {
+DEMO = {
     "bert": "masked_lm",
     "bart": "bart",
     "deberta": "masked_lm",
@@ -28,6 +31,7 @@ SETS = {
     "elmo": "causal_lm",
     "ulmfit": "causal_lm",
 }
+"""Recipes that train on a set of the demo's."""
 OWN = {
     "albert": "{name: sentence_order_prediction, label: albert, max_length: 128}",
     "modernbert": "{name: masked_lm, label: modernbert, max_length: 128, mask_rate: 0.3, cross_documents: false, "
@@ -52,7 +56,10 @@ OWN = {
     "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }
 """Recipes whose sets the demo does not make, and the entries that make small ones."""
-MARGIN = 0.2
+SETS = DEMO | {recipe: recipe for recipe in OWN}
+"""Recipes and the sets that their small variants train on."""
+MARGIN, MARGINS = 0.2, {"albert": 0.03, "unilm": 0.05, "spanbert": 0.1}
+"""Nats below the entropy that a recipe must reach; of those that have further to go within 300 steps, less."""
 CHARACTERS = 4_000_000
 
 
@@ -70,65 +77,65 @@ def texts() -> Iterator[str]:
         yield "\n\n".join(text for node in nodes if (text := ast.get_docstring(node)))
 
 
-def corrupted(folder: Path, characters: int, *more: str) -> Path:
-    """Run the demo's recipe on the texts; return the folder of its example sets."""
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the example sets that the demo's recipe makes of the texts, and of those of the other recipes."""
+    folder = tmp_path_factory.mktemp("tiny")
     with (folder / "python.jsonl").open("w", encoding="utf-8") as file:
         written = 0
         for text in texts():
-            if len(text) > 500 and written < characters:
+            if len(text) > 500 and written < CHARACTERS:
                 file.write(json.dumps({"text": text}) + "\n")
                 written += len(text)
+    recipe = RECIPES / "demo" / "pipeline.yaml"
+    entries = [*yaml.safe_load(recipe.read_text(encoding="utf-8"))["corrupt"], *map(yaml.safe_load, OWN.values())]
     overrides = [
         f"input={folder / 'python.jsonl'}",
         f"output={folder / 'out'}",
         "clean.filters=[]",
         "heldout.fraction=0.1",
-        *more,
+        f"corrupt={json.dumps(entries)}",
     ]
-    assert run_pipeline(["--config", str(RECIPES / "demo" / "pipeline.yaml"), *overrides]) == 0
+    assert run_pipeline(["--config", str(recipe), *overrides]) == 0
     return folder / "out" / "corrupt"
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corrupted(tmp_path_factory.mktemp("tiny"), CHARACTERS)
-
-
-@pytest.fixture(scope="module")
-def own_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corrupted(tmp_path_factory.mktemp("own"), CHARACTERS // 4, f"corrupt=[{', '.join(OWN.values())}]")
 
 
 def test_every_family_has_a_small_variant() -> None:
     families = {path.parent.name for path in RECIPES.glob("*/train.yaml")} - {"demo"}
-    assert families == {path.parent.name for path in RECIPES.glob("*/train_tiny.yaml")} == {*SETS, *OWN}
+    assert families == {path.parent.name for path in RECIPES.glob("*/train_tiny.yaml")} == SETS.keys()
+
+
+def label_entropy(manifest: Path) -> float:
+    """Entropy in nats of the masked tokens of a set: the loss of a model that knows how frequent each one is."""
+    shards = open_shards(manifest)
+    rows = [shards.read_block(block).columns["label_ids"].values for block in range(len(shards.index))]
+    counts = np.bincount(np.concatenate(rows))
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", SETS)
-def test_it_beats_the_unigram_entropy(family: str, shards: Path, tmp_path: Path) -> None:
-    config = RECIPES / family / "train_tiny.yaml"
-    data = shards / SETS[family] / "train" / "manifest.json"
-    words = ["--config", str(config), f"data.shards={data}", f"output={tmp_path / 'run'}"]
-    subprocess.run([sys.executable, "train/main.py", *words], cwd=ROOT, check=True)
+@pytest.mark.parametrize("recipe", SETS)
+def test_it_beats_the_unigram_entropy(
+    recipe: str, shards: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Whatever a small variant predicts tokens from, context helps within 300 steps; a discriminator learns, too."""
+    made = shards / SETS[recipe]
+    words = [f"data.shards={made / 'train' / 'manifest.json'}", f"output={tmp_path / 'run'}", "evaluate.max_rows=null"]
+    plans = [("train", ["--dry-run"])] if recipe not in DEMO else []
+    for name, more in (*plans, ("train_tiny", [])):
+        command = ["train/main.py", "--config", str(RECIPES / recipe / f"{name}.yaml"), *words, *more]
+        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
     found = json.loads((tmp_path / "run" / "status.json").read_text(encoding="utf-8"))
     heldout = found["heldout"]["heldout"]
     assert found["step"] <= 300
     assert heldout["labels"] > 2000
-    assert heldout["loss"] < heldout["unigram_entropy"] - MARGIN
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", OWN)
-def test_objectives_with_heads_of_their_own_are_learnt(recipe: str, own_shards: Path, tmp_path: Path) -> None:
-    """The first steps of its small variant, with smaller batches; the larger one accepts the same rows."""
-    data = f"data.shards={own_shards / recipe / 'train' / 'manifest.json'}"
-    few = ["steps=30", "schedule.warmup=5", "data.global_batch=16", "evaluate.max_rows=64", "checkpoint.every=null"]
-    for name, more in (("train", ["--dry-run"]), ("train_tiny", few)):
-        words = ["--config", str(RECIPES / recipe / f"{name}.yaml"), data, f"output={tmp_path / 'run'}", *more]
-        subprocess.run([sys.executable, "train/main.py", *words], cwd=ROOT, check=True)
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    losses = [record["loss"] for record in map(json.loads, lines) if "losses" in record]
-    assert sum(losses[-5:]) < 0.95 * sum(losses[:5])
-    found = json.loads((tmp_path / "run" / "status.json").read_text(encoding="utf-8"))["heldout"]["heldout"]
-    assert math.isfinite(found["loss"])
+    loss, entropy = heldout["loss"], heldout["unigram_entropy"]
+    if len(heldout["losses"]) > 1:  # other heads predict something else than tokens, or from less than the row
+        loss, entropy = heldout["losses"]["masked_lm"], label_entropy(made / "heldout" / "manifest.json")
+    record_property("loss and entropy", (loss, entropy))
+    assert loss < entropy - MARGINS.get(recipe, MARGIN)
+    if "token" in heldout["losses"]:
+        replaced = heldout["figures"]["token/replaced"]
+        guess = -replaced * math.log(replaced) - (1 - replaced) * math.log(1 - replaced)
+        assert heldout["losses"]["token"] < guess - 0.005, "the discriminator knows more than how many are replaced"
