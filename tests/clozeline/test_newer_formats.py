@@ -26,6 +26,7 @@ from pipeline.shards.manifest import canonical_sha256, manifest_text
 from tests.clozeline.bench import STAGES, Answer, Bench, spoken
 from tests.clozeline.test_commands_on_faults import WITH_FILES, WITHOUT_INPUT, tree
 from tests.pipeline.task_files import write_vocabulary
+from train.checkpoint.format import FORMAT_BESIDE
 
 KINDS = {
     "plan": "out/clean/plan.json",
@@ -183,7 +184,8 @@ def write_newer(path: Path) -> tuple[int, int]:
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)
-    plain["format"] = plain.get("format", 1) + 1
+    known = FORMAT_BESIDE if path.name == "checkpoint.json" else plain.get("format", 1)
+    plain["format"] = known + 1
     if path.name in ("manifest.json", "checkpoint.json"):
         plain["checksum"] = canonical_sha256(plain)
     elif checksum is not None:
@@ -191,7 +193,7 @@ def write_newer(path: Path) -> tuple[int, int]:
     text = json.dumps(plain, separators=(",", ":")) + "\n" if path.name == "checkpoint.json" else manifest_text(plain)
     path.write_text(text, encoding="utf-8")
     record_again(path)
-    return plain["format"], plain["format"] - 1
+    return known + 1, known
 
 
 def record_again(path: Path) -> None:
