@@ -1,4 +1,4 @@
-"""Calls of layers: with their activations computed again in the backward pass, or compiled."""
+"""Calls of layers and heads: with activations computed again in the backward pass, or compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["compile_layers", "recompute_layers"]
+from model.heads import Head
+
+__all__ = ["compile_heads", "compile_layers", "recompute_layers"]
 
 
 def recompute_layers(model: nn.Module) -> None:
@@ -31,6 +33,18 @@ def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
     """
     for layer in _layers(model):
         layer.forward = torch.compile(layer.forward, fullgraph=True, backend=backend)
+
+
+def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
+    """Compile each head that reads labelled places alone as one graph, which depends on their number.
+
+    Args:
+        model: its batches need labels of one number, see `model.label_capacity`; each other number is compiled again.
+        backend: of torch.compile.
+    """
+    for head in model.modules():
+        if isinstance(head, Head) and head.unit == "label":
+            head.forward = torch.compile(head.forward, fullgraph=True, backend=backend)  # type: ignore[method-assign]
 
 
 def _layers(model: nn.Module) -> Iterator[nn.Module]:

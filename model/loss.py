@@ -25,6 +25,7 @@ __all__ = [
     "IGNORED",
     "Labels",
     "Loss",
+    "at_labels",
     "chunked_cross_entropy_sum",
     "count_labels",
     "counted_ids",
@@ -138,8 +139,15 @@ def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
 
 def original_ids(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return `input_ids` with the labels put back at their places, [B, T]."""
-    ids = tensors["input_ids"]
-    return ids.flatten().index_copy(0, tensors["label_index"], tensors["label_ids"]).view_as(ids)
+    return at_labels(tensors, tensors["label_ids"])
+
+
+def at_labels(tensors: Mapping[str, Tensor], ids: Tensor) -> Tensor:
+    """Return `input_ids` [B, T] with other ids [N] at the places of labels; those of ignored labels stay."""
+    before = tensors["input_ids"]
+    places = tensors["label_index"].where(tensors["label_ids"] != IGNORED, before.numel())
+    spare = F.pad(before.flatten(), (0, 1))  # one more place, onto which ignored labels are written
+    return spare.index_copy(0, places, ids)[:-1].view_as(before)
 
 
 def real_places(tensors: Mapping[str, Tensor]) -> Tensor:

@@ -127,7 +127,8 @@ class TrainConfig:
     activation_checkpointing: bool = False
     """keep only the input of each layer for the backward pass, which runs the layer again: same bits, less memory"""
     compile: bool = False
-    """compile each layer with torch.compile; not with zero.stage 3. Losses may differ in their last bits"""
+    """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
+    differ in their last bits"""
     deterministic: bool = True
     """the same bits from the same start; false lets a GPU take faster kernels, and a resumed run is not bit-exact"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
@@ -277,6 +278,7 @@ _FREE: Final = (
     "data.memory_bytes",
     "data.token_dtype",
     "data.length_buckets",
+    "data.label_capacity",
     "data.on_damaged",
     "data.max_damaged_fraction",
     "data.store",

@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from model.layer_calls import compile_layers, recompute_layers
+from model.label_capacity import pad_labels
+from model.layer_calls import compile_heads, compile_layers, recompute_layers
 from model.loss import Loss
 from model.settling import settle
 from model.whole_shapes import WHOLE, Placement, whole_shape
@@ -80,6 +81,8 @@ class Engine:
         model.to(world.device)
         if config.compile:
             compile_layers(model)
+            if config.data.label_capacity is not None:
+                compile_heads(model)
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
@@ -160,6 +163,8 @@ class Engine:
 
     def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
+        if (capacity := self.config.data.label_capacity) is not None:
+            tensors = pad_labels(tensors, capacity)
         settled = settle(tensors, self.config.model.place_limit, getattr(self.model, "facts", frozenset()))
         moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in settled.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])

@@ -20,6 +20,7 @@ from model.generation.sampling import draw
 from model.heads import Head
 from model.key_types import Depth, Width
 from model.layers.stack import Stack
+from model.loss import at_labels
 
 __all__ = ["GeneratorConfig", "ReplacedTokens"]
 
@@ -56,7 +57,7 @@ class ReplacedTokens(Encoder):
         discriminator  [CLS] chef cooked the lunch [SEP]
     """
 
-    needs: ClassVar = Encoder.needs | {"sample_words", "label_index"}
+    needs: ClassVar = Encoder.needs | {"sample_words", "label_index", "label_ids"}
     generator_targets: ClassVar = frozenset({"masked_lm"})
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -185,5 +186,4 @@ def _replaced(generated: View, head: Head) -> Tensor:
     index, fractions = tensors["label_index"], (tensors["sample_words"] >> 8) * 2.0**-24
     scores = head.logits(hidden.flatten(0, 1).index_select(0, index)).float()
     drawn = draw(scores.softmax(-1), fractions).clamp(max=scores.shape[-1] - 1)  # beyond it where scores are NaN
-    ids = tensors["input_ids"]
-    return ids.flatten().index_copy(0, index, drawn).view_as(ids)
+    return at_labels(tensors, drawn)

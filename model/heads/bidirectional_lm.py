@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.heads._label_head import LabelHead
 from model.layers.vocabulary import VocabularyProjection
-from model.loss import cross_entropy_sum, gather_labels
+from model.loss import IGNORED, cross_entropy_sum, gather_labels
 
 __all__ = ["BidirectionalLm"]
 
@@ -64,4 +64,5 @@ def _from_the_right(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the batch with the labels of the right half: at each place, the token before it."""
     index = tensors["label_index"]
     ids = tensors["input_ids"].flatten().index_select(0, index)
+    ids = ids.masked_fill(tensors["label_ids"] == IGNORED, IGNORED)
     return {**tensors, "label_index": index + 1, "label_ids": ids}

@@ -105,6 +105,24 @@ def test_recomputed_activations_change_no_bit(two_ranks: RankPool, stage: int, p
     assert two_ranks.run(losses, tiny(**changes, activation_checkpointing=True), 4) == expected
 
 
+def compiled_heads(world: World, config: TrainConfig) -> dict[str, bool]:
+    engine = build(config, world)
+    try:
+        return {name: "forward" in vars(head) for name, head in engine.heads.items()}
+    finally:
+        engine.close()
+
+
+def test_padded_labels_change_no_loss(one_rank: RankPool) -> None:
+    """A capacity below and one above the number of labels; heads are compiled where there is one."""
+    expected = one_rank.run(losses, tiny(**NO_DROPOUT), 4)[0]
+    for capacity in (7, 64):
+        found = one_rank.run(losses, tiny(**NO_DROPOUT, data__label_capacity=capacity), 4)[0]
+        assert found == [pytest.approx(pair, rel=2e-6) for pair in expected]
+    assert one_rank.run(compiled_heads, tiny(compile=True)) == [{"masked_lm": False}]
+    assert one_rank.run(compiled_heads, tiny(compile=True, data__label_capacity=64)) == [{"masked_lm": True}]
+
+
 @pytest.mark.parametrize("normalise", ["label", "row"])
 def test_weights_do_not_depend_on_the_split(one_rank: RankPool, two_ranks: RankPool, normalise: str) -> None:
     """Label weights, declared counts, rows of two modes of attention and filler; or each row as heavy as another."""

@@ -100,6 +100,9 @@ class DataConfig:
     batches a quarter as large in page-locked memory and on the bus"""
     length_buckets: bool = False
     """put a rank's rows of a global batch in order of length, so that micro-batches have fewer pads"""
+    label_capacity: Positive | None = None
+    """labels of a micro-batch, to whose number its label places are padded, for heads that `compile: true` then
+    compiles, too; a fuller micro-batch is padded to the next multiple, which is compiled once; default: no padding"""
     on_damaged: Literal["raise", "skip"] = "raise"
     """a block that stays unreadable ends the run, or its rows become filler rows and nothing else moves"""
     max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4

@@ -1,0 +1,147 @@
+"""Fine-tuned runs as transformers loads them: the scores of the run, and the names of classes of the set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from pipeline.__main__ import main as run_pipeline
+from pipeline.config import load_config
+from pipeline.shards import open_shards
+from pipeline.task_readers import facts_of
+from tests.distributed import RankPool
+from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
+from tests.train.masked_set import write_config
+from tools.evaluation.predictions import set_rows
+from tools.export_model import main
+from tools.lib.trained_model import load_trained
+from train.config import TrainConfig
+from train.distributed import World
+from train.run import run
+from train.stream.collate import Collate
+
+BERT = {"type_vocab_size": 2, "norm_place": "post", "final_norm": False, "emb_norm": True, "eps": 1e-12}
+HEADERS = {
+    "sst2": ("sentence", "label"),
+    "qnli": ("question", "sentence", "label"),
+    "stsb": ("sentence1", "sentence2", "score"),
+}
+ANSWERS = {"sst2": ("0", "1"), "qnli": ("entailment", "not_entailment"), "stsb": ("1.5", "4.0")}
+"""Cells of the files, by the number of the class; two numbers of the task of regression."""
+
+
+def start(world: World, config: Path) -> int:
+    return run(load_config(TrainConfig, config), joined=world)
+
+
+def texts(task: str) -> list[tuple[tuple[str, ...], int]]:
+    """Texts of the held-out rows, and their answers: one sentence, or two of which the first tells it."""
+    rows = sentences(60 + 21)
+    pairs = zip(rows, rows[7:] + rows[:7], strict=True)
+    return [((text,) if task == "sst2" else (text, other), label) for (text, label), (other, _) in pairs]
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module", params=["qnli", "stsb", pytest.param("sst2", marks=pytest.mark.slow)])
+def exported(request: pytest.FixtureRequest, one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The task, its run and the exported folder."""
+    task: str = request.param
+    folder = tmp_path_factory.mktemp(task)
+    files = folder / "files"
+    files.mkdir()
+    rows = texts(task)
+    for name, part in (("train", rows[:60]), ("dev", rows[60:])):
+        cells = ["\t".join((*words, ANSWERS[task][label])) for words, label in part]
+        (files / f"{name}.tsv").write_text("\n".join(("\t".join(HEADERS[task]), *cells)) + "\n", encoding="utf-8")
+    vocabulary, recipe = write_vocabulary(folder / "words"), write_recipe(folder, task)
+    words = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}"]
+    assert run_pipeline(["--config", str(recipe), *words]) == 0
+    head = {"regression" if task == "stsb" else "classification": {"hidden": "tanh"}}
+    changes: dict[str, Any] = {f"model__{key}": value for key, value in BERT.items()}
+    config = write_config(
+        folder / "train.yaml", folder / "out" / "tasks" / task / "train", folder / "run", model__heads=head,
+        model__position={"maximum": 64}, model__init={"std": 0.3}, optimizer__learning_rate=0.001, steps=6,
+        **changes,
+    )  # fmt: skip
+    assert one.run(start, config) == [0]
+    assert main([str(folder / "run"), str(folder / "hf")]) == 0
+    return task, folder
+
+
+def own_scores(folder: Path, task: str) -> torch.Tensor:
+    """Scores that the model of the run gives to each row of the held-out set, in its order."""
+    trained, shards = load_trained(folder / "run"), open_shards(folder / "out" / "tasks" / task / "dev")
+    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
+    columns = {name: rows.columns[name] for name in collate.columns}
+    with torch.no_grad():
+        (scores,) = trained.model.logits(collate(columns, np.ones(len(rows), np.float32))).values()
+    return scores
+
+
+def test_scores_are_those_of_the_run(exported: Any) -> None:
+    """The texts of the files, by the exported tokenizer, get the scores of the set's rows."""
+    task, folder = exported
+    model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+        folder / "hf", output_loading_info=True
+    )
+    assert not any(report.values())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "hf")
+    found = {}
+    for words, _ in texts(task)[60:]:
+        inputs = tokenizer(*words, return_tensors="pt")
+        with torch.no_grad():
+            found[tuple(inputs["input_ids"][0].tolist())] = model.eval()(**inputs).logits[0]
+    rows = set_rows(open_shards(folder / "out" / "tasks" / task / "dev"))
+    own = own_scores(folder, task).reshape(len(rows), -1)
+    ids = [tuple(rows.columns["input_ids"].take(np.array([row])).values.tolist()) for row in range(len(rows))]
+    assert set(ids) == found.keys()
+    assert max((own[row] - found[key]).abs().max().item() for row, key in enumerate(ids)) < 1e-5
+    assert own.std(0).min() > 1e-2  # rows differ
+
+
+def test_the_names_of_classes_are_those_of_the_set(exported: Any) -> None:
+    task, folder = exported
+    config = json.loads((folder / "hf" / "config.json").read_text(encoding="utf-8"))
+    facts = facts_of(open_shards(folder / "out" / "tasks" / task / "train").manifest)
+    assert facts is not None
+    if task == "stsb":
+        assert (config["problem_type"], config["id2label"]) == ("regression", {"0": "LABEL_0"})
+        return
+    assert facts.labels == ANSWERS[task]
+    assert config["id2label"] == {str(number): label for number, label in enumerate(facts.labels)}
+    assert config["label2id"] == {label: number for number, label in enumerate(facts.labels)}
+    assert config["problem_type"] == "single_label_classification"
+
+
+def test_a_pipeline_of_transformers_says_the_names(exported: Any) -> None:
+    """The class of each text by name, as the run's scores have it."""
+    task, folder = exported
+    if task == "stsb":
+        pytest.skip("numbers have no names")
+    classify = transformers.pipeline("text-classification", model=str(folder / "hf"))
+    trained = load_trained(folder / "run")
+    for words, _ in texts(task)[60:70]:
+        given = {"text": words[0]} | ({"text_pair": words[1]} if len(words) > 1 else {})
+        said = classify(given)
+        said = said[0] if isinstance(said, list) else said
+        ids = classify.tokenizer(*words)["input_ids"]
+        types = classify.tokenizer(*words)["token_type_ids"]
+        batch = {"input_ids": torch.tensor([ids]), "lengths": torch.tensor([len(ids)])}
+        batch |= {"position_ids": torch.arange(len(ids))[None], "type_ids": torch.tensor([types])}
+        with torch.no_grad():
+            scores = trained.model.logits(batch)["classification"][0]
+        assert said["label"] == ANSWERS[task][int(scores.argmax())]
+        assert said["score"] == pytest.approx(scores.softmax(-1).max().item(), abs=1e-5)
