@@ -131,9 +131,8 @@ class Stream:
         if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         longest = max(1, *(shards.manifest.max_length for shards in sets))
-        self._assembly = Assembly(
-            collate, micro_batch, longest, {"input_ids": token_dtype, "label_weight": "float32"}, by_length, pin
-        )
+        types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32"}
+        self._assembly = Assembly(collate, micro_batch, longest, types, by_length, pin)
         self._prefetch = prefetch_blocks
         self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None
         self._position = 0
