@@ -138,6 +138,7 @@ def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_
     assert report == {}
     assert type(again) is type(theirs)
     assert difference(build_checkpoint(checkpoint), again, kind) < 1e-5
+    assert export.config.get("problem_type") == ("single_label_classification" if kind == "classification" else None)
     if kind in ("classification", "tagging"):
         assert checkpoint.config.heads[kind].labels == tuple(LABELS)
         assert again.config.id2label == dict(enumerate(LABELS))
@@ -174,6 +175,11 @@ def test_dropout_comes_in_and_out(tmp_path, model_type, key, found):
     head = checkpoint.config.heads["classification"]
     assert (head.dropout, head.input_dropout) == found
     assert export_checkpoint(checkpoint).config[key] == 0.3
+
+
+def test_robertas_choices_have_the_dropout_of_the_body(tmp_path):
+    saved(tmp_path, "roberta", "multiple_choice", classifier_dropout=0.3)
+    assert read_checkpoint(tmp_path).config.heads["multiple_choice"].dropout is None
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
