@@ -34,6 +34,7 @@ from tools.evaluation.predictions import Read, predict_share, set_rows
 from tools.evaluation.scores import lines_of, scores_of, text_of
 from tools.evaluation.tag_scores import read_tags
 from tools.evaluation.task_run import open_task_run
+from tools.evaluation.text_scores import generated_share
 from tools.lib.command import Arguments, run_tool, some_path
 from tools.lib.text_scores import Score, open_scorer
 from tools.lib.trained_model import load_trained
@@ -103,9 +104,11 @@ def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     reads: dict[str, Read] = {"tagging": partial(read_tags, facts=opened.facts), "span": read_spans}
-    share = predict_share(
-        opened.trained.model, opened.shards, rows, opened.head, rank, size, reads.get(opened.facts.head)
-    )
+    read = reads.get(opened.facts.head)
+    if opened.facts.head == "lm":
+        share: dict[int, Any] = generated_share(opened, rows, rank, size)
+    else:
+        share = predict_share(opened.trained.model, opened.shards, rows, opened.head, rank, size, read)
     shares = [share] if world is None else world.gather(share)
     text = text_of(scores_of(opened, rows, shares)) if rank == 0 else ""
     return text if world is None else world.gather(text)[0]

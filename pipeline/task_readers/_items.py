@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["LabelledText", "Question", "Refused", "TaggedWords", "TaskItem"]
+__all__ = ["LabelledText", "Question", "Refused", "SourceTarget", "TaggedWords", "TaskItem"]
 
 
 class TaskItem(Protocol):
@@ -107,3 +107,27 @@ class Question:
     def compared(self) -> tuple[str, ...]:
         """The text alone: many questions are asked about one."""
         return (self.context,)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTarget:
+    """A text and the text that it becomes.
+
+    Args:
+        source: the text that is given.
+        targets: accepted texts; the first is learnt.
+        prefix: text before the source, which names the task.
+        place: number of its line in the file, the first is 0.
+        group: its document, if the file names one.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    prefix: str
+    place: int
+    group: str | None = None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The given text."""
+        return (self.source,)

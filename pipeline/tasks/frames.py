@@ -13,7 +13,7 @@ from pipeline.vocabulary import Vocabulary
 
 __all__ = ["FRAMES", "Frame", "FrameName", "FramedRow", "shortened"]
 
-FrameName: TypeAlias = Literal["bert", "roberta"]
+FrameName: TypeAlias = Literal["bert", "roberta", "t5"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class Frame:
     between: tuple[str, ...]
     tail: tuple[str, ...]
     segments: bool
+    decoder_start: str | None = None
+    """special token that opens the decoder's input"""
 
     def length(self, texts: int) -> int:
         """Return the special tokens of a row of one or two texts."""
@@ -49,8 +51,15 @@ class Frame:
 
     def check(self, vocabulary: Vocabulary) -> None:
         """Raise ConfigurationError where the vocabulary lacks a special token of the frame."""
-        for roles in (self.head, self.between, self.tail):
+        start = () if self.decoder_start is None else (self.decoder_start,)
+        for roles in (self.head, self.between, self.tail, start):
             self._ids(roles, vocabulary)
+
+    def facts(self, vocabulary: Vocabulary) -> dict[str, int]:
+        """Return the facts of rows that a manifest records."""
+        if self.decoder_start is None:
+            return {}
+        return {"decoder_start": int(self._ids((self.decoder_start,), vocabulary)[0])}
 
     def row(self, texts: Sequence[NDArray[Any]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
         """Return the framed row of one text or two, shortened to `max_length` tokens.
@@ -77,8 +86,10 @@ class Frame:
 FRAMES: Final[dict[FrameName, Frame]] = {
     "bert": Frame("encoder", ("cls",), ("sep",), ("sep",), segments=True),
     "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
+    "t5": Frame("encoder_decoder", (), (), ("eos",), segments=False, decoder_start="pad"),
 }
-"""`[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805), `<s> a </s></s> b </s>` (arXiv 1907.11692)."""
+"""`[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805), `<s> a </s></s> b </s>` (arXiv 1907.11692), and
+`a </s>` for source and target, with the pad before the decoder's input (arXiv 1910.10683)."""
 
 
 def shortened(lengths: Sequence[int], room: int) -> list[int]:

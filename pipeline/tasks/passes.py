@@ -173,7 +173,7 @@ class TaskManifests(Pass[TaskCounts]):
                 "name": TASK, "label": facts.name, "architecture": frame.architecture, "heads": [facts.head],
                 "options": {TASK: facts.plain(), "split": source.split, "frame": work.frame,
                             "max_length": work.max_length},
-                "frame": {},
+                "frame": frame.facts(vocabulary),
             },
             languages=[work.language],
             parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],

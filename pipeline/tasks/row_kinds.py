@@ -8,6 +8,7 @@ from pipeline.task_readers import HeadName
 from pipeline.tasks.answer_rows import AnswerRows
 from pipeline.tasks.labelled_rows import LabelledRows
 from pipeline.tasks.tagged_rows import TaggedRows
+from pipeline.tasks.target_rows import TargetRows
 from pipeline.tasks.task_rows import TaskRows
 
 __all__ = ["ROW_KINDS"]
@@ -17,5 +18,6 @@ ROW_KINDS: Final[dict[HeadName, type[TaskRows[Any]]]] = {
     "regression": LabelledRows,
     "tagging": TaggedRows,
     "span": AnswerRows,
+    "lm": TargetRows,
 }
 """Head to the rows for it."""

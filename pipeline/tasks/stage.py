@@ -36,7 +36,8 @@ class TasksConfig:
     reader: Annotated[Chosen, OneOf("pipeline.task_readers")]
     """reader of the files and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
-    """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`"""
+    """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
+    t5, `a </s>`, for texts that become texts"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
     """tokens of a row at most, special ones included; longer texts are cut, of two the longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
@@ -70,8 +71,14 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """Name what is missing: files of a split, a tokenizer, a special token of the frame."""
         self._files()
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
-        FRAMES[self.config.frame].check(vocabulary)
-        yield from ()
+        frame = FRAMES[self.config.frame]
+        frame.check(vocabulary)
+        head = self.config.reader.build(self.recipe.limits).facts.head
+        if (head == "lm") != (frame.architecture == "encoder_decoder"):
+            yield (
+                f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
+                f"{frame.architecture}; the frame of texts that become texts, and of them alone, is t5"
+            )
 
     def version(self) -> int:
         """Return a hash of the versions and of the content of the files, which no plan has frozen."""

@@ -131,3 +131,21 @@ def make_question_sets(folder: Path, *words: str) -> Path:
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
     assert main(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "toy"
+
+
+def make_text_sets(folder: Path, *words: str) -> Path:
+    """Texts that become one word, by the sentiment of the small task; return the folder of its sets."""
+    files, vocabulary = folder / "files", folder / "vocab.txt"
+    files.mkdir(parents=True)
+    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
+    rows = [json.dumps({"source": text, "target": ("dull", "fine")[label]}) for text, label in sentences(81)]
+    for name, part in (("train", rows[:60]), ("dev", rows[60:])):
+        (files / f"{name}.jsonl").write_text("\n".join(part) + "\n", encoding="utf-8")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        "corpus: toy\nseed: 1\ntasks:\n  reader: {name: text_to_text, task: toy}\n  frame: t5\n  max_length: 16\n",
+        encoding="utf-8",
+    )
+    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "toy"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import question_run, tagged_run, tuned_run
+from tests.tools.evaluation.task_runs import question_run, tagged_run, text_run, tuned_run
 from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from tools.evaluation.perplexity import perplexity_scores
@@ -127,3 +127,13 @@ def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys:
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
     assert main([str(run), *keys, "score=mntp"]) == 64
     assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
+
+
+def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = text_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["metrics"]["exact_match"] >= 10 / 21  # each text is one of the two words that targets are
+    assert scores["baselines"]["majority"]["exact_match"] == pytest.approx(11 / 21)
+    assert scores["baselines"]["copy"] == scores["baselines"]["lead_3"] == {"exact_match": 0.0}

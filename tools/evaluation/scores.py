@@ -13,6 +13,7 @@ from tools.evaluation.metrics import Scored, degenerate, score
 from tools.evaluation.predictions import Predictions, answers_of, predict, set_rows, whole
 from tools.evaluation.tag_scores import tag_scores
 from tools.evaluation.task_run import TaskRun
+from tools.evaluation.text_scores import text_scores
 
 __all__ = ["lines_of", "scores_of", "text_of"]
 
@@ -28,6 +29,8 @@ def scores_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) 
     facts, manifest = opened.facts, opened.shards.manifest
     if facts.head == "tagging":
         scored = tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+    elif facts.head == "lm":
+        scored = text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
     elif facts.head == "span":
         scored = answer_scores(facts, rows, whole(shares, len(rows)))
     else:

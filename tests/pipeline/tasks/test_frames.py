@@ -73,7 +73,11 @@ def test_the_frame_of_roberta_is_that_of_the_tokenizers_library(tmp_path: Path) 
 
 def test_a_vocabulary_without_the_frame(tmp_path: Path) -> None:
     whole = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours").vocabulary
-    for frame in FRAMES.values():
+    whole = replace(whole, specials={**whole.specials, "eos": 5})
+    for name, lacking in (("bert", "cls"), ("roberta", "cls"), ("t5", "eos"), ("t5", "pad")):
+        frame = FRAMES[name]
         frame.check(whole)
-        with pytest.raises(ConfigurationError, match=r"tasks\.frame\) needs the special token 'cls'"):
-            frame.check(replace(whole, specials={"pad": 0}))
+        with pytest.raises(ConfigurationError, match=rf"tasks\.frame\) needs the special token '{lacking}'"):
+            frame.check(replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking}))
+    assert FRAMES["t5"].facts(whole) == {"decoder_start": whole.specials["pad"]}
+    assert FRAMES["bert"].facts(whole) == {}

@@ -133,3 +133,47 @@ def test_the_tokenizer_of_another_output(tmp_path: Path) -> None:
     first = make_sets(tmp_path / "a")
     second = make_sets(tmp_path / "b", f"tokenizer.path={tmp_path / 'a' / 'out'}")
     assert open_shards(first / "dev").digest == open_shards(second / "dev").digest
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tasks.frame=t5"], "the task is for the head classification, t5 frames rows of an encoder_decoder"),
+        (["tasks.reader={name: text_to_text}"], "the task is for the head lm, bert frames rows of an encoder"),
+        (["tasks.carve={dev: 0.5}"], "expected a file of train and none of dev"),
+        (["tasks.carve={train: 0.5}"], "splits other than train"),
+        (["tasks.carve={a: 0.5, b: 0.5}"], "shares below 1 in all"),
+    ],
+    ids=["classes", "texts", "both", "train", "all"],
+)
+def test_what_does_not_go_together(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    write_task(tmp_path / "files")
+    path = write_vocabulary(tmp_path / "words")
+    path.write_text(path.read_text() + "[EOS]\n", encoding="utf-8")
+    write_recipe(tmp_path)
+    given = [f"input={tmp_path / 'files'}", f"tokenizer.path={path}", f"output={tmp_path / 'out'}"]
+    assert main(["--config", str(tmp_path / "recipe.yaml"), *given, *words]) == 64
+    error = capfd.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_carved_splits_hold_the_rest_of_the_file(tmp_path: Path) -> None:
+    """All rows are there once, the refused one in train alone; excluded rows are counted."""
+    files = write_task(tmp_path / "files", train=81, dev=0)
+    (files / "dev.tsv").unlink()
+    with (files / "train.tsv").open("a", encoding="utf-8") as file:
+        file.write("one\ttwo\tthree\n")
+    other = tmp_path / "other.tsv"
+    other.write_text("sentence\tlabel\n" + f"{sentences(1)[0][0].upper()}\t1\n", encoding="utf-8")
+    path, recipe = write_vocabulary(tmp_path / "words"), write_recipe(tmp_path)
+    given = [f"input={files}", f"tokenizer.path={path}", f"output={tmp_path / 'out'}"]
+    assert main(["--config", str(recipe), *given, "tasks.carve={dev: 0.3}", f"tasks.exclude=[{other}]"]) == 0
+    found = [texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", split)) for split in ("train", "dev")]
+    excluded = [text for text, _ in sentences(81) if text == sentences(1)[0][0]]
+    assert not found[0].keys() & found[1].keys()
+    assert sum(len(labels) for one in found for labels in one.values()) == 81 - len(excluded)
+    counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
+    assert counts["refused"] == {"excluded": len(excluded), "fields": 1, "no_label": 1}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pipeline.config import load_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
 from tests.train.masked_set import write_config
 from train.config import TrainConfig
 from train.distributed import World
@@ -38,11 +39,16 @@ def question_run(ranks: RankPool, folder: Path, *, steps: int = 80) -> Path:
     return _run_of(ranks, folder, make_question_sets(folder), "span", steps)
 
 
-def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int) -> Path:
+def text_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
+    """Make the sets of the small task of texts, and a short run of an encoder-decoder."""
+    return _run_of(ranks, folder, make_text_sets(folder), "lm", steps, model__family="encoder_decoder")
+
+
+def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int, **more: Any) -> Path:
     config = write_config(
         folder / "train.yaml", sets / "train", folder / "run", model__heads={head: {}}, model__dropout={},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16, steps=steps,
-        schedule={"name": "linear", "warmup": 4, "steps": steps}, data__ignore=["segment_starts"],
+        model__position={"maximum": 64}, data__global_batch=16, steps=steps, data__ignore=["segment_starts"],
+        optimizer__learning_rate=0.01, schedule={"name": "linear", "warmup": 4, "steps": steps}, **more,
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]
     return folder / "run"
