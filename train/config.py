@@ -110,6 +110,9 @@ class TrainConfig:
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
     data: DataConfig
     """sets, order and batches"""
+    init_parts: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    """parameters that begin with the weights of model.init_from: body, embeddings, or regular expressions for whole
+    names; none: all are new, in a model of that configuration; default: all that it has"""
     freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     """parameters that stay as they are, without dropout and outside the optimizer: body (all but the heads),
     embeddings, or regular expressions for whole names: [embeddings, 'family.stack.layers.[01].*']"""
@@ -266,6 +269,7 @@ _FREE: Final = (
     "compile",
     "deterministic",
     "model.init_from",
+    "init_parts",
     "data.shards",
     "data.weights",
     "data.phases",

@@ -12,7 +12,7 @@ from torch import nn
 from model.whole_shapes import whole_shape
 from pipeline.errors import ConfigurationError
 
-__all__ = ["freeze", "frozen_count", "frozen_modules"]
+__all__ = ["fitting", "freeze", "frozen_count", "frozen_modules"]
 
 _NAMED: Final = {"body": r"family\..*", "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*"}
 """Names for parts of every model: all but the heads; tables of tokens, places and segments, with their norm."""
@@ -33,13 +33,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """
     named = dict(model.named_parameters())
     for pattern in patterns:
-        fits = _fitting(pattern, named)
-        if not fits:
-            near = difflib.get_close_matches(pattern, named, n=3, cutoff=0.0)
-            raise ConfigurationError(
-                f"freeze: {pattern!r} fits no parameter: expected {', '.join(_NAMED)}, or a regular expression for "
-                f"whole names such as {', '.join(near)}"
-            )
+        fits = fitting("freeze", pattern, named)
         for name in fits:
             named[name].requires_grad_(False)
     if patterns and not any(parameter.requires_grad for parameter in named.values()):
@@ -49,12 +43,29 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     return [f"frozen     {count} parameters, {sizes[0]:,} of {sizes[1]:,} numbers"] if count else []
 
 
-def _fitting(pattern: str, names: Iterable[str]) -> list[str]:
+def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names of parameters that a pattern fits as a whole.
+
+    Args:
+        key: of the configuration, for messages.
+        pattern: `body`, `embeddings`, or a regular expression.
+        names: of all parameters.
+
+    Raises:
+        ConfigurationError: there are none, or the pattern is no regular expression.
+    """
     try:
         found = re.compile(_NAMED.get(pattern, pattern))
     except re.error as error:
-        raise ConfigurationError(f"freeze: {pattern!r} is no regular expression: {error}") from error
-    return [name for name in names if found.fullmatch(name)]
+        raise ConfigurationError(f"{key}: {pattern!r} is no regular expression: {error}") from error
+    names = list(names)
+    if fits := [name for name in names if found.fullmatch(name)]:
+        return fits
+    near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
+    raise ConfigurationError(
+        f"{key}: {pattern!r} fits no parameter: expected {', '.join(_NAMED)}, or a regular expression for whole names "
+        f"such as {', '.join(near)}"
+    )
 
 
 def frozen_count(model: nn.Module) -> int:

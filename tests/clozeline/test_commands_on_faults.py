@@ -19,8 +19,8 @@ WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_galle
 """Those read the network, or only what comes with Clozeline."""
 NETWORK = ("continue_demo", "crawl_site", "demo")
 """Those go on to a site where the disk takes their first bytes."""
-REFUSED = ("evaluate", "generate")
-"""Those that refuse the run, an encoder, once they have read it."""
+REFUSED = ("evaluate", "finetune", "generate")
+"""Those that refuse the run: an encoder, and no run of a task."""
 SECONDS = ("train",)
 """Those take seconds: they are started fewer times."""
 

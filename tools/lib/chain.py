@@ -31,22 +31,30 @@ class StepFailedError(ClozelineError):
         self.exit_code = code if code > 0 else 1
 
 
-def run_step(*command: str | Path) -> float:
-    """Print a command as a user would type it in the root folder, run it, and return its seconds."""
+def run_step(*command: str | Path, accelerator: str | None = "cpu") -> float:
+    """Print a command as a user would type it in the root folder, run it, and return its seconds.
+
+    Args:
+        command: its words.
+        accelerator: `DS_ACCELERATOR` where the environment has none; None: whichever the machine has.
+    """
     arguments = [str(part) for part in command]
     print(f"\n$ {shlex.join(arguments)}", flush=True)
     began = time.monotonic()
     program = Path(sys.executable).parent / arguments[0]
-    code = subprocess.run([str(program), *arguments[1:]], cwd=ROOT, env=_environment(), check=False).returncode
+    code = subprocess.run(
+        [str(program), *arguments[1:]], cwd=ROOT, env=_environment(accelerator), check=False
+    ).returncode
     if code:
         raise StepFailedError(arguments, code)
     return time.monotonic() - began
 
 
-def _environment() -> dict[str, str]:
+def _environment(accelerator: str | None = "cpu") -> dict[str, str]:
     """Return the environment of a step: our folders and programs first, and threads for a rank's share of the cores."""
     threads = max(1, (os.cpu_count() or _RANKS) // _RANKS)
-    defaults = {"OMP_NUM_THREADS": str(threads), "DS_ACCELERATOR": "cpu", "TOKENIZERS_PARALLELISM": "false"}
+    defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
+    defaults |= {} if accelerator is None else {"DS_ACCELERATOR": accelerator}
     first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(ROOT)}
     paths = {key: os.pathsep.join(filter(None, [value, os.environ.get(key)])) for key, value in first.items()}
     return {**defaults, **os.environ, **paths}

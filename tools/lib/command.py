@@ -6,11 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from model.errors import ModelError
 from pipeline.command import Parser, Terminal, guarded
 
-__all__ = ["Arguments", "Terminal", "counted", "natural", "positive", "run_tool", "some_path"]
+__all__ = ["Arguments", "IntermixedArguments", "Terminal", "counted", "natural", "positive", "run_tool", "some_path"]
 
 
 class Arguments(Parser):
@@ -22,6 +23,17 @@ class Arguments(Parser):
 
     def __init__(self, description: str | None) -> None:
         super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+class IntermixedArguments(Arguments):
+    """Arguments whose `key=value` words may be before and after options."""
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> argparse.Namespace:
+        """Return the options."""
+        options: argparse.Namespace = self.parse_intermixed_args(args, namespace)
+        return options
 
 
 def some_path(text: str) -> Path:

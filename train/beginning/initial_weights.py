@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from pipeline.errors import ConfigurationError
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
+from train.freezing import fitting
 from train.run_directory import read_config
 
 __all__ = ["Filled", "digest_of", "fill", "open_model", "refuse_other_base"]
@@ -45,15 +46,28 @@ class Filled:
     def lines(self) -> list[str]:
         """Return what a start prints."""
         said = [f"weights    {len(self.copied)} parameters from {self.source}"]
-        said += [f"           new: {', '.join(self.fresh)}"] if self.fresh else []
-        return [*said, *([f"           not used: {', '.join(self.unused)}"] if self.unused else [])]
+        said += [f"           new: {_listed(self.fresh)}"] if self.fresh else []
+        return [*said, *([f"           not used: {_listed(self.unused)}"] if self.unused else [])]
 
 
-def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
+def _listed(names: Sequence[str]) -> str:
+    """Return the parameters of heads by name, and how many there are of the body."""
+    body = sum(name.startswith(_BODY) for name in names)
+    said = [name for name in names if not name.startswith(_BODY)]
+    return ", ".join([*said, *([f"{body} parameters of the body"] if body else [])])
+
+
+def fill(model: Model, source: Path, placement: Placement = WHOLE, parts: Sequence[str] = ()) -> Filled:
     """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
 
     The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
     take what the source has of them; one whose classes have other names there is new.
+
+    Args:
+        model: with its initial values.
+        source: run, or folder.
+        placement: of its parameters.
+        parts: patterns of the parameters to copy, as `train.freezing.fitting` knows them; empty: all; `none`: no one.
 
     Raises:
         ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
@@ -69,7 +83,9 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE) -> Filled:
         raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
     _refuse_other_rows(model, config, tensors, source)
     others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
-    copied = [name for name in ours if name in tensors and not name.startswith(others)]
+    chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
+    taken = chosen if parts else ours.keys()
+    copied = [name for name in ours if name in taken and name in tensors and not name.startswith(others)]
     with torch.no_grad():
         for name in copied:
             with placement.gather([ours[name]]):

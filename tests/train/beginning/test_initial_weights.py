@@ -147,3 +147,23 @@ def test_a_head_for_other_classes_is_new(folder: Path) -> None:
     assert (same.fresh, same.unused) == ([], [])
     heads = sorted(name for name in names if name.startswith("heads.classification."))
     assert sorted(other.fresh) == sorted(other.unused) == heads != []
+
+
+@pytest.mark.parametrize("parts", [("embeddings",), ("none",), (r"family\.stack\.layers\.0\..*",)],
+                         ids=["embeddings", "none", "layer"])  # fmt: skip
+def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
+    """Copied are the named parameters, byte for byte; all others keep their initial values."""
+    begins = {"embeddings": ("family.tokens.", "family.stack.embeddings.", "family.stack.position."), "none": ()}
+    expected = begins.get(parts[0], ("family.stack.layers.0.",))
+    model, untouched, source = fresh(folder), fresh(folder), read_checkpoint(folder).tensors
+    filled = fill(model, folder, parts=parts)
+    before = dict(untouched.named_parameters())
+    assert set(filled.copied) == {name for name in before if name.startswith(expected)}
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, (source if name in filled.copied else before)[name]), name
+    assert "parameters of the body" in filled.lines()[1]
+
+
+def test_parts_that_are_not_there(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="init_parts: 'layers' fits no parameter: expected body, embeddings"):
+        fill(fresh(folder), folder, parts=("layers",))

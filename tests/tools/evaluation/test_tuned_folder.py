@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from tools.evaluation.tuned_folder import comparison_lines, read_scored, table_lines
+
+FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics": ["accuracy"], "texts": 1,
+         "positive": None, "low": 0.0, "high": 1.0}  # fmt: skip
+ANSWERS = [0, 1, 0, 1]
+
+
+def write(folder: Path, seed: int, predicted: list[int], **changes: Any) -> None:
+    right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
+    scores = {"task": "toy", "split": "dev", "n": 4, "seed": seed, "set": "s", "metrics": {"accuracy": right},
+              "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}}, **changes}  # fmt: skip
+    plain = {"scores": scores, "facts": FACTS, "answers": ANSWERS, "predicted": predicted}
+    (folder / "scores").mkdir(parents=True, exist_ok=True)
+    (folder / "scores" / f"seed-{seed}.json").write_text(json.dumps(plain), encoding="utf-8")
+
+
+def test_a_table_of_two_folders(tmp_path: Path) -> None:
+    for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0]), (10, [0, 1, 1, 0])):
+        write(tmp_path / "a", seed, predicted)
+    write(tmp_path / "b", 0, [1, 1, 1, 0])
+    groups = [(name, read_scored(tmp_path / name)) for name in ("a", "b")]
+    lines = [" ".join(line.split()) for line in table_lines(groups)]
+    assert lines == [
+        "a: toy dev, 4 rows, 3 runs (seeds 0, 1, 10)",
+        "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 BELOW words",
+        "b: toy dev, 4 rows, 1 runs (seeds 0)",
+        "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 BELOW majority and words",
+    ]
+    (line,) = comparison_lines(groups)
+    assert line.startswith("b - a: accuracy -0.5000 [")
+    assert list(comparison_lines(groups[:1])) == []
+
+
+def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"expected an output of tools/finetune.py with scores, found none"):
+        read_scored(tmp_path)
+    write(tmp_path, 0, ANSWERS)
+    write(tmp_path, 1, ANSWERS, set="other")
+    with pytest.raises(ConfigurationError, match="scored on different sets"):
+        read_scored(tmp_path)
+    (tmp_path / "scores" / "seed-1.json").write_text('{"scores": ', encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"seed-1.json: is damaged; remove it"):
+        read_scored(tmp_path)

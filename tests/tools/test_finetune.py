@@ -1,0 +1,78 @@
+"""Fine-tuning with several seeds: the whole chain on a small body, continued, and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.distributed import RankPool
+from tests.pipeline.task_files import write_recipe
+from tests.tools.evaluation.task_runs import tuned_run
+from tools.evaluate import EvaluateOptions, evaluate_run
+from tools.finetune import main
+from train.run_directory import read_config
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.mark.slow
+def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second call with more seeds runs those alone; another start of the body is another folder."""
+    body, recipe, output = tuned_run(one, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
+    recipe.mkdir()
+    write_recipe(recipe).rename(recipe / "pipeline.yaml")
+    text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
+    text += "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 4\n"
+    (recipe / "train.yaml").write_text(text, encoding="utf-8")
+    files = tmp_path / "first" / "files"
+    words = [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
+    assert main([*words, f"output={output}", "seeds=1", "log.tensorboard=false"]) == 0
+    scored = (output / "scores" / "seed-0.json").stat()
+    written = (output / "seed-0" / "metrics.jsonl").stat()
+    capsys.readouterr()
+    assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false"]) == 0
+    assert (output / "scores" / "seed-0.json").stat() == scored
+    assert (output / "seed-0" / "metrics.jsonl").stat() == written
+    printed = capsys.readouterr().out
+    assert "sst2 dev, 21 rows, 2 runs (seeds 0, 1)" in printed
+    for seed in range(2):
+        held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
+        assert held == json.loads(evaluate_run(output / f"seed-{seed}", EvaluateOptions()))
+        assert read_config(output / f"seed-{seed}").seed == seed
+    assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
+    assert "holds runs of other words: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
+    other = tmp_path / "random"
+    assert main([*words, f"output={other}", "seeds=1", "from=random", "log.tensorboard=false"]) == 0
+    text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
+    assert "init_parts:\n- none\n" in text
+    assert main(["--compare", str(output), str(other)]) == 0
+    assert f"{other} - {output}: accuracy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "expected BODY and key=value words, or --compare DIR"),
+        (["BODY"], "task"),
+        (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
+        (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "no recipe 'tasks/sst3'"),
+        (["nowhere", "task=sst2", "train=a", "dev=b", "output=OUT"], "nowhere: no such folder"),
+        (["--compare", "BODY"], "expected an output of tools/finetune.py with scores"),
+    ],
+    ids=["nothing", "no-task", "from", "task", "body", "compare"],
+)
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    """One message, and nothing is made."""
+    (tmp_path / "body").mkdir()
+    given = [word.replace("BODY", str(tmp_path / "body")).replace("OUT", str(tmp_path / "out")) for word in words]
+    assert main(given) == 64
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,101 @@
+"""A folder with runs of one task from several seeds: their scores, and the table of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.files import publish, read_json
+from pipeline.task_readers import TaskFacts
+from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
+from tools.evaluation.predictions import predict, predict_share, set_rows
+from tools.evaluation.scores import scores_of
+from tools.evaluation.tag_scores import read_tags
+from tools.evaluation.task_run import open_task_run
+
+__all__ = ["comparison_lines", "read_scored", "score_run", "table_lines"]
+
+_SCORES: Final = "scores"
+
+
+def score_run(run: Path, split: str, path: Path) -> None:
+    """Score a finished run, and write its scores with the predictions of all rows as JSON."""
+    opened = open_task_run(run, split)
+    rows = set_rows(opened.shards)
+    tagging = opened.facts.head == "tagging"
+    read = partial(read_tags, facts=opened.facts) if tagging else None
+    shares = [predict_share(opened.trained.model, opened.shards, rows, opened.head, 0, 1, read)]
+    found = None if tagging else predict(shares, rows, opened.facts)
+    plain = {
+        "scores": scores_of(opened, rows, shares),
+        "facts": opened.facts.plain(),
+        "answers": [] if found is None else found.answers.tolist(),
+        "predicted": [] if found is None else found.predicted.tolist(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with publish(path) as temporary:
+        temporary.write_text(json.dumps(plain, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_scored(folder: Path) -> list[ScoredRun]:
+    """Return the scores of all seeds of a folder, by seed.
+
+    Raises:
+        ConfigurationError: there are none, or they are of several sets.
+        IntegrityError: one cannot be read.
+    """
+    found = [_scored(path) for path in sorted((folder / _SCORES).glob("seed-*.json"))]
+    if not found:
+        raise ConfigurationError(f"{folder}: expected an output of tools/finetune.py with scores, found none")
+    if len({one.scores["set"] for one in found}) > 1:
+        raise ConfigurationError(f"{folder / _SCORES}: the seeds were scored on different sets; remove the old ones")
+    return sorted(found, key=lambda one: int(one.scores["seed"]))
+
+
+def _scored(path: Path) -> ScoredRun:
+    plain = read_json(path)
+    if plain is None:
+        raise IntegrityError(f"{path}: is damaged; remove it, and the same command scores that seed again")
+    facts = plain["facts"]
+    task = TaskFacts(**{**facts, "labels": tuple(facts["labels"]), "metrics": tuple(facts["metrics"])})
+    return ScoredRun(plain["scores"], task, np.array(plain["answers"]), np.array(plain["predicted"]))
+
+
+def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
+    """Yield a table of groups: mean ± deviation over seeds of each metric, and the baselines; below one is said."""
+    for name, runs in named:
+        scores = [run.scores for run in runs]
+        first = scores[0]
+        seeds = ", ".join(str(one["seed"]) for one in scores)
+        yield f"{name}: {first['task']} {first['split']}, {first['n']:,} rows, {len(runs)} runs (seeds {seeds})"
+        for metric in first["metrics"]:
+            mean, deviation = mean_and_deviation([one["metrics"][metric] for one in scores])
+            shown = f"{mean:.4f}" + (" (one run)" if deviation is None else f" ± {deviation:.4f}")
+            others = {baseline: found[metric] for baseline, found in first["baselines"].items()}
+            below = [baseline for baseline, value in others.items() if mean < value]
+            yield (
+                f"  {metric:<22}{shown:<20}  baselines: "
+                + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
+                + (f"  BELOW {' and '.join(below)}" if below else "")
+            )
+
+
+def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
+    """Yield each later group against the first: difference of means, interval, p-value of a paired bootstrap."""
+    (base, first), *others = named
+    for name, runs in others:
+        if not len(first[0].answers):
+            yield f"{name} - {base}: a row has many tags, and no paired bootstrap compares them yet"
+            continue
+        for metric in first[0].scores["metrics"]:
+            found = paired_bootstrap(runs, first, metric)
+            yield (
+                f"{name} - {base}: {metric} {found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}], "
+                f"one-sided p {found.p:.3f} over rows"
+            )

@@ -1,0 +1,153 @@
+"""Fine-tune a model on a task with several seeds, score each run beside its baselines, and print one table.
+
+`python tools/finetune.py BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=5] [from=all] [key=value ...]` makes the
+task's sets with the tokenizer of BODY, trains one run for each seed, and scores it on `dev`. `from` says what begins
+with the weights of BODY: all, embeddings, or random, which is nothing. Words that begin with `tasks.` go to the stage,
+all others to `train/main.py`: `steps=500`, `freeze=body`. The same command continues after an interruption, and a seed
+that has a score is not run again. `--compare DIR ...` prints the table of such outputs, each against the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT, config_file, validate
+from pipeline.configuration.overrides import override
+from pipeline.errors import ConfigurationError
+from pipeline.files import publish, read_json
+from tools.evaluation.tuned_folder import comparison_lines, read_scored, score_run, table_lines
+from tools.lib.chain import run_step
+from tools.lib.command import IntermixedArguments, run_tool, some_path
+
+__all__ = ["FinetuneOptions", "finetune", "main"]
+
+_OWN: Final = ("task", "train", "dev", "output", "seeds", "from")
+_PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FinetuneOptions:
+    """A task, its files, and the runs."""
+
+    task: str
+    """recipe of the task: sst2, or a folder with a pipeline.yaml and a train.yaml"""
+    train: Path
+    """file with the rows to learn from"""
+    dev: Path
+    """file with the rows to score on"""
+    output: Path
+    """folder of all sets, runs and scores"""
+    seeds: Annotated[int, Field(ge=1)] = 5
+    """runs, with the seeds 0, 1, ...; more may be asked for later"""
+    begin: Literal["all", "embeddings", "random"] = "all"
+    """weights of the body that a run begins with; `from` on the command line"""
+
+
+def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
+    """Make the sets, then train and score every seed that has no score yet.
+
+    Args:
+        body: a run, an imported model or a folder of transformers.
+        options: what to do.
+        overrides: `key=value` of the stage (`tasks.`) and of the training.
+
+    Raises:
+        ConfigurationError: the folder holds runs of other options, or a command was refused.
+    """
+    if not body.is_dir():
+        raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
+    output = options.output.resolve()
+    recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
+    _remember(output, body, options, overrides)
+    sets = [word for word in overrides if word.startswith("tasks.")]
+    files = f"[{{path: {options.train.resolve()}, source: train}}, {{path: {options.dev.resolve()}, source: dev}}]"
+    stage: list[str | Path] = ["python", "-m", "pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
+    run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
+    (shards,) = sorted((output / "sets" / "tasks").glob("*/train"))
+    for seed in range(options.seeds):
+        run, scores = output / f"seed-{seed}", output / "scores" / f"seed-{seed}.json"
+        if scores.exists():
+            continue
+        words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
+        words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in sets)]
+        run_step("python", "train/main.py", "--config", recipes["train.yaml"], *words, accelerator=None)
+        score_run(run, "dev", scores)
+
+
+def _config(task: str, kind: str) -> Path:
+    """Return the file of a task's recipe, ours or in a folder of the user."""
+    folder = Path(task)
+    if folder.is_dir():
+        return (folder / kind).resolve()
+    return config_file(f"recipe:tasks/{task}", kind).resolve()
+
+
+def _remember(output: Path, body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
+    """Write down what the folder is for, so that no other command mixes its runs with these.
+
+    Raises:
+        ConfigurationError: it is for something else, or its note cannot be read.
+    """
+    ours = {"body": str(body.resolve()), "overrides": list(overrides), "task": options.task, "from": options.begin}
+    ours |= {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
+    path = output / "finetune.json"
+    if not path.exists():
+        output.mkdir(parents=True, exist_ok=True)
+        with publish(path) as temporary:
+            temporary.write_text(json.dumps(ours, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        return
+    held = read_json(path)
+    if held is None:
+        raise ConfigurationError(f"{path}: is damaged; choose another output")
+    if changed := sorted(key for key in {*held, *ours} if held.get(key) != ours.get(key)):
+        key = changed[0]
+        raise ConfigurationError(
+            f"output: {output} holds runs of other words: {key} was {held.get(key)!r}, is {ours.get(key)!r}; choose "
+            "another output"
+        )
+
+
+def _options(words: Sequence[str]) -> tuple[FinetuneOptions, list[str]]:
+    """Return the tool's own options, and the words for the stage and the training."""
+    own = [word for word in words if word.partition("=")[0] in _OWN]
+    named = [f"begin={word.removeprefix('from=')}" if word.startswith("from=") else word for word in own]
+    plain = override(FinetuneOptions, {}, named, "command line")
+    options: FinetuneOptions = validate(FinetuneOptions, plain, "command line")
+    return options, [word for word in words if word not in own]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("body", type=some_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help=f"{', '.join(_OWN)}, and keys of the training"
+    )
+    parser.add_argument("--compare", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool to compare")
+
+    def action(options: argparse.Namespace) -> int:
+        folders = options.compare
+        if folders is None:
+            if options.body is None:
+                raise ConfigurationError("expected BODY and key=value words, or --compare DIR ...; see --help")
+            chosen, overrides = _options(options.overrides)
+            finetune(options.body, chosen, overrides)
+            folders = [chosen.output]
+        groups = [(str(folder), read_scored(folder)) for folder in folders]
+        for line in (*table_lines(groups), *comparison_lines(groups)):
+            sys.stdout.write(f"{line}\n")
+        return 0
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
