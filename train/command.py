@@ -28,6 +28,7 @@ _ALGORITHMS: Final = (
     ("optimizer", "name", "train.optimizers"),
     ("schedule", "name", "train.schedules"),
     ("model.adapter", "name", "model.adapters"),
+    ("regularizer", "name", "train.regularizers"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank outlives an error, by whether the ranks are joined. A launcher ends all ranks when the

@@ -123,6 +123,8 @@ class TrainConfig:
     unfreeze_every: Positive | None = None
     """steps after which the next layer from the top begins to learn, after the heads and at last the embeddings; null:
     all learn from the start"""
+    regularizer: Annotated[Chosen, OneOf("train.regularizers")] | None = None
+    """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -177,6 +179,7 @@ class TrainConfig:
                 f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "
                 "evaluations, and evaluate.max_rows to more than 0"
             )
+        self._check_regularizer()
         for head in self.model.heads:
             self._check_groups(head)
         self._check_adapter()
@@ -192,6 +195,20 @@ class TrainConfig:
             )
         if self.freeze:
             raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
+
+    def _check_regularizer(self) -> None:
+        if self.regularizer is None:
+            return
+        if self.model.init_from is None:
+            raise ValueError(
+                f"regularizer: {self.regularizer.name} needs model.init_from, the model that is to be kept"
+            )
+        decay = self.optimizer.options.weight_decay
+        if self.regularizer.type.replaces_decay and decay:
+            raise ValueError(
+                f"optimizer.weight_decay: expected 0 beside the regularizer {self.regularizer.name}, which has a pull "
+                f"of its own, got {decay}"
+            )
 
     def _check_groups(self, head: str) -> None:
         """Check that groups of rows that a head compares are the same for every world size and micro-batch."""

@@ -24,6 +24,7 @@ from model.settling import settle
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.arrays import Int64
 from pipeline.seeding import keyed_hash
+from train.anchors import Anchors
 from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
 from train.freezing import frozen_modules
@@ -102,6 +103,8 @@ class Engine:
                 dist_init_required=False,
             )
         every = config.unfreeze_every
+        regularizer = config.regularizer
+        self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
         self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
         self.train(True)
 

@@ -23,6 +23,7 @@ from train.beginning.spelling import spellings_of
 from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.finding import newest_whole
 from train.checkpoint.state import TrainState
+from train.checkpoint.zero_partitions import set_anchors
 from train.config import TrainConfig, check_world
 from train.cost_estimate import estimate_cost, operations_per_second
 from train.distributed import World, describe_environment, device_of, start
@@ -123,7 +124,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     with world.together():
         placement = placement_of(config, world)
         model = _build(config, datasets.train, placement)
-        filled, base = _fill(model, config, begin, datasets.train, placement)
+        filled, base, fresh = _fill(model, config, begin, datasets.train, placement)
         stop.interrupts = True  # it reads a block of each set
         cost = estimate_cost(config, model, datasets, world.size)
         stop.interrupts = False
@@ -131,6 +132,8 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     if begin.found is not None:
         with world.together():
             load(engine, *begin.found)
+    with world.together():
+        set_anchors(engine, fresh)
     stream, heldout = _streams(config, datasets, world, parts)
     state = replace(_position(begin, stream), base=base)
     with world.together():
@@ -272,20 +275,20 @@ def _build(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) 
 
 def _fill(
     model: Model, config: TrainConfig, begin: Begin, shards: ShardSet, placement: Placement = WHOLE
-) -> tuple[list[str], str]:
+) -> tuple[list[str], str, list[str]]:
     """Copy the weights of `model.init_from`, and freeze.
 
     A run that resumes has its weights in the checkpoint, but for those of the model beside an adapter.
 
     Returns:
-        what a start prints, and the digest of the model beside an adapter.
+        what a start prints, the digest of the model beside an adapter, and the parameters that are new.
 
     Raises:
         ConfigurationError: the source is another model, or was changed since the run began.
     """
     source, adapted = config.model.init_from, model.adapter_in_use
     if source is None or (begin.found is not None and adapted is None):
-        return freeze(model, config.freeze), ""
+        return freeze(model, config.freeze), "", []
     said = compare_tokenizers(source, shards)
     filled = fill(model, source, placement, config.init_parts)
     base = "" if adapted is None else filled.digest
@@ -295,4 +298,4 @@ def _fill(
         seed = keyed_hash("weights", config.seed)
         model.adapters[adapted].begin(model.family.tokens, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
-    return [*filled.lines(), *freeze(model, config.freeze), *said], base
+    return [*filled.lines(), *freeze(model, config.freeze), *said], base, filled.fresh

@@ -48,6 +48,14 @@ MAPPINGS = {
         for kind, keys in ScalingConfig.READS.items()
         for key in ("kind", "factor", *keys)
     },
+    **{
+        f"regularizer.{key} (name: {name})": ["model.init_from=m", "optimizer.weight_decay=0", f"regularizer={given}"]
+        for name, given, keys in (
+            ("l2_sp", "{name: l2_sp}", ("alpha", "beta", "explicit")),
+            ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength", "explicit")),
+        )
+        for key in keys
+    },
 }
 """Keys below a mapping that is null by default, and what gives the mapping."""
 

@@ -33,15 +33,16 @@ def refuse_full(folder: Path) -> None:
         raise ConfigurationError(f"{folder}: expected a new or empty folder for the model, it holds something")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Publish tensors as safetensors, each with a storage of its own.
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str] | None = None) -> None:
+    """Publish tensors as safetensors, each with a storage of its own, and facts beside them.
 
     Raises:
         StorageError: the file cannot be written.
     """
     with publish(path) as temporary:
         try:
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, {"format": "pt"})
+            whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+            save_file(whole, temporary, dict(facts or {"format": "pt"}))
         except SafetensorError as error:
             raise StorageError(f"cannot write {path}: {error}; free some space, or choose another folder") from error
         temporary.chmod(0o644)  # safetensors gives it to its owner alone

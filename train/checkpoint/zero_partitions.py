@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from model.whole_shapes import whole_shape
+from train.anchors import ANCHOR_STATES
 from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
@@ -27,6 +28,7 @@ __all__ = [
     "prepare_states",
     "refresh_weights",
     "scalars",
+    "set_anchors",
     "shapes",
 ]
 
@@ -97,7 +99,8 @@ def _named(engine: Engine, *, trainable: bool) -> list[tuple[str, Any]]:
 
 def _fragment(engine: Engine, piece: _FlatSlice) -> Fragment:
     tensors = {WEIGHT: piece.flat.data}
-    for key, value in engine.optimizer.state.get(piece.flat, {}).items():
+    kept = {} if engine.anchors is None else engine.anchors.of.get(piece.flat, {})
+    for key, value in (engine.optimizer.state.get(piece.flat, {}) | kept).items():
         if isinstance(value, Tensor) and value.shape == piece.flat.shape:
             tensors[key] = value
         elif not isinstance(value, Tensor) or value.numel() != 1:
@@ -217,9 +220,29 @@ def prepare_states(
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
             state[key] = torch.tensor(value, dtype=torch.float32, device=device)
-        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(keys.get(group, ()))}
+        names = set(keys.get(group, ()))
+        if engine.anchors is not None and names.issuperset(ANCHOR_STATES):
+            engine.anchors.create(flat)
+        names.difference_update(ANCHOR_STATES)
+        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(names)}
         if state:
             engine.optimizer.state[flat] = state
+
+
+def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
+    """Anchor the weights as the regularizer says, unless a checkpoint has brought their anchors.
+
+    Args:
+        engine: the engine.
+        fresh: parameters that are new in this run.
+    """
+    if engine.anchors is None or engine.anchors.of:
+        return
+    for flat, _ in _grouped_flats(engine):
+        engine.anchors.create(flat)
+    for piece in fragments(engine, owned=False):
+        if piece.group != FROZEN:
+            engine.anchors.fill(piece.name, piece.start, dict(piece.tensors), fresh)
 
 
 def refresh_weights(engine: Engine) -> None:
@@ -245,6 +268,7 @@ def memory(engine: Engine) -> dict[str, int]:
     optimizer: list[Tensor | None] = []
     for flat, _ in _grouped_flats(engine):
         optimizer += [flat, *(v for v in engine.optimizer.state.get(flat, {}).values() if isinstance(v, Tensor))]
+        optimizer += [] if engine.anchors is None else engine.anchors.of.get(flat, {}).values()
     states = {address: size for address, size in _storages(optimizer).items() if address not in held}
     return {
         "weights": sum(held.values()),

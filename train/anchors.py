@@ -1,0 +1,59 @@
+"""Anchors of weights, which regularizers pull to: as sharded as the optimizer's state, saved and resumed beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from train.regularizers import Regularizer
+from train.regularizers._regularizer import pull, push
+
+__all__ = ["ANCHOR_STATES", "Anchors"]
+
+ANCHOR_STATES: Final = ("anchor", "strength")
+"""Names of what a checkpoint holds for each element, in the order of `Anchored`."""
+
+
+class Anchors:
+    """Anchors and strengths by tensor of the optimizer, each of that tensor's shape; the rest of it is free."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, regularizer: Regularizer) -> None:
+        self.regularizer = regularizer
+        self.of: dict[Tensor, dict[str, Tensor]] = {}
+        if regularizer.options.explicit:
+            optimizer.register_step_pre_hook(self._push)
+        else:
+            optimizer.register_step_post_hook(self._pull)
+
+    def create(self, flat: Tensor) -> dict[str, Tensor]:
+        """Return zeros for a tensor of the optimizer, which are now its anchors and strengths."""
+        return self.of.setdefault(flat, {key: torch.zeros_like(flat, requires_grad=False) for key in ANCHOR_STATES})
+
+    def fill(self, name: str, start: int, tensors: dict[str, Tensor], fresh: Collection[str]) -> None:
+        """Set the anchors of elements of a parameter.
+
+        Args:
+            name: of the parameter.
+            start: number of the first element.
+            tensors: views of the elements: `weight` and the states of anchors.
+            fresh: parameters that are new in this run.
+        """
+        found = self.regularizer.anchored(name, tensors["weight"], start, fresh=name in fresh)
+        for key, values in zip(ANCHOR_STATES, found, strict=True):
+            tensors[key].copy_(values)
+
+    def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        with torch.no_grad():
+            for group in optimizer.param_groups:
+                for flat in filter(self.of.__contains__, group["params"]):
+                    pull(flat, self.of[flat]["anchor"], self.of[flat]["strength"], group["lr"])
+
+    def _push(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        with torch.no_grad():
+            for group in optimizer.param_groups:
+                for flat in filter(self.of.__contains__, group["params"]):
+                    if flat.grad is not None:
+                        push(flat.grad, flat, self.of[flat]["anchor"], self.of[flat]["strength"])
