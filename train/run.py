@@ -290,7 +290,7 @@ def _fill(
     if source is None or (begin.found is not None and adapted is None):
         return freeze(model, config.freeze), "", []
     said = compare_tokenizers(source, shards)
-    filled = fill(model, source, placement, config.init_parts)
+    filled = fill(model, source, placement, config.init_parts, grow=bool(said) and adapted is None)
     base = "" if adapted is None else filled.digest
     if begin.saved is not None:
         refuse_other_base(source, begin.saved.base, base)

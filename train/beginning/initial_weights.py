@@ -26,6 +26,7 @@ __all__ = ["Filled", "digest_of", "fill", "open_model", "refuse_other_base"]
 
 _BODY = "family."
 _TABLE = "family.tokens.weight"
+_NOISE = 0.02
 _FREE = frozenset({"tied", "out_dim", "out_scale"})
 """Keys of the computation that belong to heads."""
 
@@ -42,11 +43,17 @@ class Filled:
     """parameters of the source that the model lacks"""
     digest: str
     """xxh3-128 (hex) of names, shapes and values of those that are copied"""
+    added: range = range(0)
+    """ids that the source has no rows for"""
 
     def lines(self) -> list[str]:
         """Return what a start prints."""
         said = [f"weights    {len(self.copied)} parameters from {self.source}"]
         said += [f"           new: {_listed(self.fresh)}"] if self.fresh else []
+        if self.added:
+            said.append(
+                f"           new rows: ids {self.added.start} to {self.added.stop - 1}, near the mean of the others"
+            )
         return [*said, *([f"           not used: {_listed(self.unused)}"] if self.unused else [])]
 
 
@@ -57,7 +64,9 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join([*said, *([f"{body} parameters of the body"] if body else [])])
 
 
-def fill(model: Model, source: Path, placement: Placement = WHOLE, parts: Sequence[str] = ()) -> Filled:
+def fill(
+    model: Model, source: Path, placement: Placement = WHOLE, parts: Sequence[str] = (), *, grow: bool = False
+) -> Filled:
     """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
 
     The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
@@ -68,6 +77,7 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE, parts: Sequen
         source: run, or folder.
         placement: of its parameters.
         parts: patterns of the parameters to copy, as `train.freezing.fitting` knows them; empty: all; `none`: no one.
+        grow: whether the ids of the source are the first of more here, which then get rows near the mean of its own.
 
     Raises:
         ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
@@ -81,7 +91,9 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE, parts: Sequen
     body = {name for name in {*ours, *tensors} if name.startswith(_BODY)}
     if differing := sorted(name for name in body if name not in ours or name not in tensors):
         raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
-    _refuse_other_rows(model, config, tensors, source)
+    added = range(len(tensors[_TABLE]), model.vocab_size) if grow else range(0)
+    if not added:
+        _refuse_other_rows(model, config, tensors, source)
     others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
     chosen = {name for part in parts if part != "none" for name in fitting("init_parts", part, ours)}
     taken = chosen if parts else ours.keys()
@@ -90,8 +102,10 @@ def fill(model: Model, source: Path, placement: Placement = WHOLE, parts: Sequen
         for name in copied:
             with placement.gather([ours[name]]):
                 _copy(ours[name], tensors[name], name, source)
+                if added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
+                    ours[name][added.start : added.stop].copy_(_further_rows(tensors[name], added))
     fresh = [name for name in ours if name not in copied]
-    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied))
+    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied), added)
 
 
 def refuse_other_base(source: Path, expected: str, found: str) -> None:
@@ -178,6 +192,19 @@ def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
         )
     rows = min(len(parameter), len(tensor))
     parameter[:rows].copy_(tensor[:rows])
+
+
+def _further_rows(tensor: Tensor, ids: range) -> Tensor:
+    """Return rows for further ids: the mean of the rows, and noise of a fiftieth of their spread; of a bias, the mean.
+
+    The noise is a function of the id, so that no two ids are alike and every start gives the same.
+    """
+    mean = tensor.float().mean(0)
+    if tensor.dim() == 1:
+        return mean.expand(len(ids))
+    spread = tensor.float().std(0)
+    draws = [torch.randn(spread.shape, generator=torch.Generator().manual_seed(token)) for token in ids]
+    return mean + _NOISE * spread * torch.stack(draws)
 
 
 def _of_vocabulary(name: str) -> bool:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import transformers
 
 from model.build import Model, build_model
 from model.checkpoints import read_checkpoint
 from model.config import ModelConfig
 from model.errors import ModelError
 from model.head_config import HeadConfig
+from pipeline.__main__ import main as make_shards
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError
+from pipeline.tokenizers import load_tokenizer
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.pipeline.published.published_files import byte_level
 from tests.train.masked_set import write_config, write_masked_sets
+from tools.export_model import main as export_model
+from tools.import_model import main as import_model
 from train.beginning import initial_weights
 from train.beginning.initial_weights import fill
 from train.checkpoint.format import Index, steps_in
@@ -128,6 +136,42 @@ def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool) ->
     plain = tmp_path / "plain"
     one_rank.run(trained, config, [f"output={plain}", "steps=1", "optimizer.learning_rate=1e-12"])
     assert heldout_loss(plain) != pytest.approx(losses[0], rel=1e-3)
+
+
+RECIPE = """
+    {{corpus: c, output: {output}, input: {texts}, heldout: {{fraction: 0.1}}, clean: {{language: null, filters: []}},
+    tokenizer: {{path: {published}, add: true, specials: {{pad: <|endoftext|>}}}}, encode: {{}}, group: {{}},
+    corrupt: [{{name: masked_lm, max_length: 12}}]}}
+"""
+
+
+@pytest.mark.slow
+def test_a_published_model_learns_added_tokens_and_goes_back(tmp_path: Path, one_rank: RankPool) -> None:
+    """A model on GPT-2's files has no mask: it gets one, is trained, and transformers has its ids and its rows."""
+    published, imported, output, out = (tmp_path / name for name in ("published", "imported", "run", "out"))
+    pieces = json.loads(byte_level(published).read_text(encoding="utf-8"))
+    saved(published, "bert", vocab_size=len(pieces), hidden_act="gelu")
+    assert import_model([str(published), str(imported)]) == 0
+    texts = write_corpus(tmp_path / "texts", 30)
+    recipe = RECIPE.format(output=tmp_path / "data", texts=texts, published=published)
+    assert make_shards(["--config", str(write_recipe(tmp_path, recipe))]) == 0
+    shards = tmp_path / "data" / "corrupt" / "masked_lm" / "train" / "manifest.json"
+    config = write_config(tmp_path / "a.yaml", shards, output)
+    words = ["model=null", f"model.init_from={imported}", "model.heads={masked_lm: 1.0}", "model.dropout={}"]
+    assert one_rank.run(trained, config, [*words, "steps=3", "optimizer.learning_rate=1e-5"]) == [0]
+    assert export_model([str(output), str(out)]) == 0
+    tokenizer = load_tokenizer(tmp_path / "data" / "tokenizer" / "tokenizer")
+    theirs = transformers.AutoTokenizer.from_pretrained(out)
+    assert len(theirs) == tokenizer.vocabulary.size == len(pieces) + 3
+    assert theirs.mask_token_id == tokenizer.vocabulary.specials["mask"] >= len(pieces)
+    for text in ("the cat sat", "Köln\n 中文 <mask"):
+        assert theirs(text, add_special_tokens=False)["input_ids"] == tokenizer.encode([text])[0].ids.tolist()
+    model = transformers.AutoModelForMaskedLM.from_pretrained(out)
+    before = read_checkpoint(published).tensors["family.tokens.weight"]
+    after = model.get_input_embeddings().weight.detach()
+    assert len(after) == len(pieces) + 3
+    assert (after[: len(pieces)] - before).abs().max() < 1e-3
+    assert ((after[len(pieces) :] - before.mean(0)).abs() < 0.1 * before.std(0) + 1e-3).all()
 
 
 def test_a_head_for_other_classes_is_new(folder: Path) -> None:
