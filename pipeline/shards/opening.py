@@ -61,6 +61,11 @@ def _open_files(path: Path) -> ShardSet:
     _check_index(path, manifest, index)
     overlay = path.parent / QUARANTINE
     quarantine = Quarantine()
+    if overlay.is_symlink() and not overlay.exists():
+        raise ManifestError(
+            f"{overlay}: a link to nothing, so that it is not known which blocks are in quarantine; bring back what it "
+            "leads to, or remove the link, and put blocks there again with tools/quarantine_blocks.py MANIFEST"
+        )
     if overlay.exists():
         quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
     folders = _folders(manifest)

@@ -134,6 +134,6 @@ def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys:
     capsys.readouterr()
     assert main([str(run), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    assert scores["metrics"]["exact_match"] >= 10 / 21  # each text is one of the two words that targets are
+    assert scores["metrics"]["exact_match"] > 0.9
     assert scores["baselines"]["majority"]["exact_match"] == pytest.approx(11 / 21)
     assert scores["baselines"]["copy"] == scores["baselines"]["lead_3"] == {"exact_match": 0.0}

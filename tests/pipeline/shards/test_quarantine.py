@@ -102,3 +102,11 @@ def test_both_keys_are_needed(tmp_path: Path, missing: str) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(ManifestError, match="not a list of blocks in quarantine"):
         open_shards(tmp_path)
+
+
+def test_a_link_to_nothing_is_no_absence(tmp_path: Path) -> None:
+    """The blocks that it named would be read."""
+    toy_set(tmp_path, [8, 0, 11])
+    (tmp_path / "quarantine.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ManifestError, match=r"quarantine.json: a link to nothing"):
+        open_shards(tmp_path)

@@ -41,7 +41,10 @@ def question_run(ranks: RankPool, folder: Path, *, steps: int = 80) -> Path:
 
 def text_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
     """Make the sets of the small task of texts, and a short run of an encoder-decoder."""
-    return _run_of(ranks, folder, make_text_sets(folder), "lm", steps, model__family="encoder_decoder")
+    wide = {"std": 0.2}  # at a width of 20 the usual 0.02 lets nothing of the source through in so few steps
+    return _run_of(
+        ranks, folder, make_text_sets(folder), "lm", steps, model__family="encoder_decoder", model__init=wide
+    )
 
 
 def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int, **more: Any) -> Path:
