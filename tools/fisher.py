@@ -25,9 +25,9 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet, open_shards
 from tools.lib.command import Arguments, run_tool, some_path
+from tools.lib.fisher import diagonal_fisher, refuse_undrawable
 from tools.lib.model_folder import write_tensors
 from tools.lib.trained_model import load_trained
-from train.fisher import diagonal_fisher, refuse_undrawable
 from train.stream.collate import Collate
 
 __all__ = ["FisherOptions", "main"]

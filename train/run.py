@@ -33,7 +33,7 @@ from train.evaluate import HeldoutSet, batches_of_pass
 from train.freezing import freeze
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
-from train.logs.journal import Journal
+from train.logs.journal import Journal, read_lines
 from train.logs.recorder import Recorder, announcer, memory_by_rank
 from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
@@ -170,9 +170,10 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     """
     config = begin.config
     before = read_status(config.output)
+    read_lines(config.output / "metrics.jsonl")
+    settle(config)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
-    settle(config)
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)

@@ -158,12 +158,13 @@ class Bench:
         """Start a command with these words."""
         if name == "train":
             done = run_ranks(1, train, words, limit, folder=self.folder)
+            while " is in use, probably by another run" in done.errors[0]:  # the port was free a moment ago
+                done = run_ranks(1, train, words, limit, folder=self.folder)
             return Answer(done.codes[0], done.outputs[0], done.errors[0])
         if name == "pipeline":
             return spoken(lambda: run_pipeline(words), limit)
         if name in STAGES:
             return spoken(lambda: stage_main(name, words), limit)
-        tool = importlib.import_module(
-            f"tools.{name}"
-        )  # before the disk fills: a library warns where it can write nothing
+        # before the disk fills: a library warns where it can write nothing
+        tool = importlib.import_module(f"tools.{name}")
         return spoken(lambda: tool.main(words), limit)

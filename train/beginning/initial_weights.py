@@ -13,6 +13,7 @@ from xxhash import xxh3_128
 from model.build import Model
 from model.checkpoints import differences, read_checkpoint
 from model.config import ModelConfig
+from model.draws import normal, own_generator
 from model.layers.vocabulary import padded_rows
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.errors import ConfigurationError
@@ -203,8 +204,10 @@ def _further_rows(tensor: Tensor, ids: range) -> Tensor:
     if tensor.dim() == 1:
         return mean.expand(len(ids))
     spread = tensor.float().std(0)
-    draws = [torch.randn(spread.shape, generator=torch.Generator().manual_seed(token)) for token in ids]
-    return mean + _NOISE * spread * torch.stack(draws)
+    noise = torch.empty(len(ids), *spread.shape)
+    for row, token in zip(noise, ids, strict=True):
+        normal(_NOISE)(row, own_generator(token, "further row"))
+    return mean + spread * noise
 
 
 def _of_vocabulary(name: str) -> bool:

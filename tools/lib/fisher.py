@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.draws import own_generator
 from model.heads._head import Head
 from model.heads._label_head import LabelHead
 from model.heads.classification import Classification
 from model.loss import gather_labels
 from pipeline.errors import ConfigurationError
-from pipeline.seeding import keyed_hash
 
 __all__ = ["diagonal_fisher", "refuse_undrawable"]
 
@@ -38,8 +38,7 @@ def diagonal_fisher(
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = 0
     for count, tensors in enumerate(examples, 1):
-        word = keyed_hash("fisher", seed, count)
-        labelled = tensors if empirical else _drawn(model, tensors, torch.Generator().manual_seed(word - (1 << 63)))
+        labelled = tensors if empirical else _drawn(model, tensors, own_generator(seed, f"labels of example {count}"))
         loss = torch.stack([loss.total for loss in model(labelled).values()]).sum()
         found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         for name, gradient in zip(parameters, found, strict=True):
