@@ -15,7 +15,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,17 +24,14 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT, describe, validate
 from pipeline.configuration.overrides import override
 from pipeline.files import file_hash, publish
-from tools.evaluation.answer_scores import read_spans
 from tools.evaluation.local_texts import texts_of_files
 from tools.evaluation.minimal_pairs import pair_lines, pair_scores, read_pairs
 from tools.evaluation.ngrams import WordModel
 from tools.evaluation.perplexity import perplexity_lines, perplexity_scores
-from tools.evaluation.predictions import Read, predict_share, set_rows
-from tools.evaluation.scores import lines_of, scores_of, text_of
-from tools.evaluation.tag_scores import read_tags
+from tools.evaluation.predictions import set_rows
+from tools.evaluation.scores import lines_of, scores_of, share_of, text_of
 from tools.evaluation.task_run import open_task_run
-from tools.evaluation.text_scores import generated_share
-from tools.lib.command import Arguments, run_tool, some_path
+from tools.lib.command import IntermixedArguments, run_tool, some_path
 from tools.lib.text_scores import Score, open_scorer
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
@@ -103,12 +99,7 @@ def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None
     opened = open_task_run(run, options.split, options.task, options.step)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
-    reads: dict[str, Read] = {"tagging": partial(read_tags, facts=opened.facts), "span": read_spans}
-    read = reads.get(opened.facts.head)
-    if opened.facts.head == "lm":
-        share: dict[int, Any] = generated_share(opened, rows, rank, size)
-    else:
-        share = predict_share(opened.trained.model, opened.shards, rows, opened.head, rank, size, read)
+    share = share_of(opened, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
     text = text_of(scores_of(opened, rows, shares)) if rank == 0 else ""
     return text if world is None else world.gather(text)[0]
@@ -142,20 +133,9 @@ def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[s
     return text_of(scores), pair_lines(scores)
 
 
-class _Words(Arguments):
-    """Arguments whose `key=value` words may stand before and after options."""
-
-    def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> argparse.Namespace:
-        """Return the options."""
-        options: argparse.Namespace = self.parse_intermixed_args(args, namespace)
-        return options
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = _Words(__doc__)
+    parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
     listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(EvaluateOptions))

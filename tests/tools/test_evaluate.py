@@ -14,6 +14,7 @@ from tests.tools.evaluation.task_runs import question_run, tagged_run, text_run,
 from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from tools.evaluation.perplexity import perplexity_scores
+from tools.evaluation.tuned_folder import score_run
 from tools.lib.trained_model import load_trained
 from train.distributed import World
 
@@ -88,6 +89,8 @@ def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.
     assert scores["baselines"].keys() == {"majority", "most_frequent_tag"}
     assert scores["baselines"]["majority"]["entity_f1"] == 0.0
     assert scores["labels"] == ["O", "B-X", "I-X"]
+    score_run(run, "dev", tmp_path / "scored.json")
+    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
 def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,6 +103,8 @@ def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: 
     assert scores["metrics"]["exact_match"] >= scores["metrics"]["f1"] > 0.6  # `a` alone has no word to share
     assert scores["baselines"]["best_sentence"]["f1"] < 0.5
     assert scores["below"] == {"exact_match": [], "f1": []}
+    score_run(run, "dev", tmp_path / "scored.json")
+    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
 def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,3 +142,5 @@ def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys:
     assert scores["metrics"]["exact_match"] > 0.9
     assert scores["baselines"]["majority"]["exact_match"] == pytest.approx(11 / 21)
     assert scores["baselines"]["copy"] == scores["baselines"]["lead_3"] == {"exact_match": 0.0}
+    score_run(run, "dev", tmp_path / "scored.json")
+    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pipeline.rows import Rows
-from tools.evaluation.answer_scores import answer_scores
+from tools.evaluation.answer_scores import answer_scores, read_spans
 from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.metrics import Scored, degenerate, score
-from tools.evaluation.predictions import Predictions, answers_of, predict, set_rows, whole
-from tools.evaluation.tag_scores import tag_scores
+from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
+from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
-from tools.evaluation.text_scores import text_scores
+from tools.evaluation.text_scores import generated_share, text_scores
 
-__all__ = ["lines_of", "scores_of", "text_of"]
+__all__ = ["lines_of", "scores_of", "share_of", "text_of"]
+
+
+def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+    """Return what the model says of one process's share of a split, by the number of the row.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+        rank: of the process.
+        size: number of processes.
+    """
+    facts = opened.facts
+    if facts.head == "lm":
+        return generated_share(opened, rows, rank, size)
+    reads: dict[str, Read] = {"tagging": partial(read_tags, facts=facts), "span": read_spans}
+    model = opened.trained.model
+    return predict_share(model, opened.shards, rows, opened.head, rank, size, reads.get(facts.head))
 
 
 def scores_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> dict[str, Any]:

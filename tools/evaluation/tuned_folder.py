@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +13,8 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.files import publish, read_json
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
-from tools.evaluation.predictions import predict, predict_share, set_rows
-from tools.evaluation.scores import scores_of
-from tools.evaluation.tag_scores import read_tags
+from tools.evaluation.predictions import predict, set_rows
+from tools.evaluation.scores import scores_of, share_of
 from tools.evaluation.task_run import open_task_run
 
 __all__ = ["comparison_lines", "read_scored", "score_run", "table_lines"]
@@ -28,10 +26,8 @@ def score_run(run: Path, split: str, path: Path) -> None:
     """Score a finished run, and write its scores with the predictions of all rows as JSON."""
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
-    tagging = opened.facts.head == "tagging"
-    read = partial(read_tags, facts=opened.facts) if tagging else None
-    shares = [predict_share(opened.trained.model, opened.shards, rows, opened.head, 0, 1, read)]
-    found = None if tagging else predict(shares, rows, opened.facts)
+    shares = [share_of(opened, rows)]
+    found = predict(shares, rows, opened.facts) if opened.facts.head in ("classification", "regression") else None
     plain = {
         "scores": scores_of(opened, rows, shares),
         "facts": opened.facts.plain(),
@@ -91,7 +87,7 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
     (base, first), *others = named
     for name, runs in others:
         if not len(first[0].answers):
-            yield f"{name} - {base}: a row has many tags, and no paired bootstrap compares them yet"
+            yield f"{name} - {base}: no paired bootstrap compares tags, answers and texts yet"
             continue
         for metric in first[0].scores["metrics"]:
             found = paired_bootstrap(runs, first, metric)
