@@ -167,8 +167,13 @@ def second_task(first_task: Any, method: str, strength: float, *, explicit: bool
 
 @pytest.mark.parametrize(
     ("method", "strength", "explicit"),
-    [("ewc", 100.0, False), ("ewc", 1e8, False), ("ewc", 10.0, True), ("l2_sp", 0.1, False), ("l2_sp", 0.1, True)],
-    ids=["ewc", "ewc of any strength", "ewc explicit", "l2_sp", "l2_sp explicit"],
+    [
+        pytest.param("ewc", 100.0, False, id="ewc"),
+        pytest.param("ewc", 1e8, False, id="ewc of any strength", marks=pytest.mark.slow),
+        pytest.param("ewc", 10.0, True, id="ewc explicit", marks=pytest.mark.slow),
+        pytest.param("l2_sp", 0.1, False, id="l2_sp"),
+        pytest.param("l2_sp", 0.1, True, id="l2_sp explicit", marks=pytest.mark.slow),
+    ],
 )
 def test_a_first_task_is_kept(first_task: Any, method: str, strength: float, explicit: bool) -> None:
     """Plain training loses a third of the first task; a pull saves more than half, and the second is learned."""

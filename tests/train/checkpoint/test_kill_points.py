@@ -29,7 +29,7 @@ def save(step: int) -> list[str]:
     return ["checkpoint.json", f"step-{step:08d}", "latest", f".tmp-old-step-{step - 2:08d}", "checkpoint.json"]
 
 
-RENAMES = ["metrics.jsonl", "config.yaml", *save(4), *save(6)]
+RENAMES = ["config.yaml", "metrics.jsonl", *save(4), *save(6)]
 """All renames of the second start, without those of status.json and of the report."""
 STATUSES = 11
 """Renames of status.json; the last says that the run is done. Where steps take seconds, signs of life are more."""
