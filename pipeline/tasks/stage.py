@@ -23,6 +23,7 @@ from pipeline.tasks.counts import TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
 from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets
 from pipeline.tasks.split_files import SplitFiles, split_files
+from pipeline.vocabulary import Vocabulary
 
 __all__ = ["TasksConfig", "TasksStage"]
 
@@ -54,6 +55,10 @@ class TasksConfig:
         if "train" in self.carve or sum(self.carve.values()) >= 1:
             raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
 
+    def check_tokens(self, vocabulary: Vocabulary) -> None:
+        """Raise ConfigurationError where the vocabulary lacks a special token of the frame."""
+        FRAMES[self.frame].check(vocabulary)
+
 
 class TasksStage(Stage[TasksConfig, TaskCounts]):
     """One file of the input to one set: `tasks/sst2/train`, `tasks/sst2/dev`."""
@@ -71,8 +76,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """Name what is missing: files of a split, a tokenizer, a special token of the frame."""
         self._files()
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
+        self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
-        frame.check(vocabulary)
         head = self.config.reader.build(self.recipe.limits).facts.head
         if (head == "lm") != (frame.architecture == "encoder_decoder"):
             yield (

@@ -24,7 +24,7 @@ from pipeline.published.importing import import_tokenizer
 from pipeline.published.own import OwnTokenizer, own_tokenizer
 from pipeline.published.sources import Source, find_source
 from pipeline.seeding import keyed_hash
-from pipeline.tokenizer.needs import needed_roles
+from pipeline.tokenizer.needs import check_pad, needed_roles, users_of
 from pipeline.vocabulary import SPECIALS, Vocabulary
 
 __all__ = ["TokenizerConfig", "TokenizerStage"]
@@ -51,7 +51,8 @@ class TokenizerConfig:
     lower_case: bool | None = None
     """true if WordPiece lowers its text; default: what the files say, else whether no piece has a capital"""
     add: bool = False
-    """add the special tokens that the recipe's objectives need and the tokenizer lacks, after its vocabulary"""
+    """add the special tokens that rows of the recipe need and the tokenizer lacks, after its vocabulary: those of its
+    objectives and of the frame of its task, and the pad"""
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.specials.keys() - set(SPECIALS)):
@@ -75,15 +76,11 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
 
-    def _entries(self) -> Sequence[Any]:
-        entries: Sequence[Any] = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else ()
-        return entries
-
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""
         if not self.config.add:
             return ()
-        return tuple(needed_roles(self._entries(), _imported_vocabulary(*self._facts(), ())))
+        return tuple(needed_roles(users_of(self.recipe), _imported_vocabulary(*self._facts(), ())))
 
     def _source(self) -> Source | OwnTokenizer:
         return own_tokenizer(self.config.path) or find_source(self.config.path)
@@ -100,9 +97,14 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return ForeseenTokenizer(_imported_vocabulary(*self._facts(), self._add()), kind.VERSION)
 
     def mistakes(self) -> Iterator[str]:
-        """Name what keeps the tokenizer from being imported."""
-        self.foreseen_tokenizer()
-        yield from ()
+        """Name what keeps the tokenizer from being imported, and from padding rows; stages after name the rest."""
+        vocabulary = self.foreseen_tokenizer().vocabulary
+        if check_pad in users_of(self.recipe):
+            try:
+                check_pad(vocabulary)
+            except ConfigurationError as error:
+                role = "tokenizer.specials='{pad: PIECE}'"
+                yield f"tokenizer.path {self.config.path}: {error}; {role} gives the role to a piece that it has"
 
     def version(self) -> int:
         """Return a hash of everything in the tokenizer's files that decides ids."""

@@ -129,8 +129,14 @@ class Collate:
         self._left = padding_side == "left"
         self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
         _check_tags(have)
-        if "input_ids" not in have or "pad" not in special_ids:
-            raise ConfigurationError(f"batches need the column input_ids and a pad id; columns: {sorted(have)}")
+        if "input_ids" not in have:
+            raise ConfigurationError(f"batches need the column input_ids; columns: {sorted(have)}")
+        if "pad" not in special_ids:
+            have_ids = ", ".join(special_ids) or "none"
+            raise ConfigurationError(
+                f"batches need the special token 'pad', the tokenizer of the shards has: {have_ids}; make them "
+                "with `tokenizer.add: true`, or give the role to a piece: `tokenizer.specials='{pad: PIECE}'`"
+            )
         self._pad = special_ids["pad"]
         counted = sorted(set(self.columns) - LEFT_PADDED)
         if self._left and (architecture != "encoder" or counted):

@@ -4,23 +4,31 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.registry import choose
-from pipeline.tokenizer.needs import needed_roles
+from pipeline.config import validate
+from pipeline.recipe import Recipe
+from pipeline.tokenizer.needs import needed_roles, users_of
 from pipeline.tokenizers._pieces import foreseen_vocabulary
 
 WHOLE = foreseen_vocabulary(1024, 0)
 
 
+def rows(entry):
+    return {"group": {}, "corrupt": [entry]}
+
+
 @pytest.mark.parametrize(
-    ("entry", "has", "needed"),
+    ("stages", "has", "needed"),
     [
-        ({"name": "masked_lm", "max_length": 64}, {"eos"}, ["cls", "sep", "mask"]),
-        ({"name": "masked_lm", "max_length": 64}, {"cls", "sep", "mask"}, []),
-        ({"name": "span_corruption", "input_length": 64}, {"pad"}, ["eos", "sentinels"]),
-        ({"name": "span_corruption", "input_length": 64, "mode": "R"}, {"pad", "eos"}, ["sentinels", "modes"]),
+        (rows({"name": "masked_lm", "max_length": 64}), {"eos"}, ["pad", "cls", "sep", "mask"]),
+        (rows({"name": "masked_lm", "max_length": 64}), {"pad", "cls", "sep", "mask"}, []),
+        (rows({"name": "span_corruption", "input_length": 64}), {"pad"}, ["eos", "sentinels"]),
+        (rows({"name": "span_corruption", "input_length": 64, "mode": "R"}), {"pad", "eos"}, ["sentinels", "modes"]),
+        ({"group": {}, "encode": {}}, {"eos"}, ["pad"]),
+        ({"encode": {}}, {"eos"}, []),
+        ({"tasks": {"reader": {"name": "glue", "task": "sst2"}, "frame": "roberta"}}, {"mask"}, ["pad", "cls", "sep"]),
     ],
-)  # fmt: skip
-def test_an_objective_needs_what_it_refuses_to_be_without(entry, has, needed):
+)
+def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
     poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
-    found = list(needed_roles([choose("pipeline.objectives", entry)], poor))
-    assert [role for role in found if role != "pad"] == needed
+    recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
+    assert list(needed_roles(users_of(recipe), poor)) == needed

@@ -33,17 +33,17 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     file = recipe(tmp_path, f"{{path: {path}, add: true}}")
     assert main(["--config", str(file)]) == 0
     assert (
-        f"added after the vocabulary of vocab.json: <cls> {size}, <sep> {size + 1}, <mask> {size + 2}"
-        in caplog.text + capsys.readouterr().err
+        f"added after the vocabulary of vocab.json: <pad> {size}, <cls> {size + 1}, <sep> {size + 2}, "
+        f"<mask> {size + 3}" in caplog.text + capsys.readouterr().err
     )
     examples = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train")
     facts = examples.manifest.tokenizer
-    assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 3)
-    assert facts.special_ids == {"cls": size, "sep": size + 1, "mask": size + 2, "eos": size - 1}
+    assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 4)
+    assert facts.special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "mask": size + 3, "eos": size - 1}
     assert vocabulary_of(examples.path, facts.fingerprint).folder == tmp_path / "out" / "tokenizer" / "tokenizer"
     assert load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint == facts.fingerprint
     report = json.loads((tmp_path / "out" / "tokenizer" / "report.json").read_text())
-    assert report["counts"]["added"] == {"<cls>": size, "<sep>": size + 1, "<mask>": size + 2}
+    assert report["counts"]["added"] == {"<pad>": size, "<cls>": size + 1, "<sep>": size + 2, "<mask>": size + 3}
     written = (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns
     assert main(["--config", str(file)]) == 0, "all is done"
     assert (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns == written
@@ -53,6 +53,8 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     ("options", "said"),
     [
         ("", "objective 'masked_lm' (masked_lm) needs the special token"),
+        ("", "padding of rows needs the special token 'pad', the tokenizer has: eos; `tokenizer.add: true` adds"),
+        ("", "tokenizer.specials='{pad: PIECE}' gives the role to a piece that it has"),
         (", specials: {mask: x0}", "the vocabulary of"),
     ],
 )
@@ -61,6 +63,38 @@ def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, opt
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}{options}}}"))]) == 64
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
+
+
+TASK = """
+    {{corpus: c, output: {output}, input: {texts}, tokenizer: {{path: {published}{further}}},
+    tasks: {{reader: {{name: glue, task: sst2}}}}}}
+"""
+
+
+def test_what_rows_of_a_task_need_is_added_too(tmp_path, capsys):
+    path, texts = byte_level(tmp_path / "published"), tmp_path / "in"
+    size = len(json.loads(path.read_text()))
+    texts.mkdir()
+    (texts / "train.tsv").write_text("sentence\tlabel\nthe cat sat\t1\nthe mat\t0\n")
+    facts = {"output": tmp_path / "out", "texts": texts, "published": path}
+    assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further="")))]) == 64
+    said = " ".join(capsys.readouterr().err.split())
+    assert "padding of rows needs the special token 'pad'" in said
+    assert "the frame of task rows (tasks.frame) needs the special token 'cls'" in said
+    assert not (tmp_path / "out").exists()
+    assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further=", add: true")))]) == 0
+    special_ids = open_shards(tmp_path / "out" / "tasks" / "sst2" / "train").manifest.tokenizer.special_ids
+    assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "eos": size - 1}
+
+
+def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path):
+    path = byte_level(tmp_path / "published")
+    size = len(json.loads(path.read_text()))
+    file = recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}")
+    assert main(["--config", str(file)]) == 0
+    facts = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train").manifest.tokenizer
+    assert facts.vocab_size == size + 3
+    assert facts.special_ids["pad"] == facts.special_ids["eos"] == size - 1
 
 
 def test_a_path_that_does_not_exist_is_said_before_any_stage(tmp_path, capsys):

@@ -290,7 +290,7 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
     ("arguments", "options", "message"),
     [
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
-        (("encoder", ["input_ids"], {}), {}, "pad"),
+        (("encoder", ["input_ids"], {"eos": 1}), {}, r"'pad', the tokenizer of the shards has: eos; .*specials='{pad"),
         (("decoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "rows of a decoder .* right only"),
         (("encoder", ["input_ids", "attention"], SPECIAL), {"padding_side": "left"}, "with attention .* right only"),
         (("encoder", ["input_ids", "label_positions"], SPECIAL), {}, "needs label_ids"),
