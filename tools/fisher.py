@@ -10,6 +10,8 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -55,14 +57,12 @@ def chosen_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Te
     """Yield batches of one row each, drawn from a set without repetition, all of it if it has no more rows."""
     collate = Collate.from_manifest(shards.manifest)
     chosen = np.random.default_rng(keyed_hash("rows", seed)).permutation(len(shards))[:rows]
-    first = 0
-    for number in range(len(shards.index)):
+    places = map(shards.locate, np.sort(chosen).tolist())
+    for number, in_block in groupby(places, key=itemgetter(0)):
         block = shards.read_block(number)
-        count = len(block)
-        for row in np.sort(chosen[(chosen >= first) & (chosen < first + count)]) - first:
+        for _, row in in_block:
             columns = {name: block.columns[name].take(np.array([row])) for name in collate.columns}
             yield collate(columns, np.ones(1, np.float32))
-        first += count
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -75,8 +75,7 @@ def _run(options: argparse.Namespace) -> int:
     if not chosen.empirical:
         refuse_undrawable(model.heads)
     shards = trained.shards if chosen.data is None else open_shards(chosen.data)
-    if (here := shards.manifest.tokenizer.fingerprint) != (there := trained.shards.manifest.tokenizer.fingerprint):
-        raise ConfigurationError(f"data: {shards.path} was made with the tokenizer {here}, the run with {there}")
+    trained.refuse_other_tokenizer(shards)
     fisher = diagonal_fisher(
         model, chosen_rows(shards, chosen.rows, chosen.seed), chosen.seed, empirical=chosen.empirical
     )

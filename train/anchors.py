@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from train.regularizers import Regularizer
-from train.regularizers._regularizer import pull, push
+from train.regularizers._regularizer import Anchored, pull, push
 
 __all__ = ["ANCHOR_STATES", "Anchors"]
 
@@ -45,15 +45,19 @@ class Anchors:
         for key, values in zip(ANCHOR_STATES, found, strict=True):
             tensors[key].copy_(values)
 
+    @torch.no_grad()
     def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        with torch.no_grad():
-            for group in optimizer.param_groups:
-                for flat in filter(self.of.__contains__, group["params"]):
-                    pull(flat, self.of[flat]["anchor"], self.of[flat]["strength"], group["lr"])
+        for flat, anchored, rate in self._anchored(optimizer):
+            pull(flat, *anchored, rate)
 
+    @torch.no_grad()
     def _push(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        with torch.no_grad():
-            for group in optimizer.param_groups:
-                for flat in filter(self.of.__contains__, group["params"]):
-                    if flat.grad is not None:
-                        push(flat.grad, flat, self.of[flat]["anchor"], self.of[flat]["strength"])
+        for flat, anchored, _rate in self._anchored(optimizer):
+            if flat.grad is not None:
+                push(flat.grad, flat, *anchored)
+
+    def _anchored(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
+        """Yield the tensors of the groups at hand with their anchors and the learning rate."""
+        for group in optimizer.param_groups:
+            for flat in filter(self.of.__contains__, group["params"]):
+                yield flat, Anchored(**self.of[flat]), group["lr"]

@@ -6,15 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
+import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from model.config import STRICT
+from model.draws import Draw
 from model.errors import ConfigurationError
 from model.families import Family
 from model.whole_shapes import WHOLE, Placement
 
-__all__ = ["Adapter", "AdapterOptions", "Undo"]
+__all__ = ["Adapter", "AdapterOptions", "Rows", "Undo"]
 
 Undo: TypeAlias = Callable[[], None]
 """Take one change of the model back."""
@@ -89,3 +91,19 @@ class Adapter(nn.Module, ABC):
             f"adapter {type(self).__name__}: it adds a computation to the model, which cannot be merged into its "
             "weights: export the adapter beside the model"
         )
+
+
+class Rows(nn.Module):
+    """Learnt rows, as parameters: keys and values of a prefix, vectors of a prompt."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.empty(length, width))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        """Return the law of the rows, until an adapter's `begin` sets others."""
+        return {"rows": usual}
+
+    def forward(self) -> Tensor:
+        """Return [length, width]; a copy, for stage 3 takes the parameter back after the call."""
+        return self.rows.clone()

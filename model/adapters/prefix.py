@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.adapters._adapter import Adapter, AdapterOptions, Undo
+from model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
 from model.config import STRICT
 from model.draws import Draw, constant
 from model.errors import ConfigurationError
@@ -78,7 +78,7 @@ class Prefix(Adapter):
         self.trunk = None if options.hidden is None else Trunk(length, family.config.dim, options.hidden)
         self.hold(
             {
-                path: Table(length, width) if options.hidden is None else Mapped(options.hidden, width)
+                path: Rows(length, width) if options.hidden is None else Mapped(options.hidden, width)
                 for path, width in widths.items()
             }
         )
@@ -111,22 +111,6 @@ class Prefix(Adapter):
         mask = _with_prefix(plan, queries, key.shape[2], len(rows), key.device)
         plan = plan._replace(mask=mask, causal=False)
         return torch.cat((own_key, key), dim=2), torch.cat((own_value, value), dim=2), plan
-
-
-class Table(nn.Module):
-    """Keys and values as parameters."""
-
-    def __init__(self, length: int, width: int) -> None:
-        super().__init__()
-        self.rows = nn.Parameter(torch.empty(length, width))
-
-    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law of the table."""
-        return {"rows": usual}
-
-    def forward(self) -> Tensor:
-        """Return [length, width]; a copy, for stage 3 takes the parameter back after the call."""
-        return self.rows.clone()
 
 
 class Trunk(nn.Module):

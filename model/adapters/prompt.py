@@ -12,10 +12,10 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.adapters._adapter import Adapter, AdapterOptions, Undo
+from model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
 from model.cache import Cache
 from model.config import STRICT
-from model.draws import Draw, own_generator
+from model.draws import own_generator
 from model.errors import ConfigurationError
 from model.families import Family
 from model.layers.stack import Stack
@@ -60,7 +60,7 @@ class Prompt(Adapter):
                 "none: choose another adapter, such as lora"
             )
         self.kept = family.architecture == "encoder_decoder"
-        self.hold({path: Vectors(options.length, family.tokens.embedding_dim) for path in stacks})
+        self.hold({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
 
     def begin(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
         """Begin with the vectors of tokens.
@@ -122,22 +122,6 @@ class Prompt(Adapter):
             vectors, positions, types, padding, pairs=pairs, prefix_length=prefix_length, cache=cache
         )
         return hidden if self.kept or continued else hidden[:, length:]
-
-
-class Vectors(nn.Module):
-    """The vectors of a prompt."""
-
-    def __init__(self, length: int, width: int) -> None:
-        super().__init__()
-        self.rows = nn.Parameter(torch.empty(length, width))
-
-    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return the law that holds until `begin` copies vectors of tokens."""
-        return {"rows": usual}
-
-    def forward(self) -> Tensor:
-        """Return [length, width]; a copy, for stage 3 takes the parameter back after the call."""
-        return self.rows.clone()
 
 
 def _with_prompt(pairs: Tensor, length: int) -> Tensor:

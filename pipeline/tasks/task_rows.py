@@ -21,7 +21,7 @@ from pipeline.tasks.counts import SplitCounts
 from pipeline.tasks.frames import Frame
 from pipeline.tokenizers import Encoding, Tokenizer
 
-__all__ = ["INPUT_IDS", "RECORD", "Built", "Form", "TaskRows", "record_bytes"]
+__all__ = ["INPUT_IDS", "RECORD", "Built", "Form", "TaskRows", "record_bytes", "record_of"]
 
 Item = TypeVar("Item", bound=TaskItem)
 
@@ -35,6 +35,12 @@ def record_bytes(record: Mapping[str, Any]) -> NDArray[np.uint8]:
     """Return the content of the column `record`."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return np.frombuffer(text.encode(), np.uint8)
+
+
+def record_of(rows: Rows, row: int) -> dict[str, Any]:
+    """Return what the column `record` holds for a row."""
+    record: dict[str, Any] = json.loads(rows.columns["record"][row].tobytes())
+    return record
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import torch
@@ -21,7 +20,9 @@ from pipeline.errors import IntegrityError
 from pipeline.rows import Rows
 from pipeline.sentences.regex import Regex
 from pipeline.task_readers import TaskFacts
+from pipeline.tasks.task_rows import record_of
 from tools.evaluation.metrics import Scored
+from tools.evaluation.predictions import windows_of
 
 __all__ = [
     "Asked",
@@ -90,14 +91,10 @@ class Asked:
 
 def questions_of(rows: Rows) -> list[Asked]:
     """Return the questions of a set, each with its windows, in the order of their first rows."""
-    windows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
-    for row in range(len(rows)):
-        windows[rows.fixed["document_uid"][row].tobytes()].append((int(rows.fixed["document_offset"][row]), row))
     found = []
-    for parts in windows.values():
-        order = tuple(row for _, row in sorted(parts))
-        record: dict[str, Any] = json.loads(rows.columns["record"][order[0]].tobytes())
-        found.append(Asked(record["question"], record["context"], tuple(record["answers"]), order))
+    for order in windows_of(rows):
+        record = record_of(rows, order[0])
+        found.append(Asked(record["question"], record["context"], tuple(record["answers"]), tuple(order)))
     return found
 
 

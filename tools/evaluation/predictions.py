@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -20,7 +21,7 @@ from pipeline.shards import ShardSet
 from pipeline.task_readers import TaskFacts
 from train.stream.collate import Collate
 
-__all__ = ["Predictions", "Read", "answers_of", "predict", "predict_share", "set_rows", "whole"]
+__all__ = ["Predictions", "Read", "answers_of", "dealt", "predict", "predict_share", "set_rows", "whole", "windows_of"]
 
 _BATCH: Final = 32
 """Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
@@ -81,9 +82,7 @@ def predict_share(
     collate = Collate.from_manifest(shards.manifest)
     found: dict[int, Any] = {}
     with torch.no_grad():
-        for number, batch in enumerate(_batches(rows)):
-            if number % size != rank:
-                continue
+        for batch in dealt(rows, rank, size):
             columns = {name: rows.columns[name].take(batch) for name in collate.columns}
             tensors = collate(columns, np.ones(len(batch), np.float32))
             found |= dict(
@@ -132,8 +131,22 @@ def predict(shares: Sequence[Mapping[int, float]], rows: Rows, facts: TaskFacts)
     return Predictions(answers, np.array([found[row] for row in range(len(rows))], answers.dtype))
 
 
-def _batches(rows: Rows) -> Iterator[Int64]:
-    """Yield numbers of rows of similar length; the order follows from the set alone."""
+def dealt(rows: Rows, rank: int, size: int) -> Iterator[Int64]:
+    """Yield the batches of one process: numbers of rows of similar length, in an order that follows from the set alone.
+
+    Args:
+        rows: of the set.
+        rank: of the process.
+        size: number of processes.
+    """
     order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
-    for start in range(0, len(order), _BATCH):
+    for start in range(rank * _BATCH, len(order), size * _BATCH):
         yield order[start : start + _BATCH]
+
+
+def windows_of(rows: Rows) -> list[list[int]]:
+    """Return the rows that hold each document's windows, in their order; documents in the order of their first rows."""
+    windows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for row in range(len(rows)):
+        windows[rows.fixed["document_uid"][row].tobytes()].append((int(rows.fixed["document_offset"][row]), row))
+    return [[row for _, row in sorted(parts)] for parts in windows.values()]

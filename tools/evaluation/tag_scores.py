@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from seqeval.metrics import f1_score
@@ -18,7 +17,9 @@ from pipeline.errors import IntegrityError
 from pipeline.rows import Rows
 from pipeline.task_readers import TaskFacts
 from pipeline.task_readers._schemes import to_bio
+from pipeline.tasks.task_rows import record_of
 from tools.evaluation.metrics import Scored
+from tools.evaluation.predictions import windows_of
 
 __all__ = ["Sentence", "read_tags", "sentences_of", "tag_baselines", "tag_metrics", "tag_scores"]
 
@@ -44,22 +45,13 @@ class Sentence:
 
 def sentences_of(rows: Rows, facts: TaskFacts) -> list[Sentence]:
     """Return the sentences of a set, put together from their windows, in the order of their first rows."""
-    windows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
-    for row in range(len(rows)):
-        windows[rows.fixed["document_uid"][row].tobytes()].append((int(rows.fixed["document_offset"][row]), row))
     found = []
-    for parts in windows.values():
-        order = [row for _, row in sorted(parts)]
-        records = [_record(rows, row) for row in order]
+    for order in windows_of(rows):
+        records = [record_of(rows, row) for row in order]
         words = tuple(word for record in records for word in record["words"])
         tags = tuple(facts.labels[tag] for record in records for tag in record["tags"])
         found.append(Sentence(words, tags, tuple(order)))
     return found
-
-
-def _record(rows: Rows, row: int) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(rows.columns["record"][row].tobytes())
-    return record
 
 
 def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, facts: TaskFacts) -> list[list[list[int]]]:

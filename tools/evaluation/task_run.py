@@ -10,7 +10,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash
 from pipeline.shards import ShardSet, open_shards
 from pipeline.task_readers import TaskFacts, facts_of
-from tools.lib.trained_model import TrainedModel, load_trained
+from tools.lib.trained_model import TrainedModel, load_checkpoint
 from train.checkpoint.run_weights import find_checkpoint
 from train.checkpoint.state import read_state
 from train.run_directory import read_config
@@ -77,13 +77,8 @@ def open_task_run(run: Path, split: str, task: Path | None = None, step: int | N
             f"{run}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
-    trained = load_trained(run, int(index.state["step"]))
-    ours, theirs = (one.manifest.tokenizer.fingerprint for one in (trained.shards, shards))
-    if ours != theirs:
-        raise ConfigurationError(
-            f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with {ours[:16]}: make it with the "
-            "run's tokenizer"
-        )
+    trained = load_checkpoint(run, directory, index)
+    trained.refuse_other_tokenizer(shards)
     train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else trained.shards
     return TaskRun(trained, facts, heads[0], shards, train, config.seed, file_hash(directory / "checkpoint.json"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +16,13 @@ from model.generate import Decoding, generate
 from pipeline.rows import Rows
 from pipeline.sentences.regex import Regex
 from pipeline.task_readers import TaskFacts
+from pipeline.tasks.task_rows import record_of
 from tools.evaluation.metrics import Scored
+from tools.evaluation.predictions import dealt
 from tools.evaluation.task_run import TaskRun
 
 __all__ = ["generated_share", "lead", "text_metrics", "text_scores"]
 
-_BATCH: Final = 32
-"""Rows that are continued together; a row's text does not depend on the others."""
 _SPLITTER: Final = Regex(Regex.Options())
 _WORD: Final = re.compile(r"\w+")
 
@@ -50,15 +49,12 @@ def generated_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[i
     decoding = Decoding(max_tokens=int(objective.options["max_length"]))
     end = {tokenizer.vocabulary.id_of("eos", "evaluate")}
     found: dict[int, str] = {}
-    order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
-    for number in range(0, len(order), _BATCH):
-        if number // _BATCH % size == rank:
-            batch = order[number : number + _BATCH].tolist()
-            prompts = [rows.columns["input_ids"][row].tolist() for row in batch]
-            texts = generate(
-                opened.trained.model, prompts, decoding, end_ids=end, decoder_start=objective.frame.decoder_start
-            )
-            found |= {row: tokenizer.decode(one.ids).strip() for row, one in zip(batch, texts, strict=True)}
+    for batch in dealt(rows, rank, size):
+        prompts = [rows.columns["input_ids"][row].tolist() for row in batch.tolist()]
+        texts = generate(
+            opened.trained.model, prompts, decoding, end_ids=end, decoder_start=objective.frame.decoder_start
+        )
+        found |= {row: tokenizer.decode(one.ids).strip() for row, one in zip(batch.tolist(), texts, strict=True)}
     return found
 
 
@@ -141,7 +137,7 @@ def text_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[in
         rows: of the set.
         predicted: text of each row.
     """
-    records, learnt = _records(rows), _records(train)
+    records, learnt = ([record_of(side, row) for row in range(len(side))] for side in (rows, train))
     golds = [record["targets"] for record in records]
     counts = Counter(record["targets"][0] for record in learnt)
     frequent = min(counts, key=lambda text: (-counts[text], text))
@@ -153,7 +149,3 @@ def text_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[in
     found = [predicted[row] for row in range(len(records))]
     scored = {name: text_metrics(facts, texts, golds) for name, texts in baselines.items()}
     return Scored(len(records), text_metrics(facts, found, golds), scored)
-
-
-def _records(rows: Rows) -> list[dict[str, Any]]:
-    return [json.loads(rows.columns["record"][row].tobytes()) for row in range(len(rows))]
