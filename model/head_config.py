@@ -44,10 +44,10 @@ class HeadConfig:
     """regression: identity predicts the number itself; sigmoid maps the score into `range`."""
     range: tuple[float, float] = (0.0, 1.0)
     """regression: lowest and highest number that `output: sigmoid` predicts."""
-    pool: Literal["cls", "mean", "max", "last", "decoder_last"] | None = None
+    pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair"] | None = None
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
-    all, or its last; null = cls in an encoder, last in a decoder, decoder_last, the only one there, in an
-    encoder_decoder."""
+    all, its last, or the means of a pair's two segments with their distance and product; null = cls in an encoder, last
+    in a decoder, decoder_last, the only one there, in an encoder_decoder."""
     input_dropout: Probability = 0.0
     """Heads of tasks: dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity"] | None = None

@@ -11,7 +11,7 @@ from model.config import ModelConfig
 from model.errors import ConfigurationError
 from model.heads._head import Head
 from model.layers.classifier import Classifier
-from model.layers.pooling import pool
+from model.layers.pooling import PAIR_FEATURES, pool
 
 __all__ = ["RowHead"]
 
@@ -33,7 +33,8 @@ class RowHead(Head):
                 f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, which has no other; "
                 f"got {self.pool} for {architecture}: remove the key"
             )
-        self.classifier = Classifier(config, self.options, self.outputs())
+        features = PAIR_FEATURES if self.pool == "pair" else 1
+        self.classifier = Classifier(config, self.options, self.outputs(), features * config.dim)
 
     def outputs(self) -> int:
         """Return the number of scores of a row."""

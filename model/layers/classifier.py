@@ -23,11 +23,12 @@ class Classifier(nn.Module):
     settings: ClassVar = frozenset({"input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"})
     """Keys of a head's configuration that it reads."""
 
-    def __init__(self, config: ModelConfig, options: HeadConfig, classes: int) -> None:
+    def __init__(self, config: ModelConfig, options: HeadConfig, classes: int, inputs: int | None = None) -> None:
         super().__init__()
+        inputs = inputs or config.dim
         self.input_dropout = nn.Dropout(options.input_dropout)
-        width = options.hidden_dim or config.dim
-        self.dense = nn.Linear(config.dim, width, bias=config.bias.head) if options.hidden else nn.Identity()
+        width = options.hidden_dim or (config.dim if options.hidden else inputs)
+        self.dense = nn.Linear(inputs, width, bias=config.bias.head) if options.hidden else nn.Identity()
         self.act: Callable[[Tensor], Tensor] = ACTIVATIONS[options.hidden] if options.hidden else nn.Identity()
         self.norm = build_norm(config, width) if options.hidden and options.hidden_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.hidden if options.dropout is None else options.dropout)

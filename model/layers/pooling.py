@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from model.errors import BatchError
 
-__all__ = ["pool"]
+__all__ = ["PAIR_FEATURES", "pool"]
+
+PAIR_FEATURES: Final = 4
+"""Vectors that the pool `pair` puts side by side."""
 
 
 def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return one vector a row, [B, T, dim] to [B, dim].
+    """Return one vector a row, [B, T, dim] to [B, dim], or to [B, 4 x dim] of a pair.
 
     A row without tokens is read as one token.
 
     Args:
         kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv 1908.10084); last, the last
             token, which alone has seen the whole row in a causal stack; decoder_last, the decoder's state at the
-            place of the encoder's last token: the decoder reads the same row, shifted by one (arXiv 1910.13461).
+            place of the encoder's last token: the decoder reads the same row, shifted by one (arXiv 1910.13461); pair,
+            the means a and b of the two segments, with their distance and product: a, b, abs(a - b), a x b (arXiv
+            1705.02364), each mean with the special tokens of its segment.
         hidden: states of the rows; decoder_last: of the decoder's rows, padded on the right.
-        tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B].
+        tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B]; pair: `type_ids` [B, T].
 
     Raises:
-        BatchError: decoder_last: a decoder's row is shorter than the encoder's.
+        BatchError: decoder_last: a decoder's row is shorter than the encoder's. pair: rows have no segments.
 
     Example (two rows of two tokens and of one, the second with a place of padding):
         >>> hidden = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]])
@@ -43,11 +49,24 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
                 f"{columns}: the pool decoder_last reads the state at the row's last token"
             )
         first = torch.zeros_like(lengths)
-    if kind in ("mean", "max"):
+    if kind in ("mean", "max", "pair"):
         places = torch.arange(columns, device=hidden.device) - first[:, None]
-        outside = ((places < 0) | (places >= lengths[:, None]))[..., None]
+        inside = (places >= 0) & (places < lengths[:, None])
         if kind == "max":
-            return hidden.masked_fill(outside, -torch.inf).amax(1)
-        return hidden.masked_fill(outside, 0.0).sum(1) / lengths[:, None]
+            return hidden.masked_fill(~inside[..., None], -torch.inf).amax(1)
+        if kind == "mean":
+            return _mean(hidden, inside)
+        if "type_ids" not in tensors:
+            raise BatchError(
+                "the pool pair reads two segments, and these rows have none: choose another pool"
+            )
+        segments = tensors["type_ids"].to(hidden.device)
+        a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
+        return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)
     place = first if kind == "cls" else first + lengths - 1
     return hidden[torch.arange(rows, device=hidden.device), place]
+
+
+def _mean(hidden: Tensor, chosen: Tensor) -> Tensor:
+    """Return the mean state of the chosen places [B, T] of each row, 0 where there are none."""
+    return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / chosen.sum(1, keepdim=True).clamp(min=1)

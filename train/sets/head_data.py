@@ -51,6 +51,11 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     served, generator = served_targets(manifest, model), family.generator_targets
     labelled = not columns.isdisjoint({"label_positions", "prediction_order"})
     for name, target in model.targets.items():
+        if model.heads[name].pool == "pair" and "segment_starts" not in columns:
+            raise ConfigurationError(
+                f"{key}: model.heads.{name}.pool: pair compares the two segments of a row, and the set has none: take "
+                "a task of pairs in the frame bert, or another pool"
+            )
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
         if target not in served and "label_index" in find("model.heads", name).needs and labelled:
             raise ConfigurationError(

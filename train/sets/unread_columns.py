@@ -57,10 +57,11 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     wanted = {
         name: head for name, head in HEAD_OF_COLUMN.items() if model.architecture == "encoder" or name in ANSWER_COLUMNS
     }
+    compared = any(head.pool == "pair" for head in model.heads.values())
     for name in columns:
         if name == "segment_starts":
-            if not (model.type_vocab_size or model.languages or "type_ids" in optional):
-                yield name, "segment embeddings (model.type_vocab_size)"
+            if not (model.type_vocab_size or model.languages or "type_ids" in optional or compared):
+                yield name, "segment embeddings (model.type_vocab_size) or the pool pair of a head"
         elif name == "languages":
             if not model.languages:
                 yield name, "language embeddings (model.languages)"

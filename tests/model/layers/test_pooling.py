@@ -96,3 +96,24 @@ def test_the_embedding_of_a_padding_token_does_not_matter(family, kinds):
     for kind in kinds:
         vectors = [pool(kind, states(network, batch), batch) for batch in (tensors, other)]
         assert torch.equal(*vectors), kind
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_pair_is_the_means_of_its_segments_their_distance_and_product(side):
+    """Rows of two tokens before the second segment; the row of one token has none, and padding is no number."""
+    lengths = torch.tensor(LENGTHS)
+    left = 7 - lengths if side == "left" else torch.zeros(4, dtype=torch.int64)
+    places = torch.arange(7) - left[:, None]
+    inside = (places >= 0) & (places < lengths[:, None])
+    hidden = drawn().masked_fill(~inside[..., None], float("nan"))
+    tensors = {"lengths": lengths, "left_padding": left, "type_ids": ((places >= 2) & inside).long()}
+    found = pool("pair", hidden, tensors)
+    for row in range(4):
+        tokens = list(hidden[row][inside[row]])
+        first, second = (sum(part, torch.zeros(5)) / max(1, len(part)) for part in (tokens[:2], tokens[2:]))
+        assert torch.allclose(found[row], torch.cat([first, second, (first - second).abs(), first * second]), atol=1e-6)
+
+
+def test_a_pair_without_segments_is_refused():
+    with pytest.raises(BatchError, match="pool pair reads two segments"):
+        pool("pair", drawn(), {"lengths": torch.tensor(LENGTHS)})

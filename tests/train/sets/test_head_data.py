@@ -38,6 +38,13 @@ def test_an_order_of_prediction_needs_a_query_stream(tmp_path: Path) -> None:
     assert opened(tmp_path, shards, {"masked_lm": {"transform": False}}, **changes).rows > 0
 
 
+def test_a_pool_of_pairs_needs_segments(tmp_path: Path) -> None:
+    shards = str(write_objective_sets(tmp_path, "masked_lm", rows=8, heldout=2))
+    heads = {"masked_lm": 1.0, "classification": {"pool": "pair", "classes": 2}}
+    with pytest.raises(ConfigurationError, match=r"heads.classification.pool: pair compares .* the set has none"):
+        opened(tmp_path, shards, heads)
+
+
 @pytest.mark.parametrize(
     ("name", "heads", "ignore"),
     [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from model.head_config import HeadConfig
 from pipeline.errors import ConfigurationError
 from train.sets.unread_columns import refuse_unread
 
@@ -22,12 +23,18 @@ def manifest(*columns: str, heads: tuple[str, ...] = ("masked_lm",), architectur
 
 
 def model(
-    *targets: str, architecture: str = "encoder", types: int = 0, languages: int = 0, streams: bool = False
+    *targets: str,
+    architecture: str = "encoder",
+    types: int = 0,
+    languages: int = 0,
+    streams: bool = False,
+    pool: str | None = None,
 ) -> Any:
     named = {name: name for name in targets}
     family = "xlnet" if streams else "encoder"
+    heads = {name: HeadConfig(pool=pool) for name in targets}
     return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages,
-                           family=family)  # fmt: skip
+                           family=family, heads=heads)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -52,6 +59,8 @@ def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ..
 def test_what_is_read_or_kept_for_inversion_passes() -> None:
     refuse_unread(manifest(*MASKED, "segment_starts"), model("masked_lm", types=2), [], "x")
     refuse_unread(manifest(*MASKED, "segment_starts"), model("masked_lm", streams=True), [], "x")
+    pair = manifest("input_ids", "segment_starts", "label", heads=("classification",))
+    refuse_unread(pair, model("classification", pool="pair"), [], "x")
     refuse_unread(manifest("input_ids", "prediction_order"), model("masked_lm", streams=True), [], "x")
     refuse_unread(manifest(*MASKED, "segment_starts", "languages"), model("masked_lm", languages=2), [], "x")
     pairs = manifest(*MASKED, "sentence_label", heads=("masked_lm", "sentence"))
