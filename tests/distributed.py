@@ -50,7 +50,7 @@ def rank_environment(rank: int, size: int, port: int) -> dict[str, str]:
 
 @dataclass
 class Finished:
-    """What fresh ranks left: exit codes (negative = killed by that signal) and all that they wrote."""
+    """Outcome of fresh ranks: exit codes (negative = killed by that signal) and all that they wrote."""
 
     codes: list[int]
     outputs: list[str]

@@ -1,4 +1,4 @@
-"""What every page of a report promises, checked on the parsed page."""
+"""Promises of every page of a report, checked on the parsed page."""
 
 from __future__ import annotations
 

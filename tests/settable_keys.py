@@ -1,4 +1,4 @@
-"""Whether every key that `--help` lists can be set on the command line, and what is set arrives."""
+"""Every key that `--help` lists can be set on the command line, and its value arrives."""
 
 from __future__ import annotations
 

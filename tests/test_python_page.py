@@ -19,7 +19,7 @@ LONGEST_BLOCK = 8
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the page prints, run in a folder of its own."""
+    """Return the lines that the page prints, run in a folder of its own."""
     folder = tmp_path_factory.mktemp("page")
     write_masked_sets(folder / "data" / "site" / "corrupt" / "masked_lm")
     done = subprocess.run(

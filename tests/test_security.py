@@ -1,4 +1,4 @@
-"""What the code must never do: unpickle, evaluate, open the network by itself, mix the offline side with torch."""
+"""Acts forbidden to the code: unpickle, evaluate, open the network by itself, mix the offline side with torch."""
 
 from __future__ import annotations
 

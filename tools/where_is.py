@@ -1,4 +1,4 @@
-"""When a sample or a document is read: `python tools/where_is.py --run DIR --uid UID`, or a set instead of `--run`.
+"""Find when a sample or a document is read: `python tools/where_is.py --run DIR --uid UID`, or a set in place of a run.
 
 Finds the rows of a sample (one a variant), or all rows that hold text of a document: by its uid, or by its address
 with `--url`. Then it computes, without reading the stream, at which positions each was or will be read.

@@ -34,13 +34,13 @@ class Claim:
 
     @property
     def ratio(self) -> float:
-        """How many times better ours is."""
+        """Return the factor by which ours is better."""
         better, worse = (self.ours, self.peer) if self.more else (self.peer, self.ours)
         return better / worse if worse else 1.0 if not better else math.inf
 
     @property
     def holds(self) -> bool:
-        """Whether the target is met."""
+        """Return whether the target is met."""
         return self.ratio >= self.target
 
     def row(self) -> dict[str, Any]:

@@ -57,9 +57,7 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         if kind == "mean":
             return _mean(hidden, inside)
         if "type_ids" not in tensors:
-            raise BatchError(
-                "the pool pair reads two segments, and these rows have none: choose another pool"
-            )
+            raise BatchError("the pool pair reads two segments, and these rows have none: choose another pool")
         segments = tensors["type_ids"].to(hidden.device)
         a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
         return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)

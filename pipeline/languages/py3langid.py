@@ -44,7 +44,7 @@ class Py3langid:
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(LanguageOptions):
-        """When the answer counts as decided."""
+        """Conditions on which the answer counts as decided."""
 
         letters: Annotated[int, Field(ge=1)] = 20
         """texts with fewer letters are undecided; ≥ 1"""

@@ -1,4 +1,4 @@
-"""What the comparison of loaders makes of the figures: rounds merged, targets of both judges, requirements."""
+"""Figures as the comparison of loaders reports them: rounds merged, targets of both judges, requirements."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ WITHOUT_FILES = ("serve_pydoc",)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said: its exit code, its standard output and its errors."""
+    """Outcome of a command: its exit code, its standard output and its errors."""
 
     code: int
     out: str

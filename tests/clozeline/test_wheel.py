@@ -1,4 +1,4 @@
-"""What `pip install` gives: the wheel is built, unpacked, and used from a folder full of files with our names."""
+"""The wheel that `pip install` uses: it is built, unpacked, and used from a folder full of files with our names."""
 
 from __future__ import annotations
 

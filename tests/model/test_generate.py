@@ -119,7 +119,7 @@ def assert_varied(rows):
 
 
 def peer_tokens(pair, prompts, tokens):
-    """What transformers generates greedily, without a cache; decoders get shorter prompts padded on the left."""
+    """Return the greedy text of transformers, without a cache; decoders get shorter prompts padded on the left."""
     width = max(map(len, prompts))
     paired = pair.ours.config.family == "encoder_decoder"
     pads = [[0] * (width - len(prompt)) for prompt in prompts]

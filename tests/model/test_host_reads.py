@@ -8,7 +8,7 @@ from tests.model.small_models import ENCODER_HEADS, batch_for, built, choice_bat
 
 
 def on_meta(tensors, facts):
-    """What an engine moves to an accelerator: the batch as `settle` leaves it."""
+    """Return the tensors that an engine moves to an accelerator: the batch as `settle` leaves it."""
     return {name: tensor.to("meta") for name, tensor in settle(tensors, None, facts).items()}
 
 

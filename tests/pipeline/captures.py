@@ -89,7 +89,7 @@ def texts(items: list[Item]) -> list[str]:
 
 
 def counted(items: list[Item]) -> dict[str, int]:
-    """How often each reason was counted."""
+    """Return the count of each reason."""
     found: dict[str, int] = {}
     for item in items:
         if isinstance(item, Counted):

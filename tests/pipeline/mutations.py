@@ -24,7 +24,7 @@ CLEAR = (64, 65, 69, 74)
 
 @dataclass(frozen=True)
 class Damage:
-    """What happens to a file; `draw` chooses the byte, the length or the other file."""
+    """Change of a file; `draw` chooses the byte, the length or the other file."""
 
     kind: str
     relative: str

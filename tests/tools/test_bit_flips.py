@@ -47,7 +47,7 @@ def stream(folder: Path) -> None:
 
 
 def mistake(check: Callable[[Path], object], folder: Path) -> str:
-    """What a check of the set says is wrong, if anything."""
+    """Return the faults that a check of the set names."""
     try:
         check(folder)
     except IntegrityError as error:

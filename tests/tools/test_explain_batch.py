@@ -1,4 +1,4 @@
-"""What the tool says of a batch is what the stream delivers."""
+"""The tool's account of a batch is what the stream delivers."""
 
 from __future__ import annotations
 

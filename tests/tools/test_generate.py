@@ -73,7 +73,7 @@ def test_a_beam_prints_its_best_rows_and_their_scores(
 
 
 def printable(text: str) -> str:
-    """What a console shows of a text."""
+    """Return a text as a console shows it."""
     return "".join(character for character in text if character.isprintable())
 
 

@@ -1,4 +1,4 @@
-"""What is shown of a row, against what the row holds; the page is self-contained and escapes."""
+"""Views of a row, against what the row holds; the page is self-contained and escapes."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def straight(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory, shar
 def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any], look: int, every: int | None
 ) -> None:
-    """Whether its step had been saved before or not; the next start makes up for it, to the same bits."""
+    """The next start makes up for it to the same bits, saved before or not."""
     changes = {"evaluate__every": EVERY, "checkpoint__every": every}
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
     assert two_ranks.run(start, config, [], look) == [(75, "")] * 2

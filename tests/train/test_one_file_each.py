@@ -149,7 +149,7 @@ def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
 
 
 def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) -> None:
-    """Whether its update is elementwise decides over the ZeRO stages; how many states it has, over the estimate."""
+    """Its elementwise update decides over the ZeRO stages, the number of its states over the estimate."""
     config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer={"name": "sgd"})
     with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("ELEMENTWISE", "True"), tmp_path / "whole"):
         found = load_config(TrainConfig, config, [])

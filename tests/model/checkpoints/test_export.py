@@ -10,7 +10,7 @@ from tests.model.small_models import VOCABULARY, built
 
 
 def checkpoint_of(model, **changes):
-    """What a training run would give: parameters with rows that pad the vocabulary."""
+    """Return the parameters of a training run: parameters with rows that pad the vocabulary."""
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
     return replace(Checkpoint(model.config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ()), **changes)
 

@@ -1,4 +1,4 @@
-"""What holds for the map of every model type, with transformers' own classes as the oracle."""
+"""Promises of the map of every model type, with transformers' own classes as the oracle."""
 
 import json
 

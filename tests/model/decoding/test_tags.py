@@ -24,7 +24,7 @@ def best_of_all(scores, first, between):
 
 
 def legal(tags):
-    """Whether each I follows a B or an I of its kind."""
+    """Return whether each I follows a B or an I of its kind."""
     names = ["O", *(LABELS[tag] for tag in tags)]
     pairs = itertools.pairwise(names)
     return all(now[0] != "I" or before in (now, now.replace("I-", "B-")) for before, now in pairs)

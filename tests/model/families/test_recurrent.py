@@ -1,4 +1,4 @@
-"""What every family without attention does and refuses."""
+"""Promises and refusals of every family without attention."""
 
 import pytest
 import torch

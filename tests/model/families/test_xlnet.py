@@ -97,7 +97,7 @@ def test_the_content_stream(tmp_path, permuted):
 
 
 def reads(family, tensors, row):
-    """Which tokens [T] each hidden state [T] of a row depends on, by gradients with respect to token vectors."""
+    """Return the tokens [T] that each hidden state [T] of a row depends on, by gradients for token vectors."""
     seen = []
     family.tokens.register_forward_hook(lambda _module, _inputs, out: seen.append(out) or out.requires_grad_())
     hidden = family(tensors)

@@ -91,7 +91,7 @@ def end_and_bans(pair, start):
 
 
 def peer_beams(pair, prompt, options, **more):
-    """What transformers' beam search returns for one prompt: tokens and score of each, the best first."""
+    """Return the answer of transformers' beam search for one prompt: tokens and score of each, the best first."""
     paired = pair.ours.config.family == "encoder_decoder"
     ids = torch.tensor([prompt])
     found = pair.theirs.generate(

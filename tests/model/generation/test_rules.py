@@ -1,4 +1,4 @@
-"""What a row may say next, against the rules in words and against transformers' processors."""
+"""Tokens that a row may say next, against the rules in words and against transformers' processors."""
 
 import doctest
 import itertools

@@ -13,7 +13,7 @@ NAMES = [*BERT, (r"heads\.span\.classifier\.out", "qa_outputs")]
 
 
 def test_scores_losses_and_gradients_equal():
-    """Where an answer may be anywhere, as in their loss, and no place is padding, whose embedding they do not train."""
+    """Return a batch where an answer may be anywhere, as in their loss, and no place is padding."""
     theirs = transformers.BertForQuestionAnswering(transformers.BertConfig(**THEIRS | {"num_labels": 2}))
     models = peers(ModelConfig(**OURS, heads={"span": {}}), theirs, NAMES)
     tensors = full_batch()

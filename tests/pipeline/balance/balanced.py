@@ -51,5 +51,5 @@ def run_balanced(out: Path, balance: Any, *stages: str, backwards: bool = False,
 
 
 def read_factors(out: Path) -> Any:
-    """What `balance` wrote."""
+    """Output of `balance`."""
     return json.loads((out / "balance" / "factors.json").read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ LENIENT = {"language": None, "filters": []}
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What came out of a run."""
+    """Output of a run."""
 
     counts: dict[str, Any]
     documents: list[Document]

@@ -1,4 +1,4 @@
-"""What a mapping on the command line does to the one in the file."""
+"""Effect of a mapping on the command line on the one in the file."""
 
 from __future__ import annotations
 

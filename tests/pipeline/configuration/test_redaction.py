@@ -1,4 +1,4 @@
-"""What a secret is, and that neither data nor text shows one."""
+"""Secrets are recognised, and neither data nor text shows one."""
 
 from __future__ import annotations
 

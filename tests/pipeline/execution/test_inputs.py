@@ -1,4 +1,4 @@
-"""Which files of an input are read, and which mistakes are named."""
+"""Files of an input that are read, and mistakes that are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every extractor promises."""
+"""Promises of every extractor."""
 
 from __future__ import annotations
 

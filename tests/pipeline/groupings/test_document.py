@@ -9,7 +9,7 @@ from tests.pipeline.token_rows import documents, many_documents
 
 
 def slow_windows(n: int, starts: list[int], length: int) -> list[int]:
-    """Where the windows of a document begin."""
+    """Return the begins of the windows of a document."""
     found, place = [], 0
     while place < n:
         found.append(place)

@@ -49,7 +49,7 @@ def test_the_order_of_the_weights_matters_to_ties_alone(weights: list[float], to
     remainder = {weight: Fraction(total * part, sum(tenths)) % 1 for weight, part in zip(weights, tenths, strict=True)}
 
     def rounded_up(order: list[float]) -> Counter[Fraction]:
-        """How many weights of each remainder were rounded up."""
+        """Return the number of weights of each remainder that were rounded up."""
         counts = largest_remainders(order, total)
         exact = [Fraction(total * round(10 * weight), sum(tenths)) for weight in order]
         return Counter(remainder[w] for w, n, share in zip(order, counts, exact, strict=True) if n > share)

@@ -1,4 +1,4 @@
-"""What every language identifier promises."""
+"""Promises of every language identifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every objective with labels promises of them, and every objective of the special ids it writes."""
+"""Promises of objectives about their labels, and about the special ids that they write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
 
 
 def reads_specials(objective: Objective) -> bool:
-    """Whether rows may hold special ids."""
+    """Return whether rows may hold special ids."""
     return objective.name != "mass"
 
 

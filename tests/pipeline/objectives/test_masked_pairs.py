@@ -1,4 +1,4 @@
-"""What masked pairs share: two framed segments, labels in both, and where the second one starts."""
+"""Features of masked pairs: two framed segments, labels in both, and where the second one starts."""
 
 from __future__ import annotations
 

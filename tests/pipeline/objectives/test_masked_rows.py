@@ -1,4 +1,4 @@
-"""What masked rows share: the tokens that may be chosen, what is hidden where, and putting the labels back."""
+"""Features of masked rows: the tokens that may be chosen, what is hidden where, and putting the labels back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every objective promises, run over every file of the folder: a new file is tested the moment it exists."""
+"""Promises of every objective, run over every file of the folder: a new file is tested the moment it exists."""
 
 from __future__ import annotations
 

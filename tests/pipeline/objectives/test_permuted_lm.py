@@ -55,7 +55,7 @@ def test_equals_a_plain_loop(specials: float, unit: str, rate: str) -> None:
 
 
 def slow_masks(example: Example) -> tuple[list[list[bool]], list[list[bool]]]:
-    """Who reads whom in content and query rows, from the definition: the context, then those predicted before."""
+    """Return which place reads which in content and query rows: the context, then those predicted before."""
     length, order = len(example["input_ids"]), example["prediction_order"].tolist()
     context = [place for place in range(length) if place not in order]
     content, query = ([[False] * length for _ in range(length)] for _ in range(2))

@@ -1,4 +1,4 @@
-"""What objectives refuse: options, vocabularies, rows, and examples that contradict themselves."""
+"""Refusals of objectives: options, vocabularies, rows, and examples that contradict themselves."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_sentinels_stand_once_and_in_order(final: bool) -> None:
 
 
 def noise_masks(n: int, copies: int, **options: object) -> np.ndarray:
-    """Which tokens of rows 200, 201, ... are noise, shape [copies, n]."""
+    """Return which tokens of rows 200, 201, ... are noise, shape [copies, n]."""
     objective = wide("span_corruption", **{"input_length": 100, **options})
     ids = np.arange(200, 200 + n)
     examples = corrupt_variants(objective, ids.tolist(), copies)

@@ -1,4 +1,4 @@
-"""What every sentence splitter promises."""
+"""Promises of every sentence splitter."""
 
 from __future__ import annotations
 

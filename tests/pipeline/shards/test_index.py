@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_its_columns_are_plain_arrow(folder: Path) -> None:
-    """What a reader in another language finds: 40 bytes a block."""
+    """Return the index as a reader in another language finds it: 40 bytes a block."""
     table = index_of(folder)
     types = ["uint32", "uint32", "uint64", "uint32", "uint32", "fixed_size_binary[16]"]
     assert [(field.name, str(field.type), field.nullable) for field in table.schema] == [

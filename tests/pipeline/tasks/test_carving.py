@@ -91,7 +91,7 @@ def test_rows_of_other_files_are_excluded() -> None:
     ],
 )
 def test_recurring_sentences_of_real_files(task: str, file: str, shared: int) -> None:
-    """Where rows were dealt alone, so many of a hundred test rows would hold a trained sentence; here none does."""
+    """No test row holds a trained sentence; dealt alone, this share of them would."""
     items = items_of(reader_of("glue", task=task), published(f"glue/{file}"))
 
     def leaked(splits: list[str]) -> float:

@@ -1,4 +1,4 @@
-"""What `AlbertTokenizer` in Python does to a text, against loops written from its description, step by step."""
+"""Changes that `AlbertTokenizer` in Python makes to a text, against loops written from its description."""
 
 from __future__ import annotations
 

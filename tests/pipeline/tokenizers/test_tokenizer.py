@@ -1,4 +1,4 @@
-"""What every tokenizer promises; parametrised over the files of the folder."""
+"""Promises of every tokenizer; parametrised over the files of the folder."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_vocabulary_spells_every_word_and_has_the_frequent_ones_whole() -> None:
 
 @pytest.mark.slow
 def test_equal_at_every_call(tmp_path: Path) -> None:
-    """What transformers writes of it loads, and has the same bytes."""
+    """Files that transformers writes of it load, and have the same bytes."""
     digests = []
     for name in ("one", "two"):
         publish_small_bert(tmp_path / name)

@@ -1,4 +1,4 @@
-"""What is shown of rows of two texts, against the columns of the row."""
+"""Views of rows of two texts, against the columns of the row."""
 
 from __future__ import annotations
 

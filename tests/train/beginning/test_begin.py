@@ -1,4 +1,4 @@
-"""Where a run begins, and what a dry run says of it."""
+"""The begin of a run, and a dry run's account of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of its data: skipped blocks, quarantine, phases with their effective weights, waiting."""
+"""A run's account of its data: skipped blocks, quarantine, phases with their effective weights, waiting."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_ranks_may_count_different_things(two_ranks: RankPool, tmp_path: Path) -
 
 
 def waited(world: World, seconds: list[float]) -> float:
-    """What a turn says of the wait where the clock moves by these seconds, one for each rank, while it reads."""
+    """Return a turn's account of the wait where the clock moves by these seconds, one for each rank, while it reads."""
     now = 0.0
 
     def read() -> list[Any]:

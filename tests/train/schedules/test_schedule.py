@@ -1,4 +1,4 @@
-"""What all schedules share: the warm-up, the horizon, and no state."""
+"""Features of all schedules: the warm-up, the horizon, and no state."""
 
 from __future__ import annotations
 

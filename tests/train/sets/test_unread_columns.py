@@ -1,4 +1,4 @@
-"""What an objective stores must be read, or be named as ignored."""
+"""Columns of an objective must be read, or be named as ignored."""
 
 from __future__ import annotations
 

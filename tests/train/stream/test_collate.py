@@ -168,7 +168,7 @@ MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3
 
 
 def may_read(mode: int, prefix: int, length: int, i: int, j: int) -> bool:
-    """Whether place i reads place j."""
+    """Return whether place i reads place j."""
     if i == j:
         return True
     if j >= length:

@@ -1,4 +1,4 @@
-"""What `data` may say, and what follows from it."""
+"""Values of `data`, and what follows from them."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_three_epochs_at_length(sets: Any, plan: Any) -> None:
 
 
 def rows_of_rank(world: World, folder: Path) -> tuple[list[list[list[int]]], str]:
-    """What a rank of a real process group reads from the middle of an epoch on, and its state."""
+    """Return the rows that a rank of a real process group reads from the middle of an epoch on, and its state."""
     with opened(open_shards(folder), world.rank, world.size, 2, 1, 1) as stream:
         stream.set_position(5 * GLOBAL)
         found = [contents(stream.next_step()) for _ in range(12)]

@@ -1,4 +1,4 @@
-"""What single heads read, against loops over rows."""
+"""Tensors that single heads read, against loops over rows."""
 
 from __future__ import annotations
 

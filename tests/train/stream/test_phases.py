@@ -47,7 +47,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
 
 
 class Part(NamedTuple):
-    """What is read for some steps: numbers of sets, their weights, and the objective."""
+    """Return what is read for some steps: numbers of sets, their weights, and the objective."""
 
     sets: tuple[int, ...]
     weights: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What the stream delivers, tells beforehand and finds again, row by row against an order written out a second time."""
+"""Rows that the stream delivers, tells beforehand and finds again, row by row against an order written out again."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_any_part_of_a_batch_is_copied_out_of_a_round() -> None:
 
 
 def test_cells_of_several_row_buffers_are_gathered() -> None:
-    """What a mixture does: any slots of any row buffers, to any rows; an unfilled row is filler."""
+    """Access of a mixture: any slots of any row buffers, to any rows; an unfilled row is filler."""
     equal, odd = placed([2, 2], BufferPool(2)), placed([2, 3], BufferPool(2))
     for buffers in ((equal, equal), (equal, odd)):
         cells = [

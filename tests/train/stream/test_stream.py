@@ -240,7 +240,7 @@ def test_finite_pass_leaves_the_position(shards: ShardSet) -> None:
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize("make", [toy_set, ragged_set])
 def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: Any) -> None:
-    """What is written into a batch reaches neither the others of its step nor later ones, of this stream or another."""
+    """Values written into a batch reach neither the others of its step nor later ones, of this stream or another."""
     sizes = [[40, 24]] if make is toy_set else []
     shards = make(tmp_path, *sizes, objective=objective(architecture))
     with open_stream(shards) as clean:
@@ -335,7 +335,7 @@ class FailsOnce:
 @pytest.mark.parametrize("threads", [0, 1])
 @pytest.mark.parametrize("call", [1, 6, 30])
 def test_after_an_error_the_same_batch_comes(shards: ShardSet, threads: int, call: int) -> None:
-    """Whether the batch was built ahead with others or when it was asked for."""
+    """The batch may be built ahead with others, or when it is asked for."""
     with open_stream(shards) as stream:
         expected = steps(stream, 12)
     collate = FailsOnce(Collate.from_manifest(shards.manifest), call)
