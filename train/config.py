@@ -21,6 +21,7 @@ from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from train.beginning.model_source import with_source
+from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
 
 __all__ = [
@@ -172,8 +173,12 @@ class TrainConfig:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
         if self.compile and self.zero.stage == 3:
             raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
-        if self.zero.stage > 0 and not self.optimizer.type.elementwise:
-            raise ValueError(f"optimizer: {self.optimizer.name} needs whole matrices: set zero.stage=0")
+        kind = self.optimizer.type
+        if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
+            raise ValueError(
+                f"optimizer: {self.optimizer.name} needs statistics of a whole {kind.statistics}, and has no method "
+                "`bind` that says how to find them in pieces: set zero.stage=0"
+            )
         if self.optimizer.type.follows_heldout and (self.evaluate.every is None or self.evaluate.max_rows == 0):
             raise ValueError(
                 f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "

@@ -27,6 +27,7 @@ from pipeline.seeding import keyed_hash
 from train.anchors import Anchors
 from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
+from train.flats import layout_of
 from train.freezing import frozen_modules
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
@@ -102,6 +103,7 @@ class Engine:
                 config=deepspeed_settings(config, world.size, count),
                 dist_init_required=False,
             )
+        self._builder.bind(self.optimizer, layout_of(model, self.deepspeed, world))
         every = config.unfreeze_every
         regularizer = config.regularizer
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())

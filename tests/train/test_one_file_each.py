@@ -65,7 +65,7 @@ OPTIMIZER = '''
     class Sgd(OptimizerBuilder):
         """Has one state, and no count of its steps."""
 
-        elementwise: ClassVar[bool] = ELEMENTWISE
+        statistics: ClassVar[str] = "STATISTICS"
         states: ClassVar[int] = 1
 
         @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -135,7 +135,7 @@ def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
     two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
 ) -> None:
     chosen = {"name": "sgd", "learning_rate": 0.05, "weight_decay": 0.0, "momentum": 0.9}
-    source = OPTIMIZER.replace("ELEMENTWISE", "True")
+    source = OPTIMIZER.replace("STATISTICS", "element")
 
     def train(name: str, *overrides: str) -> list[str]:
         path = tmp_path / f"{name}.yaml"
@@ -149,13 +149,13 @@ def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
 
 
 def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) -> None:
-    """Its elementwise update decides over the ZeRO stages, the number of its states over the estimate."""
+    """The statistics of its update decide over the ZeRO stages, the number of its states over the estimate."""
     config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer={"name": "sgd"})
-    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("ELEMENTWISE", "True"), tmp_path / "whole"):
+    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "element"), tmp_path / "whole"):
         found = load_config(TrainConfig, config, [])
         assert estimate_memory(found, 1000, 2).optimizer == (4 + 4) * 1000 / 2
-    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("ELEMENTWISE", "False"), tmp_path / "shaped"):
-        with pytest.raises(ConfigurationError, match=r"optimizer: sgd needs whole matrices: set zero\.stage=0"):
+    with temporary_module("train.optimizers", "sgd", OPTIMIZER.replace("STATISTICS", "matrix"), tmp_path / "shaped"):
+        with pytest.raises(ConfigurationError, match=r"sgd needs statistics of a whole matrix.*: set zero\.stage=0"):
             load_config(TrainConfig, config, [])
         assert estimate_memory(load_config(TrainConfig, config, ["zero.stage=0"]), 1000, 2).optimizer == 4 * 1000
 

@@ -1,14 +1,13 @@
 """The elements of each parameter that this rank holds, at every ZeRO stage.
 
-Only this file knows DeepSpeed's private attributes (0.19.8, an exact pin). A *flat* is the fp32 tensor that the torch
-optimizer updates; a `Fragment` is the part of a flat that belongs to one parameter, together with the optimizer
-states of the same elements. Padding at the end of a flat belongs to no fragment.
+A `Fragment` is the part of a flat (train.flats) that belongs to one parameter, together with the optimizer states of
+the same elements. This file and train.flats know DeepSpeed's private attributes (0.19.8, an exact pin).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from train.anchors import ANCHOR_STATES
 from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
+from train.flats import Segment, grouped_flats, segments_of
 
 __all__ = [
     "Fragment",
@@ -47,18 +47,6 @@ class Fragment:
     tensors: Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
-class _FlatSlice:
-    """Elements of a parameter inside a flat."""
-
-    name: str
-    flat: Tensor
-    group: str
-    offset: int
-    start: int
-    count: int
-
-
 def shapes(engine: Engine) -> dict[str, list[int]]:
     """Return the full shape of each parameter that a checkpoint holds, also where this rank holds only a slice.
 
@@ -85,19 +73,14 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
         engine: the engine.
         owned: only what this rank writes: at stage 0, where every rank holds all, equal shares of all elements.
     """
-    trainable = list(_flat_slices(engine))
+    trainable = list(segments_of(engine.model, engine.deepspeed))
     if owned and engine.config.zero.stage == 0:
         trainable = list(_share(trainable, engine.world.rank, engine.world.size))
     fragments = [_fragment(engine, piece) for piece in trainable if piece.count > 0]
     return fragments + list(_frozen(engine, owned=owned))
 
 
-def _named(engine: Engine, *, trainable: bool) -> list[tuple[str, Any]]:
-    """Return parameters, typed so that the attributes which DeepSpeed adds can be read."""
-    return [(name, p) for name, p in engine.model.named_parameters() if p.requires_grad is trainable]
-
-
-def _fragment(engine: Engine, piece: _FlatSlice) -> Fragment:
+def _fragment(engine: Engine, piece: Segment) -> Fragment:
     tensors = {WEIGHT: piece.flat.data}
     kept = {} if engine.anchors is None else engine.anchors.of.get(piece.flat, {})
     for key, value in (engine.optimizer.state.get(piece.flat, {}) | kept).items():
@@ -105,46 +88,11 @@ def _fragment(engine: Engine, piece: _FlatSlice) -> Fragment:
             tensors[key] = value
         elif not isinstance(value, Tensor) or value.numel() != 1:
             raise CheckpointError(f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet")
-    views = {key: tensor.view(-1).narrow(0, piece.offset, piece.count) for key, tensor in tensors.items()}
+    views = {key: piece.of(tensor) for key, tensor in tensors.items()}
     return Fragment(piece.name, piece.group, piece.start, piece.count, views)
 
 
-def _flat_slices(engine: Engine) -> Iterator[_FlatSlice]:
-    zero = engine.deepspeed.optimizer
-    kind = type(zero).__name__
-    named = _named(engine, trainable=True)
-    if zero is engine.optimizer:
-        groups = {id(p): group["name"] for group in zero.param_groups for p in group["params"]}
-        for name, p in named:
-            yield _FlatSlice(name, p, groups[id(p)], 0, 0, p.numel())
-    elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
-        for name, p in named:
-            mapping = p._hp_mapping
-            if mapping is not None:
-                flat = _flats(zero)[mapping.param_group_index]
-                group = engine.optimizer.param_groups[mapping.param_group_index]["name"]
-                here, there = mapping.hp_fragment_address, mapping.lp_fragment_address
-                yield _FlatSlice(name, flat, group, here.start, there.start, there.numel)
-    elif kind == "DeepSpeedZeroOptimizer_Stage3":
-        for name, p in named:
-            index, offset, width = zero.grad_position[zero.get_param_id(p)]
-            group = engine.optimizer.param_groups[zero.sub_group_to_group_id[index]]["name"]
-            start = width * zero._get_param_partition_rank(p)
-            count = min(width, p.ds_numel - start)
-            yield _FlatSlice(name, zero.fp32_partitioned_groups_flat[index], group, offset, start, count)
-    else:
-        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint holds; this is a bug")
-
-
-def _flats(zero: Any) -> list[Tensor]:
-    """Return the master tensors that the torch optimizer updates, in its order."""
-    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
-        if (flats := getattr(zero, name, None)) is not None:
-            return list(flats)
-    return [parameter for group in zero.param_groups for parameter in group["params"]]
-
-
-def _share(slices: list[_FlatSlice], rank: int, size: int) -> Iterator[_FlatSlice]:
+def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
     """Cut slices that every rank holds into equal element ranges of their concatenation."""
     total = sum(piece.count for piece in slices)
     first, last = total * rank // size, total * (rank + 1) // size
@@ -152,12 +100,13 @@ def _share(slices: list[_FlatSlice], rank: int, size: int) -> Iterator[_FlatSlic
     for piece in slices:
         start, stop = max(first - begin, 0), min(last - begin, piece.count)
         if start < stop:
-            yield _FlatSlice(piece.name, piece.flat, piece.group, start, start, stop - start)
+            yield replace(piece, offset=start, start=start, count=stop - start)
         begin += piece.count
 
 
 def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
-    frozen = _named(engine, trainable=False) if _holds_frozen(engine) else []
+    named: list[tuple[str, Any]] = [*engine.model.named_parameters()] if _holds_frozen(engine) else []
+    frozen = [(name, p) for name, p in named if not p.requires_grad]
     for index, (name, p) in enumerate(frozen):
         if engine.config.zero.stage == 3:
             width = p.ds_tensor.ds_numel
@@ -176,7 +125,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
         CheckpointError: the flats of a group disagree.
     """
     scalars: dict[str, dict[str, float]] = {}
-    for flat, group in _grouped_flats(engine):
+    for flat, group in grouped_flats(engine.deepspeed):
         state = engine.optimizer.state.get(flat, {})
         numbers = {
             key: float(value)
@@ -186,18 +135,6 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
         if scalars.setdefault(group, numbers) != numbers:
             raise CheckpointError(f"optimizer group {group}: states disagree, {scalars[group]} and {numbers}")
     return scalars
-
-
-def _grouped_flats(engine: Engine) -> Iterator[tuple[Tensor, str]]:
-    """Yield (flat, group name) of every flat, also of flats that hold only padding."""
-    zero = engine.deepspeed.optimizer
-    groups = engine.optimizer.param_groups
-    if zero is engine.optimizer:
-        yield from ((p, group["name"]) for group in groups for p in group["params"])
-        return
-    owners = getattr(zero, "sub_group_to_group_id", None)
-    for index, flat in enumerate(_flats(zero)):
-        yield flat, groups[index if owners is None else owners[index]]["name"]
 
 
 def prepare_states(
@@ -215,7 +152,7 @@ def prepare_states(
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
     }
-    for flat, group in _grouped_flats(engine):
+    for flat, group in grouped_flats(engine.deepspeed):
         state: dict[str, Tensor] = {}
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
@@ -238,7 +175,7 @@ def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
     """
     if engine.anchors is None or engine.anchors.of:
         return
-    for flat, _ in _grouped_flats(engine):
+    for flat, _ in grouped_flats(engine.deepspeed):
         engine.anchors.create(flat)
     for piece in fragments(engine, owned=False):
         if piece.group != FROZEN:
@@ -266,7 +203,7 @@ def memory(engine: Engine) -> dict[str, int]:
     weights += [p.data for p in engine.model.parameters() if p.data.numel()]
     held = _storages(weights)
     optimizer: list[Tensor | None] = []
-    for flat, _ in _grouped_flats(engine):
+    for flat, _ in grouped_flats(engine.deepspeed):
         optimizer += [flat, *(v for v in engine.optimizer.state.get(flat, {}).values() if isinstance(v, Tensor))]
         optimizer += [] if engine.anchors is None else engine.anchors.of.get(flat, {}).values()
     states = {address: size for address, size in _storages(optimizer).items() if address not in held}

@@ -1,20 +1,22 @@
 """Optimizers, one per file: each builds a torch optimizer from named parameter groups.
 
-ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters, so only `elementwise` ones may be used there.
-The learning rate of a step is written into the groups by the engine.
+ZeRO stages 1 to 3 hand the optimizer flat pieces of many parameters. One whose update of an element needs more than
+that element is told, by `bind`, which elements of which parameters these are. The learning rate of a step is written
+into the groups by the engine.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from train.flats import Layout
 
 __all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]
 
@@ -42,8 +44,8 @@ class OptimizerOptions:
 class OptimizerBuilder(ABC):
     """Builder of a torch optimizer."""
 
-    elementwise: ClassVar[bool]
-    """True if the update of an element depends only on the history of that element."""
+    statistics: ClassVar[Literal["element", "parameter", "matrix"]]
+    """The least that the update of an element depends on: its own history, sums over its parameter, or the matrix."""
     states: ClassVar[int]
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
     follows_heldout: ClassVar[bool] = False
@@ -55,6 +57,13 @@ class OptimizerBuilder(ABC):
     @abstractmethod
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
+
+    def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:  # noqa: B027
+        """Tell an optimizer that this builder made which elements of which parameters its tensors hold.
+
+        It is called once, before the first step, at every stage. Without a method of its own, an optimizer whose
+        `statistics` are not those of elements is refused from stage 1 on.
+        """
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
         """Tell an optimizer that this builder made the held-out losses of the run so far, the newest one last.

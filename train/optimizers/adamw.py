@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -18,7 +18,7 @@ __all__ = ["AdamW"]
 class AdamW(OptimizerBuilder):
     """torch's AdamW in its fused kernel: one pass over the weights and moments, on a GPU and on the CPU."""
 
-    elementwise: ClassVar[bool] = True
+    statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 2
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,7 +24,7 @@ class NTASGD(OptimizerBuilder):
     from the losses alone, which a checkpoint lists, so that a resumed run begins at the same step.
     """
 
-    elementwise: ClassVar[bool] = True
+    statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 1
     follows_heldout: ClassVar[bool] = True
 

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.checkpoint.format import ParameterRecord, tiling_problem
-from train.checkpoint.zero_partitions import _FlatSlice, _share
+from train.checkpoint.zero_partitions import _share
+from train.flats import Segment
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(1, 8))
 def test_shares_of_ranks_tile_every_parameter_and_are_equal(sizes: list[int], world: int) -> None:
-    whole = [_FlatSlice(f"p{n}", torch.empty(size), "decay", 0, 0, size) for n, size in enumerate(sizes)]
+    whole = [Segment(f"p{n}", (size,), torch.empty(size), "decay", 0, 0, size) for n, size in enumerate(sizes)]
     shares = [list(_share(whole, rank, world)) for rank in range(world)]
     for n, size in enumerate(sizes):
         slices = [

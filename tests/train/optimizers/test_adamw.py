@@ -6,7 +6,6 @@ import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.registry import choose
-from train.optimizers.adamw import AdamW
 from train.parameter_groups import parameter_groups
 
 
@@ -60,12 +59,3 @@ def test_options_reach_every_group_and_each_keeps_its_decay() -> None:
 def test_values_out_of_range_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(change))):
         choose("train.optimizers", {"name": "adamw", **change})
-
-
-def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts() -> None:
-    layer = torch.nn.Linear(3, 2)
-    optimizer = choose("train.optimizers", "adamw").build().build(parameter_groups(layer, 0.1))
-    layer(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
-    assert sizes == [layer.weight.numel()] * AdamW.states
