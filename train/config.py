@@ -83,6 +83,8 @@ class CheckpointConfig:
     """failed saves in a row that end the run with exit code 74"""
     verify: Literal["sizes", "full"] = "full"
     """properties that a start checks of a checkpoint's files: sizes, or hashes as well"""
+    asynchronous: bool = False
+    """write a copy of the state while training continues; the copy takes the memory of weights and moments once more"""
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 

@@ -71,12 +71,16 @@ def train(run: Run, state: TrainState) -> TrainState:
     while not stopped and not run.done(state):
         state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
         last = stopped or state.step == run.config.steps
+        if not (run.checkpoints.finish() if last else run.checkpoints.poll()):
+            saved = -1  # the save that was begun last is not there
         if saved < state.step and (last or _due(state.step, run.config.checkpoint.every)):
-            while not (done := run.checkpoints.save(run.engine, state)) and last:
+            wait = last or not run.config.checkpoint.asynchronous
+            while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
                 run.watchdog.beat()  # the end must be saved: it works, or `max_failures` in a row end the run
             saved = state.step if done else saved
             run.watchdog.beat()
         if state.skipped_in_a_row >= run.config.max_consecutive_skips:
+            run.checkpoints.finish()
             raise DivergedError(
                 f"step {state.step}: {state.skipped_in_a_row} gradients in a row were not finite "
                 "(max_consecutive_skips): lower optimizer.learning_rate or lengthen schedule.warmup; events.jsonl "

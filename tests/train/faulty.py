@@ -15,6 +15,7 @@ from typing import Any
 from pipeline.shards import StoreOptions, open_shards
 from train import loop
 from train.checkpoint import checkpoints as checkpoint
+from train.checkpoint import part_writer
 from train.checkpoint.format import Index
 from train.command import main
 from train.engine import Engine
@@ -58,8 +59,8 @@ def kill_in_save(point: str, victim: int, *arguments: str) -> int:
     def at(where: str) -> Callable[..., None]:
         return lambda *_: kill_myself() if where == point and saves == 2 and rank() == victim else None
 
-    before(checkpoint, "save_file", at("before part"))
-    before(checkpoint, "_publish", at("after part"))
+    before(part_writer, "save_file", at("before part"))
+    before(part_writer, "sync", at("after part"))
     before(Index, "write", at("before index"))
     before(checkpoint, "_remove", lambda path: at("before rename")() if path.name.startswith("step-") else None)
     before(checkpoint, "sync", lambda path: at("after rename")() if path.name == "checkpoints" else None)
@@ -74,7 +75,7 @@ def kill_in_save(point: str, victim: int, *arguments: str) -> int:
         return real(self, target)
 
     Path.replace = replace  # type: ignore[method-assign]
-    real_save = checkpoint.save_file
+    real_save = part_writer.save_file
 
     def half(tensors: Any, path: Path) -> None:
         real_save(tensors, path)
@@ -82,7 +83,7 @@ def kill_in_save(point: str, victim: int, *arguments: str) -> int:
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
             kill_myself()
 
-    checkpoint.save_file = half
+    part_writer.save_file = half
     return main(arguments)
 
 
@@ -194,3 +195,41 @@ def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) ->
     code = main(arguments)
     print(json.dumps(seen))
     return code
+
+
+def stop_in_write(*arguments: str) -> int:
+    """Ask for a stop while the first part is written; the part is held back until a step later has begun."""
+    real, held, steps = part_writer.save_file, threading.Event(), 0
+
+    def write(tensors: Any, path: Path) -> None:
+        assert held.wait(60)
+        os.kill(os.getpid(), signal.SIGTERM)
+        real(tensors, path)
+
+    def count(*_: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            held.set()
+
+    part_writer.save_file = write
+    before(Engine, "step", count)
+    return main(arguments)
+
+
+def stop_before_the_commit(*arguments: str) -> int:
+    """Ask for a stop when the first save has begun; its part is held back until it is waited for."""
+    real, held = part_writer.save_file, threading.Event()
+
+    def write(tensors: Any, path: Path) -> None:
+        assert held.wait(20), "it was not waited for"
+        real(tensors, path)
+
+    def begin(saves: checkpoint.Checkpoints, *given: Any, **options: Any) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return save(saves, *given, **options)
+
+    part_writer.save_file, save = write, checkpoint.Checkpoints.save
+    checkpoint.Checkpoints.save = begin  # type: ignore[method-assign]
+    before(checkpoint.Checkpoints, "finish", lambda saves: held.set() if saves._pending else None)
+    return main(arguments)

@@ -3,6 +3,9 @@
 Every rank writes the slices that it owns into a hidden directory; only when all parts are on the disk and their slices
 tile every parameter does rank 0 write the index, rename the directory and let `latest` name it. A kill at any moment
 leaves the previous checkpoint or the new one. A failed save removes what it wrote, and training continues.
+
+A thread writes the part. A save in the background differs in two things: the thread reads a copy, and the commit, which
+all ranks do together, comes at the end of the first step at which every part is written.
 """
 
 from __future__ import annotations
@@ -11,30 +14,32 @@ import errno
 import math
 import os
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
-from safetensors.torch import save_file
+from torch import Tensor
 
 from pipeline.errors import ConfigurationError, NewerFormatError
-from pipeline.files import file_hash, replacing, sweep, sync
+from pipeline.files import replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.finding import LATEST, candidates, check_share, choose
 from train.checkpoint.format import (
     FORMAT,
     FORMAT_BESIDE,
     WEIGHT,
-    FileRecord,
     Index,
     ParameterRecord,
     part_name,
     steps_in,
     tiling_problem,
 )
+from train.checkpoint.part_writer import Written, snapshot, write_part
 from train.checkpoint.parts import CheckpointReader
 from train.checkpoint.state import TrainState, read_state
 from train.config import CheckpointConfig
@@ -47,6 +52,27 @@ __all__ = ["Checkpoints", "load"]
 Report = Callable[..., None]
 _HIDDEN: Final = ".tmp-"
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A save whose parts are being written.
+
+    Args:
+        step: steps done.
+        state: position of the run, as plain data.
+        beside: the weights are beside a model that the checkpoint does not hold.
+        shapes: of the parameters.
+        final: directory under its final name.
+        written: facts of this rank's part, when it is on the disk.
+    """
+
+    step: int
+    state: dict[str, Any]
+    beside: bool
+    shapes: dict[str, list[int]]
+    final: Path
+    written: Future[Written]
 
 
 class Checkpoints:
@@ -64,6 +90,11 @@ class Checkpoints:
         """Name of the checkpoint that was found or saved last."""
         self._refused: set[str] = set()
         """Names of checkpoints that were found damaged."""
+        self._pending: _Pending | None = None
+        """The save that is not committed yet."""
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
+        self._copies: dict[str, Tensor] = {}
+        """Memory of what a save in the background writes, used again by the next one."""
 
     def prepare(self) -> None:
         """Make the directory and remove what an interrupted save left.
@@ -78,25 +109,66 @@ class Checkpoints:
                     _remove(stale)
                 sweep(self.directory)
 
-    def save(self, engine: Engine, state: TrainState) -> bool:
-        """Write and commit a checkpoint; True if it is there afterwards.
+    def save(self, engine: Engine, state: TrainState, *, wait: bool = True) -> bool:
+        """Write and commit a checkpoint, or begin to; True if it is there afterwards, or has begun.
+
+        Args:
+            engine: whose state is saved.
+            state: position of the run.
+            wait: return when it is committed; false: write a copy while training continues, for `poll` to commit. One
+                that is not committed yet is waited for first.
 
         Raises:
             SaveError: `max_failures` saves in a row have failed.
         """
+        if self._pending is not None:
+            began = time.perf_counter()
+            self.finish()
+            self._report("save_waited", step=state.step, seconds=time.perf_counter() - began)
         final = self.directory / f"step-{state.step:08d}"
         hidden = self.directory / f"{_HIDDEN}{final.name}"
-        problem = self._attempt(engine, state, hidden, final)
+        if problem := self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None):
+            return self._ended(state.step, final, problem)
+        part = hidden / part_name(self.world.rank)
+        self._pending = _Pending(
+            state.step,
+            state.plain(),
+            bool(state.base),
+            partitions.shapes(engine),
+            final,
+            self._write(engine, part, wait),
+        )
+        return self.finish() if wait else True
+
+    def poll(self) -> bool:
+        """Commit a save in the background if all ranks have written their parts; False if the last one failed."""
+        if self._pending is not None and all(self.world.gather(self._pending.written.done())):
+            return self.finish()
+        return not self._failures
+
+    def finish(self) -> bool:
+        """Wait for a save in the background, and commit it; False if the last save failed.
+
+        Raises:
+            SaveError: `max_failures` saves in a row have failed.
+        """
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return not self._failures
+        return self._ended(pending.step, pending.final, self._conclude(pending))
+
+    def _ended(self, step: int, final: Path, problem: str | None) -> bool:
+        """Report a save that is committed or has failed; True if it is there."""
         if problem is None:
             self._failures, self._full, self._current = 0, False, final.name
             self._refused.discard(final.name)
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
-            self._report("save", step=state.step, checkpoint=final.name)
+            self._report("save", step=step, checkpoint=final.name)
             return True
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)
-        self._report("save_failed", step=state.step, error=problem, failures=self._failures)
+        self._report("save_failed", step=step, error=problem, failures=self._failures)
         if self._failures >= self.config.max_failures:
             raise SaveError(
                 f"{final}: {problem}; {self._failures} saves in a row have failed (checkpoint.max_failures); "
@@ -107,6 +179,8 @@ class Checkpoints:
     def score(self, state: TrainState) -> None:
         """Note a held-out loss in the checkpoint of its step, if there is one; the evaluation comes after the save."""
         path = self.directory / f"step-{state.step:08d}"
+        if self._pending is not None and self._pending.step == state.step:
+            self.finish()
         if self.world.rank > 0 or path.name != self._current:
             return
         try:
@@ -117,22 +191,30 @@ class Checkpoints:
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
 
-    def _attempt(self, engine: Engine, state: TrainState, hidden: Path, final: Path) -> str | None:
-        """Try to save; return why nothing was committed, the same on every rank, or None."""
-        made = self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None)
-        if made is not None:
-            return made
+    def _write(self, engine: Engine, path: Path, wait: bool) -> Future[Written]:
+        """Let the thread write this rank's part, from a copy if training continues."""
         try:
-            rows, problem = _write_part(engine, hidden / part_name(self.world.rank)), None
+            return self._writer.submit(write_part, snapshot(engine, None if wait else self._copies), path)
+        except CheckpointError as error:  # it counts when all ranks have come here: none may continue alone
+            failed: Future[Written] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _conclude(self, pending: _Pending) -> str | None:
+        """Commit what all ranks have written; return why nothing was committed, the same on every rank, or None."""
+        hidden = pending.final.with_name(f"{_HIDDEN}{pending.final.name}")
+        try:
+            written, problem = pending.written.result(), None
         except Exception as error:
             # safetensors reports a full disk as its own plain Exception; whatever fails, no rank may continue alone
-            rows, problem = None, f"rank {self.world.rank}: {error}"
-        gathered = self.world.gather((rows, problem))
+            written, problem = None, f"rank {self.world.rank}: {error}"
+        gathered = self.world.gather((written, problem))
         problem = next((text for _, text in gathered if text), None)
         if self.world.rank == 0:
             try:
                 if problem is None:
-                    _commit(_assemble(engine, state, [row for row, _ in gathered if row]), hidden, final)
+                    parts = [part for part, _ in gathered if part]
+                    _commit(_assemble(pending, parts), hidden, pending.final)
             except (OSError, CheckpointError) as error:
                 problem = str(error)
             if problem is not None:
@@ -238,40 +320,7 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.iterdir())
 
 
-@dataclass(frozen=True)
-class _Written:
-    """Facts of a rank's part."""
-
-    rows: list[tuple[str, str, int, int, list[str]]]
-    scalars: dict[str, dict[str, float]]
-    buffers: list[str]
-    file: FileRecord
-
-
-def _write_part(engine: Engine, path: Path) -> _Written:
-    owned = partitions.fragments(engine, owned=True)
-    tensors = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
-    buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
-    tensors |= {f"buffer/{name}": buffer for name, buffer in buffers.items()}
-    save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
-    _publish(path)
-    return _Written(
-        rows=[(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
-        scalars=partitions.scalars(engine),
-        buffers=sorted(buffers),
-        file=FileRecord(path.stat().st_size, file_hash(path)),
-    )
-
-
-def _publish(path: Path) -> None:
-    """Give a part the usual permissions, which safetensors withholds, and force it to the disk."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)
-    sync(path)
-
-
-def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) -> Index:
+def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     """Return the index of all ranks' parts.
 
     Raises:
@@ -284,7 +333,7 @@ def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) ->
             slices[name].append((part, start, count))
             kinds_of[name].add((group, tuple(keys)))
     parameters: dict[str, ParameterRecord] = {}
-    for name, shape in partitions.shapes(engine).items():
+    for name, shape in pending.shapes.items():
         kinds = kinds_of[name]
         if len(kinds) != 1:
             raise CheckpointError(f"{name}: ranks disagree about its group and states: {sorted(kinds)}")
@@ -296,8 +345,8 @@ def _assemble(engine: Engine, state: TrainState, written: Sequence[_Written]) ->
     if any(other.scalars != written[0].scalars for other in written):
         raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    version = FORMAT_BESIDE if state.base else FORMAT
-    return Index(state.plain(), written[0].scalars, parameters, written[0].buffers, files, version)
+    version = FORMAT_BESIDE if pending.beside else FORMAT
+    return Index(pending.state, written[0].scalars, parameters, written[0].buffers, files, version)
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:

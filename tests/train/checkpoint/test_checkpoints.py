@@ -13,6 +13,7 @@ import torch
 from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 from train.checkpoint import checkpoints as checkpoint
+from train.checkpoint import part_writer
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.format import Index
 from train.checkpoint.parts import CheckpointReader
@@ -279,7 +280,7 @@ def fail_saves(world: World, config: TrainConfig, folder: str) -> tuple[list[boo
     """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again; then it fails for good."""
     engine = build(config, world)
     found = store(Path(folder), world, max_failures=3)
-    real = checkpoint.save_file
+    real = part_writer.save_file
 
     def broken(tensors: Any, path: Path) -> None:
         if world.rank == 1:
@@ -288,12 +289,12 @@ def fail_saves(world: World, config: TrainConfig, folder: str) -> tuple[list[boo
 
     done, message = [], ""
     for step in range(1, 8):
-        checkpoint.save_file = broken if step in (2, 3) or step > 4 else real
+        part_writer.save_file = broken if step in (2, 3) or step > 4 else real
         try:
             done.append(found.save(engine, TrainState(step=step, samples=step)))
         except checkpoint.SaveError as error:
             message = str(error)
-    checkpoint.save_file = real
+    part_writer.save_file = real
     left = [path.name for path in Path(folder).glob(".tmp*")]
     alive = bool(train_steps(engine, 1, 1))
     engine.close()

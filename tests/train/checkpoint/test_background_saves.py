@@ -1,0 +1,180 @@
+"""Saves while training continues: the same bytes as a save that is waited for, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.distributed import RankPool, run_ranks
+from tests.train import faulty
+from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.synthetic import build, store, tiny, train_steps
+from tests.train.test_faults import POINTS
+from train.checkpoint import part_writer
+from train.checkpoint.state import TrainState
+from train.config import TrainConfig
+from train.distributed import World
+from train.errors import SaveError
+from train.logs.journal import read_lines
+
+STEP = TrainState(step=4, samples=32)
+NAME = "step-00000004"
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[list[Any], list[Any], list[bool]]:
+    """Save after four steps, waiting; then once more in the background, where the thread waits for four more steps."""
+    engine = build(config, world)
+    train_steps(engine, 1, 4)
+    assert store(Path(folder) / "waited", world).save(engine, STEP)
+    found, held = store(Path(folder) / "background", world), threading.Event()
+    real = part_writer.save_file
+
+    def late(tensors: Any, path: Path) -> None:
+        assert held.wait(60)
+        real(tensors, path)
+
+    part_writer.save_file = late
+    try:
+        assert found.save(engine, STEP, wait=False)
+        polled = [found.poll()]
+        undisturbed = train_steps(engine, 5, 8)
+        polled.append((Path(folder) / "background" / NAME).exists())
+        held.set()
+        assert found.finish()
+    finally:
+        part_writer.save_file = real
+    pages = {name: copy.data_ptr() for name, copy in found._copies.items()}
+    assert found.save(engine, TrainState(step=8, samples=64), wait=False)
+    assert found.finish()
+    polled.append(pages == {name: copy.data_ptr() for name, copy in found._copies.items()})
+    engine.close()
+    engine = build(config, world)
+    straight = train_steps(engine, 1, 8)[4:]
+    engine.close()
+    return undisturbed, straight, polled
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision"), [(0, "fp32"), (3, "fp32"), (1, "bf16"), *(pytest.param(*one, marks=pytest.mark.slow)
+    for one in [(1, "fp32"), (2, "fp32"), (2, "bf16"), (3, "bf16")])]
+)  # fmt: skip
+def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    """Updates of a high rate: they would show in every element. The memory of the copy is used again."""
+    config = tiny(zero__stage=stage, precision=precision, optimizer__learning_rate=0.3)
+    for undisturbed, straight, (polled, there, same_pages) in two_ranks.run(saved_meanwhile, config, str(tmp_path)):
+        assert undisturbed == straight
+        assert polled
+        assert not there
+        assert same_pages
+    assert bytes_of(tmp_path / "waited" / NAME) == bytes_of(tmp_path / "background" / NAME)
+
+
+def fail_in_background(world: World, config: TrainConfig, folder: str) -> tuple[list[bool], list[str], str]:
+    """Rank 1 cannot write its parts of the steps 2, 4, 5 and 6."""
+    engine = build(config, world)
+    found = store(Path(folder), world, max_failures=3)
+    real = part_writer.save_file
+
+    def broken(tensors: Any, path: Path) -> None:
+        if world.rank == 1 and any(f"{step:08d}" in str(path) for step in (2, 4, 5, 6)):
+            raise OSError(28, "No space left on device")
+        real(tensors, path)
+
+    part_writer.save_file = broken
+    done, message = [], ""
+    try:
+        for step in range(1, 7):
+            assert found.save(engine, TrainState(step=step, samples=step), wait=False)
+            done.append(found.finish())
+    except SaveError as error:
+        message = str(error)
+    finally:
+        part_writer.save_file = real
+    assert train_steps(engine, 1, 1)
+    engine.close()
+    return done, [one["event"] for one in found.reports], message  # type: ignore[attr-defined]
+
+
+def test_a_failure_on_one_rank_is_one_of_all(two_ranks: RankPool, tmp_path: Path) -> None:
+    for done, events, message in two_ranks.run(fail_in_background, tiny(), str(tmp_path)):
+        assert done == [True, False, True, False, False]
+        assert events == ["save", "save_failed", "save", *["save_failed"] * 3]
+        assert "rank 1: [Errno 28]" in message
+    assert [path.name for path in sorted(tmp_path.iterdir()) if path.name != "latest"] == ["step-00000003"]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+
+
+@pytest.fixture(scope="module")
+def waited(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of six steps whose saves are waited for."""
+    folder = tmp_path_factory.mktemp("waited")
+    ended = go(folder, shards, faulty.train_normally)
+    assert ended.codes == [0, 0], ended.errors
+    return folder
+
+
+def go(folder: Path, shards: Path, function: Any, *arguments: Any, **changes: Any) -> Any:
+    settings = {"checkpoint__every": 2, "checkpoint__keep_last": 9, "steps": 6, "log__tensorboard": False}
+    write_config(folder / "train.yaml", shards, folder / "run", **settings | changes)
+    return run_ranks(2, function, *arguments, "--config", str(folder / "train.yaml"), folder=folder)
+
+
+def losses(folder: Path) -> list[Any]:
+    return [(one["step"], one["loss"].hex()) for one in read_lines(folder / "run" / "metrics.jsonl")]
+
+
+def checkpoints_of(folder: Path) -> dict[str, dict[str, bytes]]:
+    return {path.name: bytes_of(path) for path in sorted((folder / "run" / "checkpoints").glob("step-*"))}
+
+
+@pytest.mark.parametrize("evaluated", [None, 2])
+def test_a_run_has_the_same_checkpoints(shards: Path, waited: Path, tmp_path: Path, evaluated: int | None) -> None:
+    """Also where an evaluation follows each save, and its loss is noted in the checkpoint."""
+    changes = {"evaluate__every": evaluated, "evaluate__max_rows": 8} if evaluated else {}
+    ended = go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True, **changes)
+    assert ended.codes == [0, 0], ended.errors
+    assert losses(tmp_path) == losses(waited)
+    if not evaluated:
+        assert _without_configuration(checkpoints_of(tmp_path)) == _without_configuration(checkpoints_of(waited))
+    else:
+        assert list(checkpoints_of(tmp_path)) == list(checkpoints_of(waited))
+
+
+def _without_configuration(found: dict[str, dict[str, bytes]]) -> dict[str, dict[str, bytes]]:
+    """Leave out the indices, which hold the configuration and its keys."""
+    return {name: {key: raw for key, raw in files.items() if key != "checkpoint.json"} for name, files in found.items()}
+
+
+@pytest.mark.parametrize("when", [faulty.stop_in_write, faulty.stop_before_the_commit])
+def test_a_stop_request_while_a_save_is_written(shards: Path, waited: Path, tmp_path: Path, when: Any) -> None:
+    """The newest state is saved before the end, and the same command ends like a straight run."""
+    stopped = go(tmp_path, shards, when, checkpoint__asynchronous=True)
+    assert stopped.codes == [75, 75], stopped.errors
+    (last, *_) = read_lines(tmp_path / "run" / "metrics.jsonl")[::-1]
+    assert (tmp_path / "run/checkpoints/latest").read_text() == f"step-{last['step']:08d}\n"
+    assert go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True).codes == [0, 0]
+    assert losses(tmp_path) == losses(waited)
+
+
+@pytest.mark.parametrize(
+    ("point", "victim"),
+    [pytest.param(point, victim, marks=() if (point, victim) == ("half a part", 1) else pytest.mark.slow)
+     for point in POINTS for victim in (0, 1) if victim == 0 or "part" in point],
+)  # fmt: skip
+def test_a_kill_at_any_point_costs_no_bit(shards: Path, waited: Path, tmp_path: Path, point: str, victim: int) -> None:
+    killed = go(tmp_path, shards, faulty.kill_in_save, point, victim, checkpoint__asynchronous=True)
+    assert killed.codes[victim] == -signal.SIGKILL
+    assert go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True).codes == [0, 0]
+    assert losses(tmp_path) == losses(waited)

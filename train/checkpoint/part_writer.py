@@ -1,0 +1,100 @@
+"""Writing of a rank's part of a checkpoint, from the live state or from a copy that training does not touch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pipeline.files import file_hash, sync
+from train.checkpoint import zero_partitions as partitions
+from train.checkpoint.format import FileRecord
+from train.engine import Engine
+
+__all__ = ["Snapshot", "Written", "snapshot", "write_part"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a rank writes, and what the index says of it.
+
+    Args:
+        tensors: by their names in the file, contiguous, on the CPU.
+        rows: name, group, start, count and states of each slice of a parameter.
+        scalars: optimizer group → state → number.
+        buffers: names of the buffers among the tensors.
+    """
+
+    tensors: Mapping[str, Tensor]
+    rows: list[tuple[str, str, int, int, list[str]]]
+    scalars: dict[str, dict[str, float]]
+    buffers: list[str]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Facts of a part that is on the disk."""
+
+    rows: list[tuple[str, str, int, int, list[str]]]
+    scalars: dict[str, dict[str, float]]
+    buffers: list[str]
+    file: FileRecord
+
+
+def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapshot:
+    """Return what this rank writes of an engine's state.
+
+    Args:
+        engine: the engine.
+        copies: memory for copies, made where it lacks a tensor and used again by the next call; None: the tensors are
+            views of the live state where that is on the CPU, to be written before the next update.
+
+    Raises:
+        CheckpointError: the optimizer has a state that no checkpoint holds.
+    """
+    owned = partitions.fragments(engine, owned=True)
+    buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
+    live = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
+    live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()}
+    live = {name: tensor.detach() for name, tensor in live.items()}
+    return Snapshot(
+        _on_cpu(live) if copies is None else _copied(live, copies),
+        [(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
+        partitions.scalars(engine),
+        sorted(buffers),
+    )
+
+
+def _on_cpu(live: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.contiguous().cpu() for name, tensor in live.items()}
+
+
+def _copied(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors into memory that stays: fresh pages would cost more than the copy."""
+    for name, tensor in live.items():
+        copy = copies.get(name)
+        if copy is None or copy.shape != tensor.shape or copy.dtype != tensor.dtype:
+            copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        copies[name].copy_(tensor, non_blocking=True)
+    if any(tensor.is_cuda for tensor in live.values()):
+        torch.cuda.current_stream().synchronize()
+    return {name: copies[name] for name in live}
+
+
+def write_part(held: Snapshot, path: Path) -> Written:
+    """Write a part and force it to the disk.
+
+    Raises:
+        Exception: it cannot be written; safetensors has no type of its own for a full disk.
+    """
+    save_file(dict(held.tensors), path)
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)  # the usual permissions, which safetensors withholds
+    sync(path)
+    return Written(held.rows, held.scalars, held.buffers, FileRecord(path.stat().st_size, file_hash(path)))
