@@ -62,7 +62,7 @@ def kill_in_save(point: str, victim: int, *arguments: str) -> int:
     before(part_writer, "save_file", at("before part"))
     before(part_writer, "sync", at("after part"))
     before(Index, "write", at("before index"))
-    before(checkpoint, "_remove", lambda path: at("before rename")() if path.name.startswith("step-") else None)
+    before(checkpoint, "remove", lambda path: at("before rename")() if path.name.startswith("step-") else None)
     before(checkpoint, "sync", lambda path: at("after rename")() if path.name == "checkpoints" else None)
     real = Path.replace
 

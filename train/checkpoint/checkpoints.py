@@ -11,12 +11,11 @@ all ranks do together, comes at the end of the first step at which every part is
 from __future__ import annotations
 
 import errno
-import math
 import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from pipeline.errors import ConfigurationError, NewerFormatError
+from pipeline.errors import ConfigurationError
 from pipeline.files import replacing, sweep, sync
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.finding import LATEST, candidates, check_share, choose
@@ -41,6 +40,7 @@ from train.checkpoint.format import (
 )
 from train.checkpoint.part_writer import Written, snapshot, write_part
 from train.checkpoint.parts import CheckpointReader
+from train.checkpoint.retention import HIDDEN, prune, remove, size_of
 from train.checkpoint.state import TrainState, read_state
 from train.config import CheckpointConfig
 from train.distributed import World
@@ -50,7 +50,6 @@ from train.errors import CheckpointError, SaveError
 __all__ = ["Checkpoints", "load"]
 
 Report = Callable[..., None]
-_HIDDEN: Final = ".tmp-"
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
@@ -105,8 +104,8 @@ class Checkpoints:
         with self.world.together():
             if self.world.rank == 0:
                 self.directory.mkdir(parents=True, exist_ok=True)
-                for stale in self.directory.glob(f"{_HIDDEN}*"):
-                    _remove(stale)
+                for stale in self.directory.glob(f"{HIDDEN}*"):
+                    remove(stale)
                 sweep(self.directory)
 
     def save(self, engine: Engine, state: TrainState, *, wait: bool = True) -> bool:
@@ -126,7 +125,7 @@ class Checkpoints:
             self.finish()
             self._report("save_waited", step=state.step, seconds=time.perf_counter() - began)
         final = self.directory / f"step-{state.step:08d}"
-        hidden = self.directory / f"{_HIDDEN}{final.name}"
+        hidden = self.directory / f"{HIDDEN}{final.name}"
         if problem := self._first_problem(self._make_room(hidden) if self.world.rank == 0 else None):
             return self._ended(state.step, final, problem)
         part = hidden / part_name(self.world.rank)
@@ -202,7 +201,7 @@ class Checkpoints:
 
     def _conclude(self, pending: _Pending) -> str | None:
         """Commit what all ranks have written; return why nothing was committed, the same on every rank, or None."""
-        hidden = pending.final.with_name(f"{_HIDDEN}{pending.final.name}")
+        hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
         try:
             written, problem = pending.written.result(), None
         except Exception as error:
@@ -230,8 +229,8 @@ class Checkpoints:
     def _make_room(self, hidden: Path) -> str | None:
         """Make the hidden directory; where space is short, first remove the checkpoint that would be the next to go."""
         try:
-            _remove(hidden)
-            previous = max((_size(path) for path in steps_in(self.directory)), default=0)
+            remove(hidden)
+            previous = max((size_of(path) for path in steps_in(self.directory)), default=0)
             if self._current and (self._full or self._free() < 1.2 * previous):
                 self._prune(self._current, max(1, self.config.keep_last - 1))
             if (free := self._free()) < 1.2 * previous:
@@ -240,6 +239,9 @@ class Checkpoints:
         except OSError as error:
             return str(error)
         return None
+
+    def _prune(self, latest: str, keep_last: int) -> None:
+        prune(self.directory, latest, keep_last, self.config, self._refused)
 
     def find(self) -> tuple[Path, Index] | None:
         """Return the checkpoint to resume from: the one in `latest` if it is whole, else the newest whole one.
@@ -272,52 +274,6 @@ class Checkpoints:
             index = check_share(path, hashes=hashes, rank=self.world.rank, size=self.world.size)
             self._refused.discard(path.name)
         return index
-
-    def _prune(self, latest: str, keep_last: int) -> None:
-        """Remove all but the last k, every n-th, the best, and the one that `latest` names.
-
-        A damaged one counts for nothing. One of a later step is left to be replaced when the run passes it.
-        """
-        paths = [path for path in steps_in(self.directory) if _step(path.name) <= _step(latest)]
-        whole = [path for path in paths if path.name not in self._refused]
-        kept = {latest, *(path.name for path in whole[-keep_last:])}
-        if every := self.config.keep_every:
-            kept |= {path.name for path in whole if _step(path.name) % every == 0}
-        if self.config.keep_best:
-            kept |= _best(whole)
-        for path in paths:
-            if path.name not in kept:
-                _remove(path)
-
-
-def _step(name: str) -> int:
-    return int(name.removeprefix("step-"))
-
-
-def _best(paths: Iterable[Path]) -> set[str]:
-    losses: dict[str, float] = {}
-    for path in paths:
-        try:
-            loss = Index.read(path).state.get("heldout_loss")
-        except (CheckpointError, NewerFormatError):
-            continue
-        if loss is not None and math.isfinite(loss):
-            losses[path.name] = loss
-    return {min(losses, key=lambda name: (losses[name], name))} if losses else set()
-
-
-def _remove(path: Path) -> None:
-    """Hide a path by one rename, then delete it: a kill between both leaves no torn checkpoint."""
-    if path.exists() and not path.name.startswith(_HIDDEN):
-        path = path.rename(path.with_name(f"{_HIDDEN}old-{path.name}"))
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.iterdir())
 
 
 def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
@@ -353,13 +309,13 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
     """Publish a complete hidden directory: index, rename, then `latest`."""
     index.write(hidden)
     sync(hidden)
-    _remove(final)  # an invalid checkpoint of the same step that the run has passed again
+    remove(final)  # an invalid checkpoint of the same step that the run has passed again
     hidden.rename(final)
     try:
         sync(final.parent)
         _point(final)
     except OSError:
-        _remove(final)  # the save counts as failed: what it wrote must not pass for a checkpoint later
+        remove(final)  # the save counts as failed: what it wrote must not pass for a checkpoint later
         raise
 
 
