@@ -21,12 +21,11 @@ from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import rank_encoder
 from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
 from pipeline.tokenizers._published import Published
+from pipeline.tokenizers._word_chunks import HIDDEN, word_encoder
 
 __all__ = ["TokenizerJson"]
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
-_HIDDEN: Final = "\0"
-"""Put before a piece that must not be found in text, which never has this character."""
 
 
 class TokenizerJson:
@@ -53,6 +52,7 @@ class TokenizerJson:
         self._model = _read_text(json.dumps(_without_specials(self._facts, bare)), self.FILE)
         self._model.encode_special_tokens = True
         self._ranked = rank_encoder(self._model, facts, bare)
+        self._worded = word_encoder(self._model, facts, bare, self.vocabulary.id_dtype)
 
     @classmethod
     def load(cls, folder: Path) -> TokenizerJson:
@@ -62,6 +62,8 @@ class TokenizerJson:
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
         dtype = self.vocabulary.id_dtype
+        if self._worded:
+            return self._worded.encode(texts)
         if self._ranked:
             return self._table.encodings(texts, [self._ranked(text).astype(dtype) for text in texts])
         rows = self._model.encode_batch(list(texts), add_special_tokens=False)
@@ -132,7 +134,7 @@ def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
 def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
     """Return the file with pieces that no text can spell in place of the special ones; the ids stay."""
     model = dict(facts["model"])
-    hidden = {name: _HIDDEN + name for name in bare}
+    hidden = {name: HIDDEN + name for name in bare}
     if isinstance(model["vocab"], dict):
         model["vocab"] = {hidden.get(name, name): token for name, token in model["vocab"].items()}
     else:

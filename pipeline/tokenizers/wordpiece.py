@@ -18,16 +18,15 @@ from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
-from pipeline.tokenizers._chunks import ChunkEncoder, Tokens
+from pipeline.tokenizers._chunks import BETWEEN_SPACES, ChunkEncoder, Tokens
 from pipeline.tokenizers._merges import count_words, learn_merges
 from pipeline.tokenizers._pieces import PieceTable, reserved_pieces, training_texts
 from pipeline.tokenizers._published import Published, check_distinct
 from pipeline.tokenizers._trained import check_room, count_letters, trained_facts
+from pipeline.tokenizers._word_chunks import HIDDEN, tokens_of_chunks
 
 __all__ = ["WordPiece"]
 
-_CHUNK: Final = re.compile("[^\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-"""Text between white space. No step of the algorithm crosses it, so each run is encoded once and remembered."""
 _LONGEST_WORD: Final = 200
 _HAN: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002ceaf\U0002f800-\U0002fa1f]"
@@ -75,7 +74,9 @@ class WordPiece:
         self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
         self._unknown = self.vocabulary.id_of("unk", "WordPiece")
         self._longest = max(map(len, self._ids), default=0)
-        self._encoder = ChunkEncoder(_CHUNK, self._tokens, self.vocabulary.id_dtype)
+        spelt = [HIDDEN + name if name in bare else name for name in names]
+        self._library = _library_model(spelt, spelt[self._unknown], lower_case=facts.lower_case)
+        self._encoder = ChunkEncoder(BETWEEN_SPACES, self._tokens, self.vocabulary.id_dtype, self._together)
 
     @staticmethod
     def names(path: Path) -> list[str]:
@@ -114,7 +115,7 @@ class WordPiece:
         """
         cls.check_size(options)
         lower = options.lower_case
-        chunks = (match[0] for text in training_texts(texts) for match in _CHUNK.finditer(text))
+        chunks = (match[0] for text in training_texts(texts) for match in BETWEEN_SPACES.finditer(text))
         counts = count_words(word for chunk in chunks for word, _ in _words(chunk, lower_case=lower))
         letters = count_letters(counts, _letters)
         reserved = reserved_pieces(options.reserved)
@@ -133,6 +134,12 @@ class WordPiece:
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""
         return self._encoder.encode(texts)
+
+    def _together(self, chunks: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of chunks; in ASCII the library has the rules of the published code, and is faster."""
+        plain = [chunk for chunk in chunks if chunk.isascii()]
+        known = dict(zip(plain, tokens_of_chunks(self._library, self.vocabulary.id_dtype, plain), strict=True))
+        return [known.get(chunk) or self._tokens(chunk) for chunk in chunks]
 
     def _tokens(self, chunk: str) -> Tokens:
         ids: list[int] = []
@@ -168,15 +175,18 @@ class WordPiece:
 
     def converted(self) -> tokenizers.Tokenizer:
         """Return the model for the `tokenizers` library, without special tokens."""
-        vocabulary = {name: number for number, name in enumerate(self._pieces)}
-        unknown = self._table.names[self._unknown]
-        model = tokenizers.Tokenizer(
-            models.WordPiece(vocabulary, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD)
-        )
-        model.normalizer = normalizers.BertNormalizer(lowercase=self._facts.lower_case)
-        model.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        model.decoder = decoders.WordPiece(cleanup=False)
-        return model
+        return _library_model(self._pieces, self._table.names[self._unknown], lower_case=self._facts.lower_case)
+
+
+def _library_model(names: Sequence[str], unknown: str, *, lower_case: bool) -> tokenizers.Tokenizer:
+    vocabulary = {name: number for number, name in enumerate(names)}
+    model = tokenizers.Tokenizer(
+        models.WordPiece(vocabulary, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD)
+    )
+    model.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+    model.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    model.decoder = decoders.WordPiece(cleanup=False)
+    return model
 
 
 def _letters(word: str) -> list[str]:

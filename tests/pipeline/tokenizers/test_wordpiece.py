@@ -86,6 +86,15 @@ def test_ids_are_those_of_the_algorithm(case):
     assert [tokenizer.encode([text])[0].ids.tolist() for text in texts] == [slow(text) for text in texts]
 
 
+def test_a_word_that_serves_as_a_special_token_is_spelt(tmp_path):
+    path = wordpiece(tmp_path)
+    pieces = {name: number for number, name in enumerate(WordPiece.names(path)) if name != "cat"}
+    tokenizer = import_tokenizer(path, tmp_path / "out", specials={"eos": "cat"})
+    ids = tokenizer.encode(["the cat cats"])[0].ids.tolist()
+    assert ids == slow_ids("the cat cats", pieces, pieces["[UNK]"], lower_case=True)
+    assert tokenizer.vocabulary.specials["eos"] not in ids
+
+
 @settings(max_examples=150)
 @given(
     text=st.text(st.one_of(st.sampled_from("aΣAß#İ中. \n\u0301\u00ad\x1c"), st.characters(codec="utf-8")), max_size=40)
