@@ -93,8 +93,9 @@ class Engine:
         count = sum(whole_shape(parameter).numel() for parameter in model.parameters())
         options = config.optimizer.options
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
-        groups = parameter_groups(model, options.weight_decay, by_depth=by_depth)
         self._builder = config.optimizer.build()
+        apart = self._builder.matrices_apart
+        groups = parameter_groups(model, options.weight_decay, by_depth=by_depth, matrices_apart=apart)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.deepspeed, *_ = load_deepspeed().initialize(

@@ -146,6 +146,13 @@ class Layout:
                 totals[names[segment.name], column] = segment.of(term).sum(dtype=torch.float64)
         return dict(zip(names, self.total(totals), strict=True))
 
+    def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        """Send a vector to each rank; return those that the ranks have sent here, of these sizes."""
+        joined = torch.cat(list(sent))
+        arrived = joined.new_empty(sum(sizes))
+        dist.all_to_all_single(arrived, joined, list(sizes), [len(one) for one in sent])
+        return list(torch.split(arrived, list(sizes)))
+
 
 def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
     """Return the layout of an engine's flats; all ranks call it together."""

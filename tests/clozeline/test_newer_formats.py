@@ -26,7 +26,7 @@ from pipeline.shards.manifest import canonical_sha256, manifest_text
 from tests.clozeline.bench import STAGES, Answer, Bench, spoken
 from tests.clozeline.test_commands_on_faults import WITH_FILES, WITHOUT_INPUT, tree
 from tests.pipeline.task_files import write_vocabulary
-from train.checkpoint.format import FORMAT_BESIDE
+from train.checkpoint.format import FORMAT_WHOLE
 
 KINDS = {
     "plan": "out/clean/plan.json",
@@ -184,7 +184,7 @@ def write_newer(path: Path) -> tuple[int, int]:
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)
-    known = FORMAT_BESIDE if path.name == "checkpoint.json" else plain.get("format", 1)
+    known = FORMAT_WHOLE if path.name == "checkpoint.json" else plain.get("format", 1)
     plain["format"] = known + 1
     if path.name in ("manifest.json", "checkpoint.json"):
         plain["checksum"] = canonical_sha256(plain)

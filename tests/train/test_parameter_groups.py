@@ -74,3 +74,20 @@ def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
     assert found == {id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()}
     assert len({group["name"] for group in groups}) == len(groups) <= 2 * (max(depths.values()) + 1)
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
+
+
+@pytest.mark.parametrize("family", ["encoder", "xlnet"])
+def test_matrices_of_layers_are_apart_for_those_who_ask(family: str) -> None:
+    """Tables, also plain parameters that are tables, and heads stay in `decay`."""
+    model = build_model(small_config(family), VOCABULARY, {})
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = parameter_groups(model, 0.1, by_depth=False, matrices_apart=True)
+    found = {group["name"]: {names[id(p)] for p in group["params"]} for group in groups}
+    plain = {group["name"]: {names[id(p)] for p in group["params"]} for group in parameter_groups(model, 0.1)}
+    assert list(found) == ["matrix", "decay", "no_decay"]
+    assert found["no_decay"] == plain["no_decay"]
+    assert found["matrix"] | found["decay"] == plain["decay"]
+    tables = (".tokens.weight", ".table.weight", ".types.weight", ".segments")
+    expected = {n for n in plain["decay"] if ".layers." in n and not n.endswith(tables)}
+    assert found["matrix"] == expected
+    assert len(found["matrix"]) >= 12

@@ -22,7 +22,7 @@ from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from train import run as run_module
 from train import run_directory
-from train.checkpoint.format import FORMAT_BESIDE
+from train.checkpoint.format import FORMAT_WHOLE
 from train.config import TrainConfig
 from train.distributed import World
 from train.run import run
@@ -86,10 +86,10 @@ def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
 def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, steps: tuple[int, ...]) -> None:
     """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
     for step in steps:
-        rewrite_index(folder, step, format=FORMAT_BESIDE + 1)
+        rewrite_index(folder, step, format=FORMAT_WHOLE + 1)
     found = refused(two_ranks, folder, ["steps=6"])
     assert found.startswith("64 ")
-    assert "step-00000004/checkpoint.json: format 3 of a newer version, this version reads format 2" in found
+    assert "step-00000004/checkpoint.json: format 4 of a newer version, this version reads format 3" in found
 
 
 def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> None:

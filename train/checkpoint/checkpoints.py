@@ -31,6 +31,7 @@ from train.checkpoint.finding import LATEST, candidates, check_share, choose
 from train.checkpoint.format import (
     FORMAT,
     FORMAT_BESIDE,
+    FORMAT_WHOLE,
     WEIGHT,
     Index,
     ParameterRecord,
@@ -301,8 +302,9 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     if any(other.scalars != written[0].scalars for other in written):
         raise CheckpointError(f"ranks disagree about optimizer states: {[other.scalars for other in written]}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    version = FORMAT_BESIDE if pending.beside else FORMAT
-    return Index(pending.state, written[0].scalars, parameters, written[0].buffers, files, version)
+    whole = written[0].whole
+    version = FORMAT_WHOLE if whole else FORMAT_BESIDE if pending.beside else FORMAT
+    return Index(pending.state, written[0].scalars, parameters, written[0].buffers, files, version, whole)
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:
@@ -353,6 +355,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():
                 view.copy_(reader.read(key, piece.name, piece.start, piece.count))
+        partitions.set_whole_states(engine, reader.states())
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
         partitions.refresh_weights(engine)

@@ -2,14 +2,15 @@
 
 `part-RRRRR.safetensors` holds 1-D tensors named `<key>/<parameter>`, the slices that rank R owned: `weight` is the
 fp32 master (a frozen parameter in its own type), other keys are optimizer states. `checkpoint.json` says which slice of
-which parameter lies in which part, so that any reader finds any range without torch.distributed or DeepSpeed.
+which parameter lies in which part, so that any reader finds any range without torch.distributed or DeepSpeed. States
+of another shape than their parameter's, the same on every rank, lie whole in part 0.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, field
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
@@ -25,6 +26,7 @@ from train.errors import CheckpointError
 __all__ = [
     "FORMAT",
     "FORMAT_BESIDE",
+    "FORMAT_WHOLE",
     "FROZEN",
     "INDEX",
     "WEIGHT",
@@ -41,6 +43,8 @@ FORMAT: Final = 1
 refuse what they do not know."""
 FORMAT_BESIDE: Final = 2
 """Of one that lacks the parameters of a model beside which an adapter trains: its state has the key `base`."""
+FORMAT_WHOLE: Final = 3
+"""Of one with states of an optimizer that are not cut into slices, with a base or without."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of parameters without a gradient."""
@@ -82,11 +86,14 @@ class Index:
     """persistent buffers, stored whole in part 0 as `buffer/<name>`"""
     files: dict[str, FileRecord]
     format: int = FORMAT
+    whole: dict[str, list[_Count]] = field(default_factory=dict)
+    """optimizer states that are not cut, stored in part 0 as `KEY/PARAMETER` → shape"""
 
     def write(self, directory: Path) -> None:
         """Write checkpoint.json, or replace it as a whole, and force it to the disk."""
         with replacing(directory / INDEX) as temporary:
-            temporary.write_bytes(_with_checksum(asdict(self)))
+            plain = asdict(self)
+            temporary.write_bytes(_with_checksum(plain if self.whole else {k: plain[k] for k in plain if k != "whole"}))
 
     @staticmethod
     def read(directory: Path) -> Index:
@@ -104,7 +111,7 @@ class Index:
             plain.pop("checksum", None)
             if checked and raw != _with_checksum(plain):
                 raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
-            refuse_newer(path, plain, FORMAT_BESIDE)
+            refuse_newer(path, plain, FORMAT_WHOLE)
             index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
         except FileNotFoundError as error:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
@@ -116,9 +123,11 @@ class Index:
 
     def problem(self) -> str:
         """Return the first contradiction between parameters and parts; empty if they agree."""
-        if self.format not in (FORMAT, FORMAT_BESIDE):
-            return f"format {self.format}, this version reads formats {FORMAT} and {FORMAT_BESIDE}"
-        if bool(self.state.get("base")) != (self.format == FORMAT_BESIDE):
+        if self.format not in (FORMAT, FORMAT_BESIDE, FORMAT_WHOLE):
+            return f"format {self.format}, this version reads formats {FORMAT} to {FORMAT_WHOLE}"
+        if bool(self.whole) != (self.format == FORMAT_WHOLE):
+            return f"format {self.format}: expected whole states in format {FORMAT_WHOLE} alone, got {len(self.whole)}"
+        if self.format < FORMAT_WHOLE and bool(self.state.get("base")) != (self.format == FORMAT_BESIDE):
             return f"format {self.format} contradicts its state: only those of format {FORMAT_BESIDE} have a base"
         if set(self.files) != {part_name(part) for part in range(len(self.files))}:
             return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"

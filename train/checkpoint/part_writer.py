@@ -28,12 +28,14 @@ class Snapshot:
         rows: name, group, start, count and states of each slice of a parameter.
         scalars: optimizer group → state → number.
         buffers: names of the buffers among the tensors.
+        whole: optimizer states among them that are not cut → shape.
     """
 
     tensors: Mapping[str, Tensor]
     rows: list[tuple[str, str, int, int, list[str]]]
     scalars: dict[str, dict[str, float]]
     buffers: list[str]
+    whole: dict[str, list[int]]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Written:
     rows: list[tuple[str, str, int, int, list[str]]]
     scalars: dict[str, dict[str, float]]
     buffers: list[str]
+    whole: dict[str, list[int]]
     file: FileRecord
 
 
@@ -59,14 +62,16 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     """
     owned = partitions.fragments(engine, owned=True)
     buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
+    whole = partitions.whole_states(engine) if engine.world.rank == 0 else {}
     live = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
-    live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()}
+    live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | whole
     live = {name: tensor.detach() for name, tensor in live.items()}
     return Snapshot(
         _on_cpu(live) if copies is None else _copied(live, copies),
         [(piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors)) for piece in owned],
         partitions.scalars(engine),
         sorted(buffers),
+        {key: list(tensor.shape) for key, tensor in whole.items()},
     )
 
 
@@ -97,4 +102,4 @@ def write_part(held: Snapshot, path: Path) -> Written:
     os.umask(mask)
     path.chmod(0o666 & ~mask)  # the usual permissions, which safetensors withholds
     sync(path)
-    return Written(held.rows, held.scalars, held.buffers, FileRecord(path.stat().st_size, file_hash(path)))
+    return Written(held.rows, held.scalars, held.buffers, held.whole, FileRecord(path.stat().st_size, file_hash(path)))

@@ -47,12 +47,14 @@ def check_tensors(path: Path, index: Index, part: int) -> None:
         CheckpointError: a tensor is missing, is not listed, or has another size or type; the message names it.
     """
     expected = {
-        f"{key}/{name}": (count, _TYPES[record.group == FROZEN])
+        f"{key}/{name}": ([count], _TYPES[record.group == FROZEN])
         for name, record in index.parameters.items()
         for of, _, count in record.slices
         if of == part
         for key in record.keys
     }
+    if part == 0:
+        expected |= {key: (shape, _TYPES[False]) for key, shape in index.whole.items()}
     buffers = {f"buffer/{name}" for name in index.buffers} if part == 0 else set()
     where = path / part_name(part)
     try:
@@ -61,11 +63,11 @@ def check_tensors(path: Path, index: Index, part: int) -> None:
             if differing := sorted(names ^ (expected.keys() | buffers)):
                 how = "holds" if differing[0] in names else "lacks"
                 raise CheckpointError(f"{where}: {how} {differing[0]}, contrary to the index")
-            for key, (count, types) in expected.items():
+            for key, (shape, types) in expected.items():
                 piece = opened.get_slice(key)
-                if piece.get_shape() != [count] or piece.get_dtype() not in types:
+                if piece.get_shape() != shape or piece.get_dtype() not in types:
                     got = f"{piece.get_dtype()} {piece.get_shape()}"
-                    raise CheckpointError(f"{where}: {key}: expected {' or '.join(types)} [{count}], got {got}")
+                    raise CheckpointError(f"{where}: {key}: expected {' or '.join(types)} {shape}, got {got}")
     except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"{where}: {error}") from error
 
@@ -102,6 +104,10 @@ class CheckpointReader:
         """Return a whole parameter in its shape."""
         shape: Sequence[int] = self.index.parameters[name].shape
         return self.read(key, name, 0, prod(shape)).view(list(shape))
+
+    def states(self) -> dict[str, Tensor]:
+        """Return the optimizer states that are not cut: `KEY/PARAMETER` → tensor."""
+        return {key: self._part(0).get_tensor(key) for key in self.index.whole}
 
     def buffer(self, name: str, shape: Sequence[int]) -> Tensor:
         """Return a persistent buffer.

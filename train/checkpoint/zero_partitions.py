@@ -19,6 +19,7 @@ from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
 from train.flats import Segment, grouped_flats, segments_of
+from train.optimizers._whole_parameters import WholeParameterOptimizer
 
 __all__ = [
     "Fragment",
@@ -29,7 +30,9 @@ __all__ = [
     "refresh_weights",
     "scalars",
     "set_anchors",
+    "set_whole_states",
     "shapes",
+    "whole_states",
 ]
 
 
@@ -64,6 +67,19 @@ def buffers(engine: Engine) -> dict[str, Tensor]:
     """Return persistent buffers, whole on every rank."""
     saved = engine.model.state_dict(keep_vars=True)
     return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
+
+
+def whole_states(engine: Engine) -> dict[str, Tensor]:
+    """Return optimizer states that are not cut, the same on every rank: `KEY/PARAMETER` → tensor."""
+    optimizer = engine.optimizer
+    return dict(sorted(optimizer.whole.items())) if isinstance(optimizer, WholeParameterOptimizer) else {}
+
+
+def set_whole_states(engine: Engine, states: Mapping[str, Tensor]) -> None:
+    """Give an optimizer that has such states those of a checkpoint."""
+    optimizer = engine.optimizer
+    if isinstance(optimizer, WholeParameterOptimizer):
+        optimizer.whole = {key: tensor.to(engine.world.device) for key, tensor in states.items()}
 
 
 def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
@@ -202,7 +218,7 @@ def memory(engine: Engine) -> dict[str, int]:
     weights = [getattr(p, "ds_tensor", None) for p in engine.model.parameters()]
     weights += [p.data for p in engine.model.parameters() if p.data.numel()]
     held = _storages(weights)
-    optimizer: list[Tensor | None] = []
+    optimizer: list[Tensor | None] = [*whole_states(engine).values()]
     for flat, _ in grouped_flats(engine.deepspeed):
         optimizer += [flat, *(v for v in engine.optimizer.state.get(flat, {}).values() if isinstance(v, Tensor))]
         optimizer += [] if engine.anchors is None else engine.anchors.of.get(flat, {}).values()

@@ -48,6 +48,8 @@ class OptimizerBuilder(ABC):
     """The least that the update of an element depends on: its own history, sums over its parameter, or the matrix."""
     states: ClassVar[int]
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
+    matrices_apart: ClassVar[bool] = False
+    """True if weights of layers that are matrices form groups of their own, named `matrix`."""
     follows_heldout: ClassVar[bool] = False
     """True if the losses on the first held-out set change its update: a checkpoint lists them then."""
 

@@ -22,7 +22,9 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     def __init__(self, groups: Iterable[dict[str, Any]], rate: float) -> None:
         super().__init__(list(groups), {"lr": rate})
         self.layout = whole_layout(self.param_groups)
-        """Segments of the flats; before `layout` is set by an engine, each parameter is whole."""
+        """Segments of the flats; as long as no engine sets it, each parameter is whole."""
+        self.whole: dict[str, Tensor] = {}
+        """States that are not cut, fp32 and the same on every rank: `KEY/PARAMETER` → tensor."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]

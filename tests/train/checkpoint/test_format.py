@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from pipeline.errors import NewerFormatError
 from pipeline.files import file_hash
 from train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name, steps_in, tiling_problem
+from train.checkpoint.parts import CheckpointReader, check_tensors
 from train.errors import CheckpointError
 
 
@@ -54,6 +55,30 @@ def test_index_round_trip(tmp_path: Path) -> None:
     index = write_parts(tmp_path, 10, 3)
     index.write(tmp_path)
     assert Index.read(tmp_path) == index
+
+
+def test_states_that_are_whole_have_a_format_of_their_own(tmp_path: Path) -> None:
+    """Without one the text is that of earlier versions; with one its number, shape and tensor must agree."""
+    index = write_parts(tmp_path, 10, 2)
+    index.write(tmp_path)
+    assert "whole" not in (tmp_path / "checkpoint.json").read_text()
+    assert "whole states in format 3 alone" in replace(index, format=3).problem()
+    assert "whole states in format 3 alone" in replace(index, whole={"row/p": [2]}).problem()
+    stated = replace(index, format=3, whole={"row/p": [2]})
+    for state in ({}, {"base": "0123"}):
+        assert replace(stated, state=state).problem() == ""
+    stated.write(tmp_path)
+    assert Index.read(tmp_path) == stated
+    part = tmp_path / part_name(0)
+    with pytest.raises(CheckpointError, match="lacks row/p"):
+        check_tensors(tmp_path, stated, 0)
+    weights = load_file(part)
+    save_file({**weights, "row/p": torch.ones(3)}, part)
+    with pytest.raises(CheckpointError, match=r"row/p: expected F32 \[2\], got F32 \[3\]"):
+        check_tensors(tmp_path, stated, 0)
+    save_file({**weights, "row/p": torch.ones(2)}, part)
+    check_tensors(tmp_path, stated, 0)
+    assert CheckpointReader(tmp_path, stated).states()["row/p"].tolist() == [1, 1]
 
 
 def test_index_of_a_newer_format(tmp_path: Path) -> None:

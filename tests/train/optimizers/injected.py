@@ -22,6 +22,8 @@ from train.distributed import World, load_deepspeed
 from train.engine import Engine
 from train.flats import Layout, Segment
 
+MATRICES = "matrix"
+"""Name of the group of matrices, for Muon too."""
 SIZES = {"table": (13, 4), "up": (7, 5), "up.bias": (7,), "down": (3, 7), "norm": (5,)}
 Weights = dict[str, Tensor]
 
@@ -93,6 +95,11 @@ class ThreadLayout(Layout):
     def total(self, numbers: Tensor) -> Tensor:
         return numbers.copy_(sum(self.meeting.gather(self.rank, numbers.clone())))
 
+    def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        arrived = [of_rank[self.rank] for of_rank in self.meeting.gather(self.rank, list(sent))]
+        assert [len(one) for one in arrived] == list(sizes)
+        return arrived
+
 
 class Meeting:
     """Threads that show each other a value."""
@@ -113,11 +120,11 @@ class Meeting:
 
 
 def groups_of(parameters: Mapping[str, Tensor], decay: float) -> list[dict[str, Any]]:
-    """Matrices with decay and vectors without, in the order of names."""
+    """Return matrices with decay and vectors without, in the order of names."""
     matrices = [p for p in parameters.values() if p.dim() > 1]
     vectors = [p for p in parameters.values() if p.dim() == 1]
     return [
-        {"name": "decay", "weight_decay": decay, "params": matrices},
+        {"name": MATRICES, "weight_decay": decay, "params": matrices},
         {"name": "no_decay", "weight_decay": 0.0, "params": vectors},
     ]
 
@@ -140,10 +147,10 @@ def cut_update(chosen: Mapping[str, Any], steps: int, cuts: Mapping[str, Sequenc
     """The same in flats of threads: `cuts` are the lengths of a group's flats, with padding at the end of the last."""
     start = start_weights()
     by_group = {
-        "decay": [name for name, shape in SIZES.items() if len(shape) > 1],
+        MATRICES: [name for name, shape in SIZES.items() if len(shape) > 1],
         "no_decay": [name for name, shape in SIZES.items() if len(shape) == 1],
     }
-    ranks = len(cuts["decay"])
+    ranks = len(cuts[MATRICES])
     placed = {group: _placed(names, group, cuts[group]) for group, names in by_group.items()}
     meeting, found = Meeting(ranks), {name: torch.full(shape, torch.nan) for name, shape in SIZES.items()}
 
@@ -158,7 +165,7 @@ def cut_update(chosen: Mapping[str, Any], steps: int, cuts: Mapping[str, Sequenc
             segment.of(segment.flat).copy_(whole[segment.start : segment.start + segment.count])
         builder = choose("train.optimizers", dict(chosen)).build()
         groups = [
-            {"name": group, "weight_decay": 0.1 if group == "decay" else 0.0, "params": [flat]}
+            {"name": group, "weight_decay": 0.1 if group == MATRICES else 0.0, "params": [flat]}
             for flat, group in zip(flats, by_group, strict=True)
         ]
         optimizer = builder.build(groups)

@@ -18,9 +18,9 @@ EXACT = sorted(set(names("train.optimizers")) - {"adamw", "nt_asgd"})
 tensor, fewer than a vector of the processor, otherwise than those before: equal to about an ulp."""
 SHARED = sorted(set(EXACT) - {"lion"})
 CUTS = {
-    "three pieces": {"decay": (40, 31, 40), "no_decay": (4, 4, 4)},
-    "a rank with padding alone": {"decay": (60, 60, 5), "no_decay": (6, 6, 6)},
-    "one element": {"decay": (1, 51, 60), "no_decay": (11, 1, 3)},
+    "three pieces": {"matrix": (40, 31, 40), "no_decay": (4, 4, 4)},
+    "a rank with padding alone": {"matrix": (60, 60, 5), "no_decay": (6, 6, 6)},
+    "one element": {"matrix": (1, 51, 60), "no_decay": (11, 1, 3)},
 }
 
 
