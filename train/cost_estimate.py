@@ -204,7 +204,9 @@ def _of_a_row(
         check_length(max(int(column.lengths.max()) for column in texts), config, shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
-    flops, second = model.flops(max(1, round(tokens)), round(target), labels), _second_view(rows.columns)
+    choices = columns.get("choice_starts", 1.0)
+    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), labels)
+    second = _second_view(rows.columns)
     if second and "input_ids_b" in model.needs:
         return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
     return tokens + target, flops

@@ -116,5 +116,7 @@ def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
         weighted = batch.tensors["row_weight"] > 0
         for name in ("lengths", "decoder_lengths", "lengths_b"):
             if (lengths := batch.tensors.get(name)) is not None:
-                total += float(lengths[weighted].sum())
+                choices = batch.tensors.get("choices")
+                rows = weighted if choices is None else weighted.repeat_interleave(choices)
+                total += float(lengths[rows].sum())
     return total

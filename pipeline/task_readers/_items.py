@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["LabelledText", "Question", "Refused", "SourceTarget", "TaggedWords", "TaskItem"]
+__all__ = ["Choices", "LabelledText", "Question", "Refused", "SourceTarget", "TaggedWords", "TaskItem"]
 
 
 class TaskItem(Protocol):
@@ -131,3 +131,27 @@ class SourceTarget:
     def compared(self) -> tuple[str, ...]:
         """The given text."""
         return (self.source,)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A text and several texts, of which one continues or answers it.
+
+    Args:
+        context: the text before each choice.
+        choices: two or more.
+        right: number of the right one.
+        place: number of the row in the file, the first is 0.
+        group: its document, if the file names one.
+    """
+
+    context: str
+    choices: tuple[str, ...]
+    right: int
+    place: int
+    group: str | None = None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The context alone: choices such as `yes` recur everywhere."""
+        return (self.context,)

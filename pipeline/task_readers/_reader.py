@@ -16,7 +16,7 @@ __all__ = ["TASK", "HeadName", "Layout", "TaskFacts", "TaskFile", "TaskReader", 
 
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
-HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm"]
+HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice"]
 """The heads that learn tasks."""
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pipeline.task_readers import HeadName
 from pipeline.tasks.answer_rows import AnswerRows
+from pipeline.tasks.choice_rows import ChoiceRows
 from pipeline.tasks.labelled_rows import LabelledRows
 from pipeline.tasks.tagged_rows import TaggedRows
 from pipeline.tasks.target_rows import TargetRows
@@ -19,5 +20,6 @@ ROW_KINDS: Final[dict[HeadName, type[TaskRows[Any]]]] = {
     "tagging": TaggedRows,
     "span": AnswerRows,
     "lm": TargetRows,
+    "multiple_choice": ChoiceRows,
 }
 """Head to the rows for it."""

@@ -149,3 +149,28 @@ def make_text_sets(folder: Path, *words: str) -> Path:
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
     assert main(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "toy"
+
+
+def stories(count: int, first: int = 0) -> list[dict[str, object]]:
+    """Texts of two to four choices; the right one has the last word of the context, any other has another."""
+    found: list[dict[str, object]] = []
+    for number in range(first, first + count):
+        marks = [WORDS[2 + (number + place) % 4] for place in range(2 + number % 3)]
+        right = number * 7 % len(marks)
+        choices = [f"{WORDS[8 + (number + place) % 6]} {mark}" for place, mark in enumerate(marks)]
+        found.append({"context": f"a film {marks[right]}", "choices": choices, "label": right})
+    return found
+
+
+def make_choice_sets(folder: Path, *words: str) -> Path:
+    """Run the stage on files of choices; return the folder of its sets."""
+    files, vocabulary = folder / "files", write_vocabulary(folder / "words")
+    files.mkdir(parents=True)
+    for name, first, count in (("train", 0, 60), ("dev", 60, 21)):
+        lines = [json.dumps(row) for row in stories(count, first)]
+        (files / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text("corpus: toy\nseed: 1\ntasks:\n  reader: {name: multiple_choice, task: toy}\n  max_length: 16\n")
+    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "toy"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import question_run, tagged_run, text_run, tuned_run
+from tests.tools.evaluation.task_runs import choice_run, question_run, tagged_run, text_run, tuned_run
 from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from tools.evaluation.perplexity import perplexity_scores
@@ -105,6 +105,23 @@ def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: 
     assert scores["below"] == {"exact_match": [], "f1": []}
     score_run(run, "dev", tmp_path / "scored.json")
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
+
+
+def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The accuracy is that of the trainer, over 21 examples of two to four rows."""
+    run = choice_run(one, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+    assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["multiple_choice/accuracy"])
+    assert scores["n"] == 21
+    assert scores["baselines"].keys() == {"majority", "words", "overlap"}
+    score_run(run, "dev", tmp_path / "scored.json")
+    held = json.loads((tmp_path / "scored.json").read_text())
+    right = [one == other for one, other in zip(held["answers"], held["predicted"], strict=True)]
+    assert sum(right) / 21 == pytest.approx(scores["metrics"]["accuracy"])
 
 
 def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

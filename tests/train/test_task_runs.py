@@ -11,7 +11,7 @@ import pytest
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets, make_tagged_sets
+from tests.pipeline.task_files import make_choice_sets, make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
 from train.checkpoint.format import steps_in
 from train.config import TrainConfig
@@ -88,3 +88,20 @@ def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
     code, said = one_rank.run(start, tmp_path / "train.yaml", both)[0]
     assert code == 64
     assert "masked_lm cannot be trained" in said
+
+
+def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+    """An example of three rows beside one of two: the same losses of one rank and of two."""
+    sets = make_choice_sets(tmp_path)
+    write_config(
+        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"multiple_choice": {}},
+        model__dropout={}, model__position={"maximum": 16}, optimizer__learning_rate=0.01, data__global_batch=16,
+        data__ignore=["segment_starts"], steps=60, schedule={"name": "linear", "warmup": 4, "steps": 60},
+        checkpoint={"every": 60},
+    )  # fmt: skip
+    assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
+    assert two_ranks.run(start, tmp_path / "train.yaml", [f"output={tmp_path / 'two'}"]) == [(0, "")] * 2
+    runs = [[one["loss"] for one in records(tmp_path / name) if "loss" in one] for name in ("run", "two")]
+    assert runs[0][:10] == pytest.approx(runs[1][:10], rel=1e-4)  # sums in another order drift apart later
+    *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
+    assert last["figures"]["multiple_choice/accuracy"] > 0.9

@@ -26,6 +26,9 @@ __all__ = ["Predictions", "Read", "answers_of", "dealt", "predict", "predict_sha
 _BATCH: Final = 32
 """Rows of a forward pass. Batches are the same for every number of processes, so their padding is too."""
 
+_CLASSES: Final = {"classification": "label", "multiple_choice": "choice"}
+"""Column with the number of the right class or choice, by the head that learns it."""
+
 Read: TypeAlias = Callable[[Tensor, Mapping[str, Tensor], Rows], Sequence[Any]]
 """A function of the scores of a batch, the batch and its rows."""
 
@@ -50,8 +53,8 @@ def set_rows(shards: ShardSet) -> Rows:
 
 def answers_of(rows: Rows, facts: TaskFacts) -> NDArray[Any]:
     """Return the classes [n] int64, or the numbers [n] float64, of rows."""
-    if facts.head == "classification":
-        return rows.columns["label"].values.astype(np.int64)
+    if facts.head in _CLASSES:
+        return rows.columns[_CLASSES[facts.head]].values.astype(np.int64)
     return rows.columns["target"].values.astype(np.float64)
 
 
@@ -92,8 +95,12 @@ def predict_share(
 
 
 def _class_or_number(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[float]:
-    """Return the class with the highest score of each row, NaN where one is NaN, or the row's number."""
-    values = scores.argmax(-1).where(scores.isfinite().all(-1), math.nan) if scores.ndim == 2 else scores
+    """Return the class or choice with the highest score of each row, or the row's number; NaN where one is no number.
+
+    Choices that a row lacks have the score -inf.
+    """
+    broken = scores.isnan() | (scores == torch.inf)
+    values = scores.argmax(-1).where(~broken.any(-1), math.nan) if scores.ndim == 2 else scores
     found: list[float] = values.tolist()
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.rows import Rows
 from tools.evaluation.answer_scores import answer_scores, read_spans
 from tools.evaluation.baselines import baseline_predictions, texts_of
+from tools.evaluation.choice_baselines import choice_baselines
 from tools.evaluation.metrics import Scored, degenerate, score
 from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
 from tools.evaluation.tag_scores import read_tags, tag_scores
@@ -80,8 +81,11 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     """Return the scores of rows that have one class or number each."""
     facts, answers = opened.facts, predictions.answers
     train, tokenizer = set_rows(opened.train), opened.trained.tokenizer
-    given = texts_of(train, tokenizer), answers_of(train, facts)
-    baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
+    if facts.head == "multiple_choice":
+        baselines = choice_baselines(train, rows, tokenizer)
+    else:
+        given = texts_of(train, tokenizer), answers_of(train, facts)
+        baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
     return Scored(
         len(answers),
         score(facts, answers, predictions.predicted),

@@ -27,7 +27,11 @@ def score_run(run: Path, split: str, path: Path) -> None:
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     shares = [share_of(opened, rows)]
-    found = predict(shares, rows, opened.facts) if opened.facts.head in ("classification", "regression") else None
+    found = (
+        predict(shares, rows, opened.facts)
+        if opened.facts.head in ("classification", "regression", "multiple_choice")
+        else None
+    )
     plain = {
         "scores": scores_of(opened, rows, shares),
         "facts": opened.facts.plain(),

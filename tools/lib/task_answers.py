@@ -24,6 +24,8 @@ def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
         return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
     if "target" in row.columns and len(row["target"]) == 1:
         return {"target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
+    if "choice" in row.columns:
+        return {"choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"}
     if "tags" in row.columns:
         record = json.loads(row["record"].tobytes())
         tagged = zip(record["words"], record["tags"], strict=True)

@@ -23,7 +23,7 @@ _PAIR_FRAME: Final = 3
 def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require two segments with text, separated by [SEP]."""
     columns = block.rows.columns
-    if "segment_starts" not in columns or "input_ids" not in columns:
+    if "segment_starts" not in columns or "input_ids" not in columns or "choice_starts" in columns:
         return
     starts, rows = columns["segment_starts"], columns["input_ids"]
     paired = _rows_with(starts, block, manifest)

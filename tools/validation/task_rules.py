@@ -84,4 +84,27 @@ def _answer_places(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             yield row, f"expected the first and the last place of an answer among answer_places, got {span}"
 
 
-TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (_answers, _tags, _answer_places)
+def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require two or more choices that begin at rising places of the row, and one of them that is right."""
+    columns = block.rows.columns
+    if "choice_starts" not in columns:
+        return
+    rows, starts, right = (columns[name] for name in ("input_ids", "choice_starts", "choice"))
+    if (row := first_row((starts.lengths < 2) | (right.lengths != 1))) is not None:
+        yield (
+            row,
+            f"expected two or more choice_starts and one choice, got {starts.lengths[row]} and {right[row].tolist()}",
+        )
+        return
+    if (row := first_not_ascending(starts)) is not None or (row := first_outside(starts, rows.lengths)) is not None:
+        yield row, f"expected rising choice_starts below the {rows.lengths[row]} tokens, got {starts[row].tolist()}"
+    if (row := first_row((starts.values[starts.offsets[:-1]] != 0) | (right.values >= starts.lengths))) is not None:
+        yield row, f"expected a first choice at 0 and a choice below {starts.lengths[row]}, got {right[row].tolist()}"
+    segments = columns.get("segment_starts")
+    if segments is not None and (row := first_not_ascending(segments)) is not None:
+        yield row, f"expected rising segment_starts, got {segments[row].tolist()}"
+
+
+TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
+    _answers, _tags, _answer_places, _choices
+)  # fmt: skip

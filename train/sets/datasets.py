@@ -175,7 +175,9 @@ def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[st
         )
     refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
-    check_length(manifest.max_length, config, shards.path)
+    several = any(spec.name == "choice_starts" for spec in manifest.specs)  # rows in one column, each of this length
+    longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
+    check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
     return served_targets(manifest, model)
 

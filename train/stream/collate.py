@@ -18,6 +18,7 @@ from pipeline.arrays import Int64
 from pipeline.errors import ConfigurationError
 from pipeline.rows import Ragged
 from pipeline.shards import Manifest
+from train.stream.choice_columns import rows_of_choices
 from train.stream.decoder_rows import expanded_positions, masked_rows, target_rows
 from train.stream.full_rows import FullRows
 from train.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors
@@ -51,7 +52,7 @@ _DECISIVE = {
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
           ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
           ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
-          ("answer_places", "answer_span"))  # fmt: skip
+          ("answer_places", "answer_span"), ("choice", "choice_starts"), ("choice_starts", "choice"))  # fmt: skip
 _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 
 
@@ -216,7 +217,8 @@ class Collate:
     @property
     def _kind(self) -> str:
         padded = f"{self.architecture} padded on the left" if self._left else self.architecture
-        return f"{padded} with target_ids" if self._stored_targets else padded
+        held = "target_ids" if self._stored_targets else "choices" if "choice_starts" in self.columns else None
+        return f"{padded} with {held}" if held else padded
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -250,13 +252,29 @@ class Collate:
         `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32
         [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
         float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
-        `objective` [B] numbers those of the rows in order of appearance; a filler row has 0.
+        `objective` [B] numbers those of the rows in order of appearance; a filler row has 0. Of B examples with several
+        choices, each choice is a row of the inputs, and `choices` [B] says how many each example has.
 
         Args:
             columns: list columns; those that no row has may be absent.
             row_weight: [B]; None: all are 1.
             sources: number of each row's set [B], below 0 for filler; needed where sets differ.
         """
+        if "choice_starts" not in self.columns:
+            return self._tensors(columns, row_weight, sources)
+        rows, chosen = rows_of_choices(columns)
+        counts = chosen["choices"].numpy()
+        of_rows = None if sources is None else np.repeat(sources, counts)
+        tensors = self._tensors(rows, np.ones(counts.sum(), np.float32), of_rows)
+        if "objective" in tensors:
+            tensors["objective"] = tensors["objective"][np.cumsum(counts) - counts]
+        weight = np.ones(len(counts), np.float32) if row_weight is None else row_weight
+        return tensors | chosen | {"row_weight": torch.from_numpy(weight)}
+
+    def _tensors(
+        self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None
+    ) -> dict[str, Tensor]:
+        """Return the tensors of columns that hold one row each."""
         column = columns["input_ids"]
         if row_weight is None and not isinstance(column, Ragged):
             ids, lengths = column, equal_lengths(*column.shape)

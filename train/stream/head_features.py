@@ -30,9 +30,13 @@ HEAD_OF_COLUMN: Final = {
     "tags": "tagging",
     "answer_span": "span",
     "answer_places": "span",
+    "choice": "multiple_choice",
+    "choice_starts": "multiple_choice",
 }
 """List columns from which single heads learn; all but the answers below in rows of encoders alone."""
-ANSWER_COLUMNS: Final = frozenset({"label", "target", "tag_positions", "tags", "answer_span", "answer_places"})
+ANSWER_COLUMNS: Final = frozenset({
+    *("label", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
+})  # fmt: skip
 """Those of them that hold the answers of tasks, whatever the architecture."""
 
 

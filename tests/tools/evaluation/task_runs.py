@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.config import load_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
+from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, make_text_sets
 from tests.train.masked_set import write_config
 from train.config import TrainConfig
 from train.distributed import World
@@ -37,6 +37,11 @@ def tagged_run(ranks: RankPool, folder: Path, *, steps: int = 40) -> Path:
 def question_run(ranks: RankPool, folder: Path, *, steps: int = 80) -> Path:
     """Make the sets of the small task of questions, and a run that learns them."""
     return _run_of(ranks, folder, make_question_sets(folder), "span", steps)
+
+
+def choice_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
+    """Make the sets of the small task of choices, and a run that learns them."""
+    return _run_of(ranks, folder, make_choice_sets(folder), "multiple_choice", steps)
 
 
 def text_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:

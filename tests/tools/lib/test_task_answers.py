@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.task_readers import TaskFacts, facts_of
-from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
 from tools.inspect_shard import main as inspect
 from tools.lib.task_answers import answer_of
 
@@ -46,3 +46,15 @@ def test_answers_are_parts_of_their_text(tmp_path: Path) -> None:
     assert len(said) == len(shards) > 21
     assert sum(one.startswith("'") for one in said) >= 21
     assert any(one.startswith("none in this window, of ['") for one in said)
+
+
+def test_a_choice_has_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sets = make_choice_sets(tmp_path)
+    shards = open_split(sets, "dev")
+    row = shards.read_block(0).row(0)
+    said = f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
+    assert answer_of(facts_of(shards.manifest), row) == {"choice": said}
+    assert inspect([str(sets / "dev")]) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "not possible" not in out

@@ -9,7 +9,7 @@ import pytest
 from pipeline.errors import IntegrityError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import Manifest
-from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.shard_sets import fixed
 from tools.validation.invariants import check_rows
 from tools.validation.located_rows import LocatedRows
@@ -110,3 +110,33 @@ def test_wrong_answers(answers: Manifest, column: str, values: list[int], messag
             continue
         with pytest.raises(IntegrityError, match=expected):
             check_rows(block, answers)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("choice_starts", [0], r"two or more choice_starts and one choice, got 1 and \[1\]"),
+        ("choice", [], "and one choice, got 2"),
+        ("choice", [2], r"a choice below 2, got \[2\]"),
+        ("choice_starts", [1, 4], "a first choice at 0"),
+        ("choice_starts", [0, 8], r"rising choice_starts below the 8 tokens, got \[0, 8\]"),
+        ("segment_starts", [0, 4, 2, 6], "rising segment_starts"),
+    ],
+    ids=["one", "none", "number", "first", "beyond", "segments"],
+)  # fmt: skip
+def test_wrong_choices(tmp_path: Path, column: str, values: list[int], message: str) -> None:
+    manifest = open_split(make_choice_sets(tmp_path), "dev").manifest
+    lists = {
+        "input_ids": [2, 5, 3, 3, 2, 5, 3, 3],
+        "choice_starts": [0, 4],
+        "segment_starts": [0, 3, 4, 7],
+        "choice": [1],
+    }
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint32) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, manifest)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, manifest)

@@ -1,0 +1,59 @@
+"""Texts with several choices: all rows of an example end to end, and the number of the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from pipeline.rows import Feature
+from pipeline.task_readers import Choices, TaskFacts
+from pipeline.tasks.frames import Frame
+from pipeline.tasks.task_rows import Built, TaskRows
+from pipeline.tokenizers import Encoding
+
+__all__ = ["ChoiceRows"]
+
+_INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed rows of all choices, end to end")
+_CHOICE_STARTS: Final = Feature("choice_starts", "uint32", 1, "places in input_ids where choices start, first 0")
+_SEGMENT_STARTS: Final = Feature(
+    "segment_starts", "uint32", 1, "places in input_ids where context and choice of each row start, first 0"
+)
+_CHOICE: Final = Feature("choice", "uint16", 0, "number of the right choice")
+
+
+class ChoiceRows(TaskRows[Choices]):
+    """Rows for the head multiple_choice: `[CLS] context [SEP] choice [SEP]` for each choice (SWAG, arXiv 1808.05326).
+
+    Each of them is cut to `max_length` for itself.
+    """
+
+    per_token: ClassVar = 4
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        """Return the list columns, in their order."""
+        return (_INPUT_IDS, _CHOICE_STARTS, *((_SEGMENT_STARTS,) if frame.segments else ()), _CHOICE)
+
+    def texts(self, item: Choices) -> Sequence[str]:
+        """Return the context, then the choices."""
+        return (item.context, *item.choices)
+
+    def build(self, item: Choices, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+        """Return the rows of all choices as one example; a text without tokens is refused as `no_tokens`."""
+        context, *choices = (encoding.ids for encoding in encodings)
+        if not len(context) or not all(map(len, choices)):
+            return "no_tokens"
+        vocabulary, length = self.tokenizer.vocabulary, self.form.max_length
+        rows = [self.form.frame.row([context, choice], vocabulary, length) for choice in choices]
+        starts = np.cumsum([0, *(len(row.ids) for row in rows)])
+        columns = {
+            "input_ids": np.concatenate([row.ids for row in rows]),
+            "choice_starts": starts[:-1],
+            "segment_starts": [
+                start + at for start, row in zip(starts, rows, strict=False) for at in row.segment_starts
+            ],
+            "choice": [item.right],
+        }
+        return [Built(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})]
