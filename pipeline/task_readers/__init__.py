@@ -3,8 +3,19 @@
 Every row of a file is given or counted with a reason; none stops the file, and no layout is guessed.
 """
 
-from pipeline.task_readers._items import Choices, LabelledText, Question, Refused, SourceTarget, TaggedWords, TaskItem
+from pipeline.task_readers._items import (
+    Choices,
+    Dialogue,
+    LabelledText,
+    Part,
+    Question,
+    Refused,
+    SourceTarget,
+    TaggedWords,
+    TaskItem,
+    answer_runs,
+)
 from pipeline.task_readers._reader import HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
 
-__all__ = ["Choices", "HeadName", "LabelledText", "Layout", "Question", "Refused", "SourceTarget", "TaggedWords",
-           "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "facts_of"]  # fmt: skip
+__all__ = ["Choices", "Dialogue", "HeadName", "LabelledText", "Layout", "Part", "Question", "Refused", "SourceTarget",
+           "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs", "facts_of"]  # fmt: skip

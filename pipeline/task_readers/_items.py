@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
-__all__ = ["Choices", "LabelledText", "Question", "Refused", "SourceTarget", "TaggedWords", "TaskItem"]
+__all__ = [
+    "Choices",
+    "Dialogue",
+    "LabelledText",
+    "Part",
+    "Question",
+    "Refused",
+    "SourceTarget",
+    "TaggedWords",
+    "TaskItem",
+    "answer_runs",
+]
 
 
 class TaskItem(Protocol):
@@ -119,6 +132,7 @@ class SourceTarget:
         prefix: text before the source, which names the task.
         place: number of its line in the file, the first is 0.
         group: its document, if the file names one.
+        suffix: text after the source.
     """
 
     source: str
@@ -126,11 +140,78 @@ class SourceTarget:
     prefix: str
     place: int
     group: str | None = None
+    suffix: str = ""
 
     @property
     def compared(self) -> tuple[str, ...]:
         """The given text."""
         return (self.source,)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The source with its prefix, and the target that is learnt."""
+        return (Part(self.prefix + self.source + self.suffix), Part(self.targets[0], learnt=True))
+
+    @property
+    def answers(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The source with the accepted targets."""
+        return ((self.source, self.targets),)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a text that is put together.
+
+    Args:
+        text: encoded for itself, so that nothing in it is a special token; or the name of one.
+        special: true for the name of a special token, such as `eos`.
+        learnt: true if a model learns to write it, false if it only reads it.
+    """
+
+    text: str
+    special: bool = False
+    learnt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """Messages as a model reads them, of which the answers are learnt.
+
+    Args:
+        parts: of all messages; the last is learnt.
+        opening: the first message.
+        place: number of its line in the file, the first is 0.
+        group: its document, if the file names one.
+    """
+
+    parts: tuple[Part, ...]
+    opening: str
+    place: int
+    group: str | None = None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The first message."""
+        return (self.opening,)
+
+    @property
+    def answers(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The text before each answer, and the answer, without special tokens."""
+        texts = ["" if part.special else part.text for part in self.parts]
+        return tuple(
+            ("".join(texts[:begin]), ("".join(texts[begin:end]).strip(),)) for begin, end in answer_runs(self.parts)
+        )
+
+
+def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """Return where answers are, each the number of its first part and that after its last.
+
+    Example:
+        >>> answer_runs([Part("a"), Part("b", learnt=True), Part("eos", True, True), Part("c"), Part("d", learnt=True)])
+        [(1, 3), (4, 5)]
+    """
+    edges = [0, *(number for number in range(1, len(parts)) if parts[number].learnt != parts[number - 1].learnt)]
+    return [(begin, end) for begin, end in pairwise([*edges, len(parts)]) if parts[begin].learnt]
 
 
 @dataclass(frozen=True, slots=True)

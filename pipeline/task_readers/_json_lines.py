@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -12,9 +13,19 @@ from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 from pipeline.task_readers._lines import LINE_REASONS, text_lines
 
-__all__ = ["OBJECT_REASONS", "Object", "field_of", "json_objects", "require_fields", "texts_in"]
+__all__ = ["OBJECT_REASONS", "LinesLayout", "Object", "field_of", "json_objects", "require_fields", "texts_in"]
 
 Object: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LinesLayout:
+    """The one layout of lines of JSON whose fields are named by options."""
+
+    name: str = "JSON lines"
+    labelled: bool = True
+
+
 OBJECT_REASONS: Final = (*LINE_REASONS, "blank_line", "fields")
 """Reasons for which a line is no object, or lacks a field."""
 
@@ -43,13 +54,10 @@ def require_fields(path: Path, limits: Limits, *names: str) -> None:
         ConfigurationError: it is not.
     """
     _, first = next(json_objects(path, limits), (0, Refused("empty file", 0)))
-    if isinstance(first, Refused):
+    have = {} if isinstance(first, Refused) else first
+    if missing := [name for name in names if field_of(have, name) is None]:
         raise ConfigurationError(
-            f"{path}: expected JSON lines with {', '.join(names)}; the first has none ({first.reason})"
-        )
-    if missing := [name for name in names if field_of(first, name) is None]:
-        raise ConfigurationError(
-            f"{path}: expected JSON lines with the fields {' and '.join(names)}, got {', '.join(first) or 'none'} "
+            f"{path}: expected JSON lines with the fields {' and '.join(names)}, got {', '.join(have) or 'none'} "
             f"without {', '.join(missing)}"
         )
 

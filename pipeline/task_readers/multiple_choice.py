@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -13,15 +12,17 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields, texts_in
+from pipeline.task_readers._json_lines import (
+    OBJECT_REASONS,
+    LinesLayout,
+    Object,
+    field_of,
+    json_objects,
+    require_fields,
+    texts_in,
+)
 
 __all__ = ["MultipleChoice"]
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str = "JSON lines"
-    labelled: bool = True
 
 
 class MultipleChoice(TaskReader):
@@ -53,7 +54,7 @@ class MultipleChoice(TaskReader):
         answer: str = "label"
         """field of the right choice: its number from 0, or one of `answers`"""
         answers: list[str] = field(default_factory=list)
-        """what the field of the answer holds for the first choice, the second ...: [A, B, C, D]; empty: numbers"""
+        """names of the first choice, the second ... in the field of the answer: [A, B, C, D]; empty: numbers"""
 
     options: Options
 
@@ -69,7 +70,7 @@ class MultipleChoice(TaskReader):
             ConfigurationError: it has not.
         """
         require_fields(path, self.limits, self.options.context, *self.options.choices)
-        return TaskFile(path, _Layout())
+        return TaskFile(path, LinesLayout())
 
     def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
         """Yield every line of a file."""

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass as plain_dataclass
+from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from pipeline.errors import ConfigurationError
-from pipeline.files import parse_json
 from pipeline.task_readers import Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, text_lines
+from pipeline.task_readers._json_lines import (
+    OBJECT_REASONS,
+    LinesLayout,
+    Object,
+    json_objects,
+    require_fields,
+    texts_in,
+)
 
 __all__ = ["TextToText"]
 
 Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
-
-
-@plain_dataclass(frozen=True)
-class _Layout:
-    name: str = "JSON lines"
-    labelled: bool = True
 
 
 class TextToText(TaskReader):
@@ -39,7 +37,7 @@ class TextToText(TaskReader):
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*LINE_REASONS, "blank_line", "fields", "empty_text")
+    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -53,6 +51,8 @@ class TextToText(TaskReader):
         """field of the text that it becomes"""
         prefix: str = ""
         """text before each source, which names the task: `summarize: `"""
+        suffix: str = ""
+        """text after each source, where a decoder begins the target: `\\nTL;DR:`"""
         metrics: Annotated[list[Metric], Field(min_length=1)] = field(default_factory=lambda: ["exact_match"])
         """metrics of the task, the first decides: exact_match, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum"""
 
@@ -69,50 +69,18 @@ class TextToText(TaskReader):
         Raises:
             ConfigurationError: it is not.
         """
-        _, first = next(text_lines(path, self.limits), (0, ""))
-        found = _object(first) if isinstance(first, str) else None
-        missing = [
-            name for name in (self.options.source, self.options.target) if found is None or not _texts(found, name)
-        ]
-        if missing:
-            raise ConfigurationError(
-                f"{path}: expected JSON lines with the fields {self.options.source} and {self.options.target}, got "
-                f"{str(first)[:80]!r} without {', '.join(missing)}"
-            )
-        return TaskFile(path, _Layout())
+        require_fields(path, self.limits, self.options.source, self.options.target)
+        return TaskFile(path, LinesLayout())
 
     def read(self, file: TaskFile) -> Iterator[SourceTarget | Refused]:
         """Yield every line of a file."""
-        for place, line in text_lines(file.path, self.limits):
-            if isinstance(line, Refused):
-                yield line
-            elif not line.strip():
-                yield Refused("blank_line", place)
-            else:
-                yield self._pair(_object(line), place)
+        for place, row in json_objects(file.path, self.limits):
+            yield row if isinstance(row, Refused) else self._pair(row, place)
 
-    def _pair(self, row: Mapping[str, Any] | None, place: int) -> SourceTarget | Refused:
-        sources, targets = (_texts(row or {}, name) for name in (self.options.source, self.options.target))
+    def _pair(self, row: Object, place: int) -> SourceTarget | Refused:
+        sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))
         if len(sources) != 1 or not targets:
             return Refused("fields", place)
         if not all(text.strip() for text in (*sources, *targets)):
             return Refused("empty_text", place)
-        return SourceTarget(sources[0], targets, self.options.prefix, place)
-
-
-def _object(line: str) -> Mapping[str, Any] | None:
-    """Return the object of a line, None for anything else."""
-    try:
-        found = parse_json(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, Mapping) else None
-
-
-def _texts(row: Mapping[str, Any], path: str) -> tuple[str, ...]:
-    """Return the text of a field, or those of a list; none where it is absent or holds anything else."""
-    found: Any = row
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    texts = found if isinstance(found, list) else [found]
-    return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
+        return SourceTarget(sources[0], targets, self.options.prefix, place, suffix=self.options.suffix)

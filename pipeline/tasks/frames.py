@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["FRAMES", "Frame", "FrameName", "FramedRow", "shortened"]
+__all__ = ["FRAMES", "Architecture", "Frame", "FrameName", "FramedRow", "shortened"]
 
-FrameName: TypeAlias = Literal["bert", "roberta", "t5"]
+Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
+FrameName: TypeAlias = Literal["bert", "roberta", "t5", "gpt", "llama"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Frame:
         segments: true if the second text of a pair is a segment of its own, which starts after `between`.
     """
 
-    architecture: Literal["encoder", "decoder", "encoder_decoder"]
+    architecture: Architecture
     head: tuple[str, ...]
     between: tuple[str, ...]
     tail: tuple[str, ...]
@@ -53,13 +54,15 @@ class Frame:
         """Raise ConfigurationError where the vocabulary lacks a special token of the frame."""
         start = () if self.decoder_start is None else (self.decoder_start,)
         for roles in (self.head, self.between, self.tail, start):
-            self._ids(roles, vocabulary)
+            self.ids(roles, vocabulary)
 
-    def facts(self, vocabulary: Vocabulary) -> dict[str, int]:
+    def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
         """Return the facts of rows that a manifest records."""
+        if self.architecture == "decoder":
+            return {"predict_from": "previous"}
         if self.decoder_start is None:
             return {}
-        return {"decoder_start": int(self._ids((self.decoder_start,), vocabulary)[0])}
+        return {"decoder_start": int(self.ids((self.decoder_start,), vocabulary)[0])}
 
     def row(self, texts: Sequence[NDArray[Any]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
         """Return the framed row of one text or two, shortened to `max_length` tokens.
@@ -68,7 +71,7 @@ class Frame:
             ConfigurationError: the vocabulary lacks a special token of the frame.
         """
         kept = shortened([len(text) for text in texts], max_length - self.length(len(texts)))
-        head, between, tail = (self._ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
+        head, between, tail = (self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
         parts = [head, texts[0][: kept[0]]]
         starts = [0]
         if len(texts) > 1:
@@ -78,7 +81,12 @@ class Frame:
         ids = np.concatenate([*parts, tail]).astype(vocabulary.id_dtype)
         return FramedRow(ids, tuple(starts), sum(map(len, texts)) - sum(kept))
 
-    def _ids(self, roles: Sequence[str], vocabulary: Vocabulary) -> NDArray[Any]:
+    def ids(self, roles: Sequence[str], vocabulary: Vocabulary) -> NDArray[Any]:
+        """Return the ids of special tokens.
+
+        Raises:
+            ConfigurationError: the vocabulary lacks one.
+        """
         ids = [vocabulary.id_of(role, "the frame of task rows (tasks.frame)") for role in roles]
         return np.array(ids, vocabulary.id_dtype)
 
@@ -87,9 +95,12 @@ FRAMES: Final[dict[FrameName, Frame]] = {
     "bert": Frame("encoder", ("cls",), ("sep",), ("sep",), segments=True),
     "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
     "t5": Frame("encoder_decoder", (), (), ("eos",), segments=False, decoder_start="pad"),
+    "gpt": Frame("decoder", (), (), ("eos",), segments=False),
+    "llama": Frame("decoder", ("bos",), (), ("eos",), segments=False),
 }
 """`[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805), `<s> a </s></s> b </s>` (arXiv 1907.11692), and
-`a </s>` for source and target, with the pad before the decoder's input (arXiv 1910.10683)."""
+`a </s>` for source and target, with the pad before the decoder's input (arXiv 1910.10683); of
+decoders `a </s>`, and `<s> a </s>`."""
 
 
 def shortened(lengths: Sequence[int], room: int) -> list[int]:

@@ -80,7 +80,8 @@ class TaskSets(Pass[TaskCounts]):
         reader = self.open_reader()
         file = reader.open(source.path)
         form = Form(FRAMES[self.frame], self.max_length, self.stride)
-        rows = ROW_KINDS[reader.facts.head](reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
+        kind = ROW_KINDS[reader.facts.head, form.frame.architecture]
+        rows = kind(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
         found = rows.rows(self.items(source, reader, file))
         output.inputs[source.source] = file_hash(source.path)
         if len(found):
@@ -122,8 +123,9 @@ class TaskSets(Pass[TaskCounts]):
 
     def writer(self, split: str, reader: TaskReader, vocabulary: Vocabulary) -> SetWriter:
         """Return the writer of one split."""
-        kind = ROW_KINDS[reader.facts.head]
-        features = kind.features(reader.facts, FRAMES[self.frame])
+        frame = FRAMES[self.frame]
+        kind = ROW_KINDS[reader.facts.head, frame.architecture]
+        features = kind.features(reader.facts, frame)
         return SetWriter(
             path=f"{reader.facts.name}/{split}",
             shards=1,

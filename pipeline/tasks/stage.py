@@ -22,6 +22,7 @@ from pipeline.seeding import keyed_hash
 from pipeline.tasks.counts import TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
 from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets
+from pipeline.tasks.row_kinds import ROW_KINDS
 from pipeline.tasks.split_files import SplitFiles, split_files
 from pipeline.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ class TasksConfig:
     """reader of the files and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
     """special tokens of a row: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
-    t5, `a </s>`, for texts that become texts"""
+    t5, `a </s>`, for texts that become texts; gpt, `a </s>`, and llama, `<s> a </s>`, for decoders"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
     """tokens of a row at most, special ones included; longer texts are cut, of two the longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
@@ -79,10 +80,11 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
         head = self.config.reader.build(self.recipe.limits).facts.head
-        if (head == "lm") != (frame.architecture == "encoder_decoder"):
+        if (head, frame.architecture) not in ROW_KINDS:
+            fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_KINDS]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
-                f"{frame.architecture}; the frame of texts that become texts, and of them alone, is t5"
+                f"{frame.architecture}: expected {', '.join(fit)}"
             )
 
     def version(self) -> int:

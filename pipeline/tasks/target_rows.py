@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.rows import Feature
-from pipeline.task_readers import SourceTarget, TaskFacts
+from pipeline.task_readers import Dialogue, SourceTarget, TaskFacts, answer_runs
 from pipeline.tasks.frames import Frame
+from pipeline.tasks.part_ids import part_ids
 from pipeline.tasks.task_rows import INPUT_IDS, RECORD, Built, TaskRows, record_bytes
 from pipeline.tokenizers import Encoding
 
@@ -16,10 +20,11 @@ __all__ = ["TargetRows"]
 _TARGET: Final = Feature("target_ids", "ids", 1, "target, </s>")
 
 
-class TargetRows(TaskRows[SourceTarget]):
+class TargetRows(TaskRows[SourceTarget | Dialogue]):
     """Rows for the head lm of an encoder-decoder: `source </s>` and `target </s>` (T5, arXiv 1910.10683).
 
-    Both are cut to `max_length`, and keep their `</s>`. `record` has the source, and all accepted targets uncut.
+    Both are cut to `max_length`, and keep their `</s>`. A dialogue is a row for each answer, whose source is all that
+    comes before. `record` has the source, and all accepted targets uncut.
     """
 
     per_token: ClassVar = 4
@@ -29,21 +34,33 @@ class TargetRows(TaskRows[SourceTarget]):
         """Return the list columns, in their order."""
         return (INPUT_IDS, _TARGET, RECORD)
 
-    def texts(self, item: SourceTarget) -> Sequence[str]:
-        """Return the source and the target that is learnt."""
-        return (item.prefix + item.source, item.targets[0])
+    def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
+        """Return the texts of all parts but the special tokens."""
+        return [part.text for part in item.parts if not part.special]
 
-    def build(self, item: SourceTarget, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
-        """Return the row of a pair; `no_tokens` where one side has none."""
-        if not all(len(encoding.ids) for encoding in encodings):
+    def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+        """Return the rows of all answers; `no_tokens` where one side of one has none."""
+        parts = part_ids(item.parts, encodings, self.tokenizer.vocabulary)
+        runs = answer_runs(item.parts)
+        sides = [(self._side(parts[:begin]), self._side(parts[begin:end])) for begin, end in runs]
+        if not all(len(source) and len(target) for source, target in sides):
             return "no_tokens"
-        source, target = (
-            self.form.frame.row([encoding.ids], self.tokenizer.vocabulary, self.form.max_length)
-            for encoding in encodings
+        return [
+            self._answer(source, target, record_bytes({"source": text, "targets": list(targets)}), number)
+            for number, ((source, target), (text, targets)) in enumerate(zip(sides, item.answers, strict=True))
+        ]
+
+    def _side(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return the ids of some parts, without the end that the frame gives to them."""
+        ids = np.concatenate(parts)
+        tail = self.form.frame.ids(self.form.frame.tail, self.tokenizer.vocabulary)
+        return ids[: -len(tail)] if ids[-len(tail) :].tolist() == tail.tolist() else ids
+
+    def _answer(self, source: NDArray[Any], target: NDArray[Any], record: NDArray[np.uint8], number: int) -> Built:
+        framed, wanted = (
+            self.form.frame.row([ids], self.tokenizer.vocabulary, self.form.max_length) for ids in (source, target)
         )
-        columns = {
-            "input_ids": source.ids,
-            "target_ids": target.ids,
-            "record": record_bytes({"source": item.source, "targets": list(item.targets)}),
-        }
-        return [Built(columns, cut=source.cut + target.cut, notes={"targets_cut": 1} if target.cut else {})]
+        columns = {"input_ids": framed.ids, "target_ids": wanted.ids, "record": record}
+        return Built(
+            columns, offset=number, cut=framed.cut + wanted.cut, notes={"targets_cut": 1} if wanted.cut else {}
+        )

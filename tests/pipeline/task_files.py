@@ -174,3 +174,28 @@ def make_choice_sets(folder: Path, *words: str) -> Path:
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
     assert main(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "toy"
+
+
+def make_chat_sets(folder: Path, *words: str) -> Path:
+    """Dialogues of two turns: each answer is the sentiment of the small task; return the folder of its sets."""
+    files, vocabulary = folder / "files", folder / "vocab.txt"
+    files.mkdir(parents=True)
+    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
+    texts, lines = sentences(82), []
+    for pair in zip(texts[::2], texts[1::2], strict=True):
+        order = pair if len(lines) % 2 else pair[::-1]
+        turns = [(("user", text), ("assistant", ("dull", "fine")[label])) for text, label in order]
+        messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
+        lines.append(json.dumps({"messages": messages}))
+    for name, part in (("train", lines[:30]), ("dev", lines[30:])):
+        (files / f"{name}.jsonl").write_text("\n".join(part) + "\n", encoding="utf-8")
+    recipe = folder / "recipe.yaml"
+    template = "{user: '{content}', assistant: '. {content}{eos}'}"
+    recipe.write_text(
+        f"corpus: toy\nseed: 1\ntasks:\n  reader: {{name: instructions, task: toy, template: {template}}}\n"
+        "  frame: gpt\n  max_length: 32\n",
+        encoding="utf-8",
+    )
+    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "toy"

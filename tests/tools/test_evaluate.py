@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from tests.distributed import RankPool
-from tests.tools.evaluation.task_runs import choice_run, question_run, tagged_run, text_run, tuned_run
+from tests.tools.evaluation.task_runs import chat_run, choice_run, question_run, tagged_run, text_run, tuned_run
 from tests.tools.lib.test_trained_model import write_run
 from tools.evaluate import EvaluateOptions, evaluate_run, main
 from tools.evaluation.perplexity import perplexity_scores
 from tools.evaluation.tuned_folder import score_run
+from tools.explain_batch import main as explain
 from tools.lib.trained_model import load_trained
+from tools.validate_shards import main as validate
 from train.distributed import World
 
 
@@ -122,6 +124,22 @@ def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: p
     held = json.loads((tmp_path / "scored.json").read_text())
     right = [one == other for one, other in zip(held["answers"], held["predicted"], strict=True)]
     assert sum(right) / 21 == pytest.approx(scores["metrics"]["accuracy"])
+
+
+def test_last_answers_of_dialogues_are_scored(
+    one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A decoder is given all before the last answer, which it has learnt, and ends it."""
+    run = chat_run(one, tmp_path)
+    assert validate([str(tmp_path / "out" / "tasks" / "toy" / "train")]) == 0
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["n"] == 11
+    assert scores["metrics"]["exact_match"] > 0.8
+    assert scores["baselines"]["majority"]["exact_match"] < 0.7
+    assert explain(["--run", str(run), "--step", "1"]) == 0
+    assert "label_ids: " in capsys.readouterr().out
 
 
 def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

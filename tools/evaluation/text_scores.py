@@ -50,12 +50,22 @@ def generated_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[i
     end = {tokenizer.vocabulary.id_of("eos", "evaluate")}
     found: dict[int, str] = {}
     for batch in dealt(rows, rank, size):
-        prompts = [rows.columns["input_ids"][row].tolist() for row in batch.tolist()]
+        prompts = [_prompt(rows, row) for row in batch.tolist()]
         texts = generate(
             opened.trained.model, prompts, decoding, end_ids=end, decoder_start=objective.frame.decoder_start
         )
         found |= {row: tokenizer.decode(one.ids).strip() for row, one in zip(batch.tolist(), texts, strict=True)}
     return found
+
+
+def _prompt(rows: Rows, row: int) -> list[int]:
+    """Return what is given: the row of the encoder, or of a decoder all before its last answer."""
+    ids: list[int] = rows.columns["input_ids"][row].tolist()
+    if "label_positions" not in rows.columns:
+        return ids
+    places = rows.columns["label_positions"][row].astype(np.int64)
+    breaks = np.flatnonzero(np.diff(places) != 1)
+    return ids[: places[breaks[-1] + 1 if len(breaks) else 0]]
 
 
 def _exact_match(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> float:

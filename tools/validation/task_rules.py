@@ -84,6 +84,20 @@ def _answer_places(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             yield row, f"expected the first and the last place of an answer among answer_places, got {span}"
 
 
+def _turns(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require labels that are the row's own tokens, and not the first, which nothing precedes."""
+    columns = block.rows.columns
+    if facts_of(manifest) is None or "label_positions" not in columns:
+        return
+    ids, places, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    if (row := first_outside(places, ids.lengths)) is not None or len(places.values) != len(labels.values):
+        return  # said by the rules of all labels
+    rows = np.repeat(np.arange(len(places)), places.lengths)
+    wrong = (ids.values[ids.offsets[rows] + places.values] != labels.values) | (places.values == 0)
+    if (row := first_of_values(places, wrong)) is not None:
+        yield row, f"expected label_ids that are the tokens at label_positions 1 and later, got {labels[row].tolist()}"
+
+
 def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require two or more choices that begin at rising places of the row, and one of them that is right."""
     columns = block.rows.columns
@@ -106,5 +120,5 @@ def _choices(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 TASK_CHECKS: Final[tuple[Callable[[LocatedRows, Manifest], Iterator[Problem]], ...]] = (
-    _answers, _tags, _answer_places, _choices
+    _answers, _tags, _answer_places, _choices, _turns
 )  # fmt: skip

@@ -31,5 +31,5 @@ def test_the_first_line_shows_the_fields(tmp_path: Path) -> None:
     require_fields(written(tmp_path, '{"a": {"b": 0}}\n'), Limits(), "a.b")
     with pytest.raises(ConfigurationError, match="fields a and c, got a without c"):
         require_fields(written(tmp_path, '{"a": {"b": 0}}\n'), Limits(), "a", "c")
-    with pytest.raises(ConfigurationError, match="expected JSON lines with a; the first has none"):
+    with pytest.raises(ConfigurationError, match="with the fields a, got none without a"):
         require_fields(written(tmp_path, ""), Limits(), "a")

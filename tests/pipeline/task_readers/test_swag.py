@@ -15,7 +15,7 @@ COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-so
 
 
 def table(rows: list[list[str]], columns: list[str] = COLUMNS) -> str:
-    """What pandas writes for the authors."""
+    """Write as pandas does for the authors."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue()

@@ -8,4 +8,4 @@ from pipeline.tasks.row_kinds import ROW_KINDS
 
 
 def test_every_head_of_a_task_has_rows() -> None:
-    assert set(ROW_KINDS) == set(get_args(HeadName)) <= set(names("model.heads"))
+    assert {head for head, _ in ROW_KINDS} == set(get_args(HeadName)) <= set(names("model.heads"))

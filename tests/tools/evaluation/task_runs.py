@@ -7,7 +7,14 @@ from typing import Any
 
 from pipeline.config import load_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, make_text_sets
+from tests.pipeline.task_files import (
+    make_chat_sets,
+    make_choice_sets,
+    make_question_sets,
+    make_sets,
+    make_tagged_sets,
+    make_text_sets,
+)
 from tests.train.masked_set import write_config
 from train.config import TrainConfig
 from train.distributed import World
@@ -49,6 +56,13 @@ def text_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
     wide = {"std": 0.2}  # at a width of 20 the usual 0.02 lets nothing of the source through in so few steps
     return _run_of(
         ranks, folder, make_text_sets(folder), "lm", steps, model__family="encoder_decoder", model__init=wide
+    )
+
+
+def chat_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
+    """Make the sets of the small task of dialogues, and a run of a decoder that learns them."""
+    return _run_of(
+        ranks, folder, make_chat_sets(folder), "lm", steps, model__family="decoder", model__init={"std": 0.2}
     )
 
 

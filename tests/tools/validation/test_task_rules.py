@@ -9,7 +9,14 @@ import pytest
 from pipeline.errors import IntegrityError
 from pipeline.rows import Ragged, Rows
 from pipeline.shards import Manifest
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import (
+    make_chat_sets,
+    make_choice_sets,
+    make_question_sets,
+    make_sets,
+    make_tagged_sets,
+    open_split,
+)
 from tests.shard_sets import fixed
 from tools.validation.invariants import check_rows
 from tools.validation.located_rows import LocatedRows
@@ -134,6 +141,29 @@ def test_wrong_choices(tmp_path: Path, column: str, values: list[int], message: 
     }
     for change, expected in (({}, ""), ({column: values}, message)):
         columns = {name: Ragged.from_lists([given], np.uint32) for name, given in {**lists, **change}.items()}
+        block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
+        if not expected:
+            check_rows(block, manifest)
+            continue
+        with pytest.raises(IntegrityError, match=expected):
+            check_rows(block, manifest)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("label_ids", [7, 5], r"the tokens at label_positions 1 and later, got \[7, 5\]"),
+        ("label_positions", [0, 2], "the tokens at label_positions 1 and later"),
+        ("label_positions", [2, 4], "label_positions below the 4 tokens"),
+        ("label_ids", [5], "2 positions and 1 ids"),
+    ],
+    ids=["other", "first", "beyond", "number"],
+)
+def test_wrong_turns(tmp_path: Path, column: str, values: list[int], message: str) -> None:
+    manifest = open_split(make_chat_sets(tmp_path), "dev").manifest
+    lists = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
+    for change, expected in (({}, ""), ({column: values}, message)):
+        columns = {name: Ragged.from_lists([given], np.uint16) for name, given in {**lists, **change}.items()}
         block = LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(1)), columns))
         if not expected:
             check_rows(block, manifest)

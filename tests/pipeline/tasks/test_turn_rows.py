@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.published.importing import import_tokenizer
+from pipeline.task_readers import Dialogue, Part, SourceTarget, TaskFacts
+from pipeline.tasks.frames import FRAMES
+from pipeline.tasks.target_rows import TargetRows
+from pipeline.tasks.task_rows import Form
+from pipeline.tasks.turn_rows import TurnRows
+from pipeline.tokenizers import Tokenizer
+from tests.pipeline.task_files import SPECIALS, WORDS
+
+FACTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+EOS = len(SPECIALS)
+END = Part("eos", special=True, learnt=True)
+TWO = Dialogue(
+    (Part("a film"), Part(" good [EOS] plot", learnt=True), END, Part("very"), Part("bad", learnt=True), END),
+    "a film",
+    0,
+)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Tokenizer:
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
+    return import_tokenizer(vocabulary, tmp_path / "ours")
+
+
+def ids(words: Tokenizer, text: str) -> list[int]:
+    found: list[int] = words.encode([text])[0].ids.tolist()
+    return found
+
+
+def test_the_loss_is_on_the_answers_alone(words: Tokenizer) -> None:
+    """A special token's name in a message stays text; the template's is the token, and is learnt."""
+    kind = TurnRows(FACTS, Form(FRAMES["gpt"], 32), words, "corpus", "f")
+    (row,) = list(kind.rows([TWO]))
+    parts = [(ids(words, "a film"), False), (ids(words, "good [EOS] plot"), True), ([EOS], True),
+             (ids(words, "very"), False), (ids(words, "bad"), True), ([EOS], True)]  # fmt: skip
+    expected = [(token, learnt) for tokens, learnt in parts for token in tokens]
+    assert EOS not in ids(words, "good [EOS] plot")
+    assert row["input_ids"].tolist() == [token for token, _ in expected]
+    assert row["label_positions"].tolist() == [place for place, (_, learnt) in enumerate(expected) if learnt]
+    assert row["label_ids"].tolist() == [token for token, learnt in expected if learnt]
+    assert json.loads(row["record"].tobytes()) == {"source": "a film good [EOS] plotvery", "targets": ["bad"]}
+    assert kind.counts["notes"] == {"labels": len(row["label_ids"])}
+
+
+def test_a_row_loses_its_end_and_counts_it(words: Tokenizer) -> None:
+    kind = TurnRows(FACTS, Form(FRAMES["gpt"], 8), words, "corpus", "f")
+    long = Dialogue((Part("a film with no heart . one plot"), Part("bad", learnt=True), END), "a", 1)
+    empty = Dialogue((Part("a"), Part("\u0300", learnt=True), END), "a", 2)
+    (row,) = list(kind.rows([TWO, long, empty]))
+    assert len(row["input_ids"]) == 8
+    assert kind.counts["refused"] == {"too_long": 1, "no_tokens": 1}
+    assert kind.counts["truncated_tokens"] == 2 + len(ids(words, "good [EOS] plot")) + 4 - 8
+
+
+def test_a_source_and_its_target(words: Tokenizer) -> None:
+    """The frame ends the target, which is learnt with its end; a pair is a dialogue of one turn."""
+    kind = TurnRows(FACTS, Form(FRAMES["gpt"], 16), words, "corpus", "f")
+    (row,) = list(kind.rows([SourceTarget("good film", ("dull", "bad"), "a ", 0)]))
+    dull = ids(words, "dull")
+    assert row["input_ids"].tolist() == [*ids(words, "a good film"), *dull, EOS]
+    assert row["label_ids"].tolist() == [*dull, EOS]
+    assert json.loads(row["record"].tobytes()) == {"source": "good film", "targets": ["dull", "bad"]}
+
+
+def test_an_encoder_decoder_has_a_row_for_each_answer(words: Tokenizer) -> None:
+    """All that comes before an answer is its source; each side ends once."""
+    kind = TargetRows(FACTS, Form(FRAMES["t5"], 32), words, "corpus", "f")
+    rows = sorted(kind.rows([TWO]), key=lambda row: int(row.fixed["document_offset"]))
+    first, second = [*ids(words, "a film"), EOS], [*ids(words, "good [EOS] plot"), EOS]
+    assert [row["input_ids"].tolist() for row in rows] == [first, [*first[:-1], *second, *ids(words, "very"), EOS]]
+    assert [row["target_ids"].tolist() for row in rows] == [second, [*ids(words, "bad"), EOS]]
+    assert len({int(row.fixed["uid"]) for row in rows}) == 2
+    assert [json.loads(row["record"].tobytes())["targets"] for row in rows] == [["good [EOS] plot"], ["bad"]]
+    assert kind.counts["windows"] == 1
