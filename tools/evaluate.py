@@ -29,7 +29,7 @@ from tools.evaluation.minimal_pairs import pair_lines, pair_scores, read_pairs
 from tools.evaluation.ngrams import WordModel
 from tools.evaluation.perplexity import perplexity_lines, perplexity_scores
 from tools.evaluation.predictions import set_rows
-from tools.evaluation.scores import lines_of, scores_of, share_of, text_of
+from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of, text_of
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, run_tool, some_path
 from tools.lib.text_scores import Score, open_scorer
@@ -101,7 +101,7 @@ def evaluate_run(run: Path, options: EvaluateOptions, world: World | None = None
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     share = share_of(opened, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
-    text = text_of(scores_of(opened, rows, shares)) if rank == 0 else ""
+    text = text_of(scores_of(opened, scored_of(opened, rows, shares))) if rank == 0 else ""
     return text if world is None else world.gather(text)[0]
 
 

@@ -107,6 +107,10 @@ class TaskReader(ABC):
             ConfigurationError: it has none of the task's layouts; the message lists them, and what it has.
         """
 
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """Return the files beside a file that are read with it, such as that of its targets."""
+        return ()
+
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; lines that are no rows, such as a header, are left out."""

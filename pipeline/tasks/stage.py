@@ -91,7 +91,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """Return a hash of the versions and of the content of the files, which no plan has frozen."""
         files = self._files().splits
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
-        contents += [file_hash(path) for path in self.config.exclude]
+        reader = self.config.reader.build(self.recipe.limits)
+        beside = [path for file in files.values() for path in reader.companions(file.path)]
+        contents += [file_hash(path) for path in (*beside, *self.config.exclude)]
         return keyed_hash(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:

@@ -23,11 +23,13 @@ from pipeline.task_readers import TaskFacts
 from pipeline.tasks.task_rows import record_of
 from tools.evaluation.metrics import Scored
 from tools.evaluation.predictions import windows_of
+from tools.evaluation.unit_sums import Units, mean_units, value_of
 
 __all__ = [
     "Asked",
     "answer_metrics",
     "answer_scores",
+    "answer_units",
     "exact_match",
     "normalised",
     "questions_of",
@@ -130,6 +132,11 @@ def answer_metrics(facts: TaskFacts, asked: Sequence[Asked], found: Sequence[str
     Where questions may have no answer, there are also those of the questions that have one, for empty answers alone
     reach a half on SQuAD 2.0.
     """
+    return {name: value_of(name, np.sum(units, axis=0)) for name, units in answer_units(facts, asked, found).items()}
+
+
+def answer_units(facts: TaskFacts, asked: Sequence[Asked], found: Sequence[str]) -> dict[str, Units]:
+    """Return the metrics of each question, as numbers of means."""
     v2 = facts.unanswerable
     exact, f1 = [], []
     for one, answer in zip(asked, found, strict=True):
@@ -137,12 +144,11 @@ def answer_metrics(facts: TaskFacts, asked: Sequence[Asked], found: Sequence[str
         golds = golds or [""]
         exact.append(max(exact_match(answer, gold) for gold in golds))
         f1.append(max(token_f1(answer, gold, unanswerable=v2) for gold in golds))
-    metrics = {"f1": float(np.mean(f1)), "exact_match": float(np.mean(exact))}
-    has = np.array([bool(one.answers) for one in asked])
-    if v2 and has.any():
-        metrics |= {"answerable_f1": float(np.array(f1)[has].mean()),
-                    "answerable_exact_match": float(np.array(exact)[has].mean())}  # fmt: skip
-    return metrics
+    units = {"f1": mean_units(f1), "exact_match": mean_units(exact)}
+    has = [float(bool(one.answers)) for one in asked]
+    if v2 and any(has):
+        units |= {"answerable_f1": mean_units(f1, has), "answerable_exact_match": mean_units(exact, has)}
+    return units
 
 
 def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window]) -> Scored:
@@ -159,7 +165,8 @@ def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window])
     if facts.unanswerable:
         baselines["no_answer"] = [""] * len(asked)
     scored = {name: answer_metrics(facts, asked, found) for name, found in baselines.items()}
-    return Scored(len(asked), answer_metrics(facts, asked, answers), scored)
+    units = answer_units(facts, asked, answers)
+    return Scored(len(asked), answer_metrics(facts, asked, answers), scored, units=units)
 
 
 def _answer(asked: Asked, rows: Rows, predicted: Mapping[int, Window], facts: TaskFacts) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.metrics import score
+from tools.evaluation.unit_sums import value_of
 
 __all__ = ["Difference", "ScoredRun", "mean_and_deviation", "paired_bootstrap"]
 
@@ -26,12 +27,25 @@ class ScoredRun:
         facts: of the task.
         answers: of the set, [n].
         predicted: of the model, [n].
+        units: metrics as numbers of sentences, questions or texts, [units, numbers], of rows that have no one answer.
     """
 
     scores: dict[str, Any]
     facts: TaskFacts
     answers: NDArray[Any]
     predicted: NDArray[Any]
+    units: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows, or sentences, questions, texts, that are drawn."""
+        return len(self.answers) or max((len(one) for one in self.units.values()), default=0)
+
+    def value(self, metric: str, rows: NDArray[Any]) -> float:
+        """Return a metric of some rows, which may be there several times."""
+        if metric in self.units:
+            return value_of(metric, self.units[metric][rows].sum(axis=0))
+        return score(self.facts, self.answers[rows], self.predicted[rows])[metric]
 
 
 @dataclass(frozen=True)
@@ -77,7 +91,7 @@ def paired_bootstrap(
     sets = {run.scores["set"] for run in (*first, *second)}
     if len(sets) > 1:
         raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
-    rows = len(first[0].answers)
+    rows = first[0].rows
     whole = _gap(first, second, metric, np.arange(rows))
     draws = np.random.Generator(np.random.Philox(key=keyed_hash("bootstrap", seed)))
     gaps = [_gap(first, second, metric, draws.integers(0, rows, rows)) for _ in range(resamples)]
@@ -87,8 +101,5 @@ def paired_bootstrap(
 
 
 def _gap(first: Sequence[ScoredRun], second: Sequence[ScoredRun], metric: str, rows: NDArray[Any]) -> float:
-    means = [
-        np.mean([score(run.facts, run.answers[rows], run.predicted[rows])[metric] for run in group])
-        for group in (first, second)
-    ]
+    means = [np.mean([run.value(metric, rows) for run in group]) for group in (first, second)]
     return float(means[0] - means[1])

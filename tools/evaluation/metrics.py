@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn import metrics
 
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
+from tools.evaluation.unit_sums import Units
 
 __all__ = ["METRICS", "Scored", "degenerate", "score"]
 
@@ -28,12 +29,16 @@ class Scored:
         metrics: of the model, by name.
         baselines: the same metrics of each baseline.
         degenerate: true if one side is constant, so that no correlation is defined.
+        units: of the model, numbers of each sentence, question or text, from whose sums `value_of` computes a metric.
+        signatures: of the programs that computed metrics, by name, where they have one.
     """
 
     count: int
     metrics: Mapping[str, float]
     baselines: Mapping[str, Mapping[str, float]]
     degenerate: bool = False
+    units: Mapping[str, Units] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 def _f1(answers: NDArray[Any], predicted: NDArray[Any], facts: TaskFacts) -> float:

@@ -17,7 +17,7 @@ from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
 from tools.evaluation.text_scores import generated_share, text_scores
 
-__all__ = ["lines_of", "scores_of", "share_of", "text_of"]
+__all__ = ["lines_of", "scored_of", "scores_of", "share_of", "text_of"]
 
 
 def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
@@ -37,23 +37,32 @@ def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[
     return predict_share(model, opened.shards, rows, opened.head, rank, size, reads.get(facts.head))
 
 
-def scores_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> dict[str, Any]:
-    """Return everything that a score needs to be understood, as plain data.
+def scored_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> Scored:
+    """Return the metrics of a model and of baselines.
 
     Args:
         opened: run and split.
         rows: of the split.
         shares: predictions of each process.
     """
-    facts, manifest = opened.facts, opened.shards.manifest
+    facts = opened.facts
     if facts.head == "tagging":
-        scored = tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
-    elif facts.head == "lm":
-        scored = text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
-    elif facts.head == "span":
-        scored = answer_scores(facts, rows, whole(shares, len(rows)))
-    else:
-        scored = _answer_scores(opened, rows, predict(shares, rows, facts))
+        return tag_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+    if facts.head == "lm":
+        return text_scores(facts, set_rows(opened.train), rows, whole(shares, len(rows)))
+    if facts.head == "span":
+        return answer_scores(facts, rows, whole(shares, len(rows)))
+    return _answer_scores(opened, rows, predict(shares, rows, facts))
+
+
+def scores_of(opened: TaskRun, scored: Scored) -> dict[str, Any]:
+    """Return everything that a score needs to be understood, as plain data.
+
+    Args:
+        opened: run and split.
+        scored: of them.
+    """
+    facts, manifest = opened.facts, opened.shards.manifest
     metrics, baselines = dict(scored.metrics), {name: dict(found) for name, found in scored.baselines.items()}
     return {
         "task": facts.name,
@@ -74,6 +83,7 @@ def scores_of(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) 
         "truncated": manifest.config.get("truncated", 0),
         "skipped": dict(manifest.totals.skipped),
         "labels": list(facts.labels),
+        **({"signatures": dict(scored.signatures)} if scored.signatures else {}),
     }
 
 
@@ -106,9 +116,11 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         f"{scores['task']} {scores['split']}: {scores['n']:,} rows, {scores['truncated']:,} truncated, {skipped:,} "
         f"skipped; step {scores['step']:,}, seed {scores['seed']}"
     )
+    signed = scores.get("signatures", {})
     for metric, value in scores["metrics"].items():
         others = ", ".join(f"{name} {found[metric]:.4f}" for name, found in scores["baselines"].items())
         below = scores["below"][metric]
         note = f"  BELOW the baseline {' and '.join(below)}" if below else ""
+        note += f"  ({signed[metric]})" if metric in signed else ""
         note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
         yield f"  {metric:<22}{value:.4f}  (baselines: {others}){note}"

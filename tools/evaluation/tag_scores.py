@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -20,8 +20,9 @@ from pipeline.task_readers._schemes import to_bio
 from pipeline.tasks.task_rows import record_of
 from tools.evaluation.metrics import Scored
 from tools.evaluation.predictions import windows_of
+from tools.evaluation.unit_sums import Units, entity_units
 
-__all__ = ["Sentence", "read_tags", "sentences_of", "tag_baselines", "tag_metrics", "tag_scores"]
+__all__ = ["Sentence", "read_tags", "sentences_of", "tag_baselines", "tag_metrics", "tag_scores", "tag_units"]
 
 Tags: TypeAlias = list[list[str]]
 _NONE: Final = "O"
@@ -173,12 +174,42 @@ def tag_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[int
             scores["unknown_accuracy"] = sum(one == other for one, other in pairs) / max(1, len(pairs))
         return scores
 
-    scores = metrics(sequence)
+    scores, units = metrics(sequence), tag_units(facts, gold, sequence, known, [one.words for one in given])
     baselines = {name: metrics(found) for name, found in tag_baselines(facts, learnt, given).items()}
     if _has_entities(facts):
         scores["argmax_entity_f1"] = tag_metrics(facts, gold, best)["entity_f1"]
+        units["argmax_entity_f1"] = tag_units(facts, gold, best, known, [one.words for one in given])["entity_f1"]
         baselines = {name: {**found, "argmax_entity_f1": found["entity_f1"]} for name, found in baselines.items()}
-    return Scored(sum(map(len, gold)), scores, baselines)
+    return Scored(sum(map(len, gold)), scores, baselines, units=units)
+
+
+def tag_units(
+    facts: TaskFacts,
+    gold: Sequence[Sequence[str]],
+    found: Sequence[Sequence[str]],
+    known: Collection[str],
+    words: Sequence[Sequence[str]],
+) -> dict[str, Units]:
+    """Return the numbers of each sentence, from whose sums the metrics follow.
+
+    Args:
+        facts: of the task.
+        gold: tags of each sentence.
+        found: those predicted.
+        known: words of the training set.
+        words: of each sentence.
+    """
+    right = [[one == other for one, other in zip(*pair, strict=True)] for pair in zip(gold, found, strict=True)]
+    units: dict[str, Units] = {"accuracy": [[float(sum(one)), float(len(one))] for one in right]}
+    if not _has_entities(facts):
+        new = [[word not in known for word in one] for one in words]
+        units["unknown_accuracy"] = [
+            [float(sum(map(int.__and__, one, marks))), float(sum(marks))] for one, marks in zip(right, new, strict=True)
+        ]
+        return units
+    first, second = ([to_bio(tags) if _bioes(facts) else list(tags) for tags in side] for side in (gold, found))
+    entities = {"entity_f1": False, "strict_entity_f1": True}
+    return units | {name: entity_units(first, second, strict=strict) for name, strict in entities.items()}
 
 
 def _tags_of(

@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics import BLEU, CHRF
 
 from model.generate import Decoding, generate
 from pipeline.rows import Rows
@@ -20,8 +19,9 @@ from pipeline.tasks.task_rows import record_of
 from tools.evaluation.metrics import Scored
 from tools.evaluation.predictions import dealt
 from tools.evaluation.task_run import TaskRun
+from tools.evaluation.unit_sums import CORPUS_METRICS, Units, corpus_units, mean_units, value_of
 
-__all__ = ["generated_share", "lead", "text_metrics", "text_scores"]
+__all__ = ["generated_share", "lead", "text_metrics", "text_scores", "text_units"]
 
 _SPLITTER: Final = Regex(Regex.Options())
 _WORD: Final = re.compile(r"\w+")
@@ -68,41 +68,53 @@ def _prompt(rows: Rows, row: int) -> list[int]:
     return ids[: places[breaks[-1] + 1 if len(breaks) else 0]]
 
 
-def _exact_match(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> float:
-    """Return the share of texts that are an accepted one, white space around them aside; any other is wrong."""
-    right = [text.strip() in {gold.strip() for gold in given} for text, given in zip(texts, golds, strict=True)]
-    return float(np.mean(right))
+def _exact_match(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> Units:
+    """Return which texts are an accepted one, white space around them aside; any other is wrong."""
+    return mean_units(
+        text.strip() in {gold.strip() for gold in given} for text, given in zip(texts, golds, strict=True)
+    )
 
 
-def _corpus(metric: Callable[[], Any]) -> Callable[[Sequence[str], Sequence[Sequence[str]]], float]:
-    def score(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> float:
+def _corpus(name: str) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Units]:
+    def units(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> Units:
         most = max(map(len, golds))
         references = [[gold[place] if place < len(gold) else None for gold in golds] for place in range(most)]
-        return float(metric().corpus_score(list(texts), references).score) / 100
+        return corpus_units(name, texts, references)
 
-    return score
+    return units
 
 
-def _rouge(name: str) -> Callable[[Sequence[str], Sequence[Sequence[str]]], float]:
-    def score(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> float:
+def _rouge(name: str) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Units]:
+    def units(texts: Sequence[str], golds: Sequence[Sequence[str]]) -> Units:
         letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
         plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
         scorer = RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=_Words())
         if name == "rougeLsum":
             texts, golds = [_by_lines(text) for text in texts], [[_by_lines(text) for text in gold] for gold in golds]
-        found = [scorer.score_multi(list(gold), text)[name].fmeasure for text, gold in zip(texts, golds, strict=True)]
-        return float(np.mean(found))
+        return mean_units(
+            scorer.score_multi(list(gold), text)[name].fmeasure for text, gold in zip(texts, golds, strict=True)
+        )
 
-    return score
+    return units
 
 
-_METRICS: Final[dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], float]]] = {
+_METRICS: Final[dict[str, Callable[[Sequence[str], Sequence[Sequence[str]]], Units]]] = {
     "exact_match": _exact_match,
-    "bleu": _corpus(BLEU),
-    "chrf": _corpus(CHRF),
+    **{name: _corpus(name) for name in CORPUS_METRICS},
     **{name: _rouge(name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")},
 }
-"""Metrics of texts, each from 0 to 1."""
+"""Numbers of each text, from whose sums the metrics follow, each from 0 to 1."""
+
+
+def text_units(facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Units]:
+    """Return the numbers of each text, from whose sums the task's metrics follow.
+
+    Args:
+        facts: of the task.
+        texts: predicted.
+        golds: accepted texts of each.
+    """
+    return {name: _METRICS[name](texts, golds) for name in facts.metrics}
 
 
 def text_metrics(facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -113,7 +125,7 @@ def text_metrics(facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequenc
         texts: predicted.
         golds: accepted texts of each.
     """
-    return {name: _METRICS[name](texts, golds) for name in facts.metrics}
+    return {name: value_of(name, np.sum(units, axis=0)) for name, units in text_units(facts, texts, golds).items()}
 
 
 def lead(text: str, sentences: int = 3) -> str:
@@ -158,4 +170,17 @@ def text_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[in
     }
     found = [predicted[row] for row in range(len(records))]
     scored = {name: text_metrics(facts, texts, golds) for name, texts in baselines.items()}
-    return Scored(len(records), text_metrics(facts, found, golds), scored)
+    return Scored(
+        len(records),
+        text_metrics(facts, found, golds),
+        scored,
+        units=text_units(facts, found, golds),
+        signatures={name: _signature(name, max(map(len, golds))) for name in facts.metrics if name in CORPUS_METRICS},
+    )
+
+
+def _signature(name: str, references: int) -> str:
+    """Return how sacrebleu computes a metric, in its own words."""
+    metric = CORPUS_METRICS[name]()
+    metric.num_refs = references
+    return str(metric.get_signature())

@@ -14,7 +14,7 @@ from pipeline.files import publish, read_json
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
 from tools.evaluation.predictions import predict, set_rows
-from tools.evaluation.scores import scores_of, share_of
+from tools.evaluation.scores import scored_of, scores_of, share_of
 from tools.evaluation.task_run import open_task_run
 
 __all__ = ["comparison_lines", "read_scored", "score_run", "table_lines"]
@@ -32,11 +32,13 @@ def score_run(run: Path, split: str, path: Path) -> None:
         if opened.facts.head in ("classification", "regression", "multiple_choice")
         else None
     )
+    scored = scored_of(opened, rows, shares)
     plain = {
-        "scores": scores_of(opened, rows, shares),
+        "scores": scores_of(opened, scored),
         "facts": opened.facts.plain(),
         "answers": [] if found is None else found.answers.tolist(),
         "predicted": [] if found is None else found.predicted.tolist(),
+        "units": dict(scored.units),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with publish(path) as temporary:
@@ -64,7 +66,8 @@ def _scored(path: Path) -> ScoredRun:
         raise IntegrityError(f"{path}: is damaged; remove it, and the same command scores that seed again")
     facts = plain["facts"]
     task = TaskFacts(**{**facts, "labels": tuple(facts["labels"]), "metrics": tuple(facts["metrics"])})
-    return ScoredRun(plain["scores"], task, np.array(plain["answers"]), np.array(plain["predicted"]))
+    units = {name: np.array(found) for name, found in plain.get("units", {}).items()}
+    return ScoredRun(plain["scores"], task, np.array(plain["answers"]), np.array(plain["predicted"]), units)
 
 
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
@@ -90,12 +93,17 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
     """Yield each later group against the first: difference of means, interval, p-value of a paired bootstrap."""
     (base, first), *others = named
     for name, runs in others:
-        if not len(first[0].answers):
-            yield f"{name} - {base}: no paired bootstrap compares tags, answers and texts yet"
+        if any(not run.rows for run in (*first, *runs)):
+            yield f"{name} - {base}: a score of an older version lacks its units; remove it, and score it again"
             continue
         for metric in first[0].scores["metrics"]:
             found = paired_bootstrap(runs, first, metric)
             yield (
                 f"{name} - {base}: {metric} {found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}], "
-                f"one-sided p {found.p:.3f} over rows"
+                f"one-sided p {found.p:.3f} over {_unit(first[0].facts)}"
             )
+
+
+def _unit(facts: TaskFacts) -> str:
+    """Return the name of what a bootstrap draws."""
+    return {"tagging": "sentences", "span": "questions", "lm": "texts"}.get(facts.head, "rows")

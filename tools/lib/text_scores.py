@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
@@ -21,12 +21,12 @@ from tools.lib.trained_model import TrainedModel
 from train.run_directory import read_config
 from train.stream.phases import open_phases
 
-__all__ = ["Score", "TextScore", "TextScorer", "objectives_of", "open_scorer", "opening", "words_of"]
+__all__ = ["Score", "TextScore", "TextScorer", "objectives_of", "open_scorer", "opening", "ready_scores", "words_of"]
 
-Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp"]
+Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 """causal: log-likelihood from the left; pll: each token masked alone (arXiv 1910.14659); pll_word: with the later
 tokens of its word (within_word_l2r, arXiv 2305.10588); mntp: each masked alone and read at the place before (arXiv
-2410.24159)"""
+2410.24159); fused: the mean of causal and of mntp, or of pll, of models that were trained for both"""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _TEXTS: Final = 2048
 """texts that are scored together"""
@@ -94,10 +94,12 @@ class TextScorer:
         trained: model and tokenizer.
         kind: of score.
         first: token that precedes a text, for causal scores.
+        beside: fused scores: the one whose mean with the causal one is taken.
     """
 
-    def __init__(self, trained: TrainedModel, kind: Score, first: int | None) -> None:
-        self._trained, self._kind, self._first = trained, kind, first
+    def __init__(self, trained: TrainedModel, kind: Score, first: int | None, beside: Score = "pll") -> None:
+        self._trained, self._first = trained, first
+        self._kinds: tuple[Score, ...] = ("causal", beside) if kind == "fused" else (kind,)
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
         """Yield the score of each text; it does not depend on the other texts.
@@ -108,24 +110,38 @@ class TextScorer:
         for first in range(0, len(texts), _TEXTS):
             part = texts[first : first + _TEXTS]
             encoded = self._trained.tokenizer.encode(part)
-            for scores in self._causal(encoded) if self._kind == "causal" else self._masked(part, encoded):
-                yield TextScore(float(scores.sum()), len(scores))
+            kinds = [
+                self._causal(encoded) if kind == "causal" else self._masked(part, encoded, kind) for kind in self._kinds
+            ]
+            for scores in zip(*kinds, strict=True):
+                yield TextScore(sum(float(one.sum()) for one in scores) / len(scores), len(scores[-1]))
 
     def _causal(self, encoded: Sequence[Encoding]) -> list[torch.Tensor]:
         head = [] if self._first is None else [self._first]
         return log_likelihoods(self._trained.model, [[*head, *one.ids.tolist()] for one in encoded])
 
-    def _masked(self, texts: Sequence[str], encoded: Sequence[Encoding]) -> list[torch.Tensor]:
+    def _masked(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
         vocabulary = self._trained.tokenizer.vocabulary
-        cls, sep, mask = (vocabulary.id_of(name, f"score={self._kind}") for name in ("cls", "sep", "mask"))
+        cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
         rows = [[cls, *one.ids.tolist(), sep] for one in encoded]
         places = [range(1, len(row) - 1) for row in rows]
         words = None
-        if self._kind == "pll_word":
+        if kind == "pll_word":
             words = [words_of(text, one) for text, one in zip(texts, encoded, strict=True)]
-        return pseudo_log_likelihoods(
-            self._trained.model, rows, places, mask, words=words, previous=self._kind == "mntp"
-        )
+        return pseudo_log_likelihoods(self._trained.model, rows, places, mask, words=words, previous=kind == "mntp")
+
+
+def ready_scores(objectives: Sequence[ObjectiveFacts]) -> dict[Score, ObjectiveFacts]:
+    """Return the kinds of score that training with some objectives prepares, the first choice first, each with one."""
+    found = {name: objective for objective in reversed(objectives) for name in prepared(objective)}
+    if "causal" in found and _beside(found) is not None:
+        found["fused"] = found["causal"]
+    return {name: found[name] for name in get_args(Score) if name in found}
+
+
+def _beside(ready: Collection[Score]) -> Score | None:
+    """Return the score that is fused with the causal one: where labels are predicted at the place before, there."""
+    return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
 def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
@@ -135,16 +151,15 @@ def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[T
         ConfigurationError: the run was not trained for this score, so that it would mean nothing.
     """
     objectives = objectives_of(run)
-    ready = {name: objective for objective in reversed(objectives) for name in prepared(objective)}
-    known = [name for name in get_args(Score) if name in ready]
-    if not known:
+    ready = ready_scores(objectives)
+    if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in objectives))
         raise ConfigurationError(f"{run}: was trained on {labels}, which prepares no score of texts")
-    chosen = kind or known[0]
+    chosen = kind or next(iter(ready))
     if chosen not in ready:
         raise ConfigurationError(
             f"score={chosen}: the run was not trained for it, and its numbers would mean nothing; it can be scored by "
-            f"{', '.join(known)}"
+            f"{', '.join(ready)}"
         )
-    first = opening(trained, ready[chosen]) if chosen == "causal" else None
-    return TextScorer(trained, chosen, first), chosen
+    first = opening(trained, ready[chosen]) if chosen in ("causal", "fused") else None
+    return TextScorer(trained, chosen, first, _beside(ready) or "pll"), chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
+from tools.evaluation.unit_sums import mean_units
 
 FACTS = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
 ROWS = 800
@@ -64,3 +66,16 @@ def test_mean_and_deviation() -> None:
     values = [0.5, 0.75, 0.7]
     assert mean_and_deviation(values) == pytest.approx((statistics.mean(values), statistics.stdev(values)))
     assert mean_and_deviation([0.5]) == (0.5, None)
+
+
+def test_means_of_units_are_compared_like_rows() -> None:
+    """An accuracy over rows, and the same one as a mean over units: the same draws, the same interval."""
+    first, second = group(0.72, 2, 0), group(0.7, 1, 10)
+    other = [
+        [replace(run, answers=np.zeros(0), units={"accuracy": np.array(mean_units(run.predicted == run.answers))})
+         for run in one] for one in (first, second)
+    ]  # fmt: skip
+    assert other[0][0].rows == ROWS
+    rows, units = (paired_bootstrap(*pair, "accuracy", resamples=50) for pair in ((first, second), other))
+    assert (rows.difference, rows.low, rows.high) == pytest.approx((units.difference, units.low, units.high))
+    assert rows.p == units.p

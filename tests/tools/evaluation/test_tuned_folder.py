@@ -50,3 +50,21 @@ def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
     (tmp_path / "scores" / "seed-1.json").write_text('{"scores": ', encoding="utf-8")
     with pytest.raises(IntegrityError, match=r"seed-1.json: is damaged; remove it"):
         read_scored(tmp_path)
+
+
+def test_sentences_are_compared_by_their_sums(tmp_path: Path) -> None:
+    """Entity F1 of three sentences, twice the shared entities over those of both sides; an old score has no units."""
+    units = {"a": [[2.0, 2.0], [0.0, 3.0], [2.0, 4.0]], "b": [[2.0, 2.0], [0.0, 2.0], [0.0, 2.0]]}
+    for name, found in units.items():
+        write(tmp_path / name, 0, ANSWERS)
+        path = tmp_path / name / "scores" / "seed-0.json"
+        plain = json.loads(path.read_text())
+        plain |= {"answers": [], "predicted": [], "units": {"accuracy": found}, "facts": FACTS | {"head": "tagging"}}
+        path.write_text(json.dumps(plain), encoding="utf-8")
+    groups = [(name, read_scored(tmp_path / name)) for name in units]
+    (line,) = comparison_lines(groups)
+    assert line.startswith(f"b - a: accuracy {2 / 6 - 4 / 9:+.4f} [")
+    assert line.endswith(" over sentences")
+    path.write_text(json.dumps({**plain, "units": {}}), encoding="utf-8")
+    (line,) = comparison_lines([groups[0], ("b", read_scored(tmp_path / "b"))])
+    assert "lacks its units; remove it" in line

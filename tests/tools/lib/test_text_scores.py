@@ -13,7 +13,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.shards.manifest import FrameFacts, ObjectiveFacts
 from pipeline.tokenizers import Encoding
 from tests.tools.lib.test_trained_model import write_run
-from tools.lib.text_scores import TextScorer, open_scorer, opening, prepared, words_of
+from tools.lib.text_scores import TextScorer, open_scorer, opening, prepared, ready_scores, words_of
 from tools.lib.trained_model import TrainedModel, load_trained
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
@@ -114,3 +114,27 @@ def test_words_are_runs_of_letters_or_single_characters() -> None:
     starts = np.array([0, 2, 6, 9, 12, 13, 15, 16, 17])
     encoding = Encoding(np.zeros(9, dtype=np.uint16), starts)
     assert words_of(text, encoding) == [0, 0, 1, 1, 2, 3, 3, 4, -1]
+
+
+@pytest.mark.parametrize("beside", ["pll", "mntp"])
+def test_fused_scores_are_means(encoder: tuple[Path, TrainedModel], beside: Any) -> None:
+    _, trained = encoder
+    cls = trained.tokenizer.vocabulary.specials["cls"]
+    kinds = [[*TextScorer(trained, kind, cls).score(TEXTS)] for kind in ("causal", beside)]
+    fused = [*TextScorer(trained, "fused", cls, beside).score(TEXTS)]
+    for found, causal, masked in zip(fused, *kinds, strict=True):
+        assert causal.total != masked.total
+        assert found.total == pytest.approx((causal.total + masked.total) / 2)
+        assert found.tokens == causal.tokens == masked.tokens
+
+
+def test_only_training_for_both_prepares_a_fused_score() -> None:
+    causal, masked, previous = (
+        facts("encoder", "causal_lm"),
+        facts("encoder"),
+        facts("encoder", predict_from="previous"),
+    )
+    assert list(ready_scores([causal, masked])) == ["causal", "pll", "pll_word", "fused"]
+    assert list(ready_scores([previous, causal])) == ["causal", "mntp", "fused"]
+    assert list(ready_scores([masked])) == ["pll", "pll_word"]
+    assert list(ready_scores([facts("decoder", "causal_lm", ("lm",))])) == ["causal"]

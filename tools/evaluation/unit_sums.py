@@ -1,0 +1,78 @@
+"""Metrics as functions of sums over units (sentences, questions, texts), so that units can be drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU, CHRF
+from seqeval.metrics.sequence_labeling import get_entities
+from seqeval.scheme import IOB2, Entities
+
+__all__ = ["CORPUS_METRICS", "Units", "corpus_units", "entity_units", "mean_units", "value_of"]
+
+Units: TypeAlias = list[list[float]]
+"""For each unit numbers that add up over units."""
+CORPUS_METRICS: Final[Mapping[str, Any]] = {"bleu": BLEU, "chrf": CHRF}
+"""Metrics of all texts at once, by sacrebleu."""
+
+
+def value_of(metric: str, sums: NDArray[Any]) -> float:
+    """Return a metric of units, given the sums of their numbers.
+
+    BLEU and chrF are computed as sacrebleu does for its own bootstrap; any other metric is the first sum divided by the
+    second, 0 where that is 0.
+
+    Example:
+        >>> value_of("f1", np.array([3.0, 4.0]))
+        0.75
+    """
+    if metric in CORPUS_METRICS:
+        return float(CORPUS_METRICS[metric]()._compute_score_from_stats(sums.astype(int).tolist()).score) / 100
+    return float(sums[0] / sums[1]) if sums[1] else 0.0
+
+
+def mean_units(values: Iterable[float], counted: Iterable[float] | None = None) -> Units:
+    """Return the numbers of a mean over units.
+
+    Args:
+        values: of the units.
+        counted: weight of each in the mean; None: 1.
+    """
+    found = list(values)
+    weights = [1.0] * len(found) if counted is None else list(counted)
+    return [[float(value * weight), float(weight)] for value, weight in zip(found, weights, strict=True)]
+
+
+def entity_units(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], *, strict: bool) -> Units:
+    """Return the numbers of entity F1: of each sentence twice the entities that both sides have, and those of each.
+
+    Args:
+        gold: tags of each sentence.
+        found: those predicted.
+        strict: well formed entities of IOB2 alone; else those of conlleval.
+    """
+    units = []
+    for pair in zip(gold, found, strict=True):
+        first, second = (_entities(list(tags), strict=strict) for tags in pair)
+        units.append([2.0 * len(first & second), float(len(first) + len(second))])
+    return units
+
+
+def _entities(tags: list[str], *, strict: bool) -> set[tuple[Any, ...]]:
+    if not strict:
+        return set(get_entities(tags))
+    return {one.to_tuple() for one in Entities([tags], IOB2).entities[0]}
+
+
+def corpus_units(metric: str, texts: Sequence[str], references: Sequence[Sequence[str | None]]) -> Units:
+    """Return sacrebleu's statistics of each text.
+
+    Args:
+        metric: bleu or chrf.
+        texts: predicted.
+        references: first references of all texts, then the second ones; None where a text has no more.
+    """
+    stats = CORPUS_METRICS[metric]()._extract_corpus_statistics(list(texts), references)
+    return [[float(value) for value in one] for one in stats]
