@@ -9,7 +9,7 @@ export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue test test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid test test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain on a real crawl
 
 continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
 	$(BIN)/python tools/continue_demo.py --output runs/continue
+
+hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged
+	$(BIN)/python tools/study.py configs/studies/hybrid --output runs/hybrid
 
 test: $(STAMP)  ## the test suite, under 10 minutes on two idle cores
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -13,12 +13,13 @@ from pipeline.errors import ClozelineError
 from pipeline.execution.order import check_recipe
 from pipeline.recipe import Recipe, load_recipe
 from tests.pipeline.corruption_cases import vocabulary
+from tools.studies.plan import Study, Variant
 from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
-RECIPES = [path for path in CONFIGS if "tasks" not in path.parts]
-"""All but those of tasks, which read no documents and take their model from another run."""
+RECIPES = [path for path in CONFIGS if not {"tasks", "studies"} & set(path.parts)]
+"""All but those of tasks, which read no documents and take their model from another run, and of studies."""
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
 
@@ -27,13 +28,17 @@ def relative(path: Path) -> str:
 
 
 def load(path: Path, *more: str) -> object:
-    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, `models/` sizes."""
+    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, `models/` sizes, and so on."""
+    if path.stem == "study":
+        return load_config(Study, path, more)
+    if path.parent.name == "variants":
+        return load_config(Variant, path, more)
     if path.parent.name == "models":
         return load_config(ModelConfig, path, more)
     if path.stem.startswith("pipeline"):
         return load_recipe(path, [f"output={ROOT / 'runs'}", *more])
     assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
-    body = [] if path in RECIPES else BODY
+    body = BODY if "tasks" in path.parts else []
     return load_config(TrainConfig, path, ["data.shards=x", "output=y", *body, *more])
 
 

@@ -125,6 +125,7 @@ class Bench:
             "fill_mask": [str(self.run), "--heldout", "1"], "verify_counts": [str(self.output)],
             "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
             "finetune": ["--compare", str(self.run)],
+            "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
             "compare_logits": [published, published],

@@ -1,0 +1,41 @@
+"""A small study from begin to end: figures of the trainer itself, and nothing done twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tools.studies.small_study import write_study
+from tools import study as tool
+from tools.studies.scores import loss_of
+from train.logs.journal import read_lines
+
+
+def test_losses_are_those_of_the_trainer(
+    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
+    monkeypatch.setattr(tool, "_sets", lambda *_: shard_sets / "corrupt")  # the sets are there already
+    words = [str(folder), "--output", str(tmp_path / "out")]
+    assert tool.main(words) == 0
+    first = (tmp_path / "out" / "study.txt").read_text()
+    assert "masked: plain below mixed by" in first
+    for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
+        scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
+        metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")
+        assert list(scores["losses"]) == measures
+        assert (scores["steps"], scores["tokens"]) == (metrics[-1]["step"], metrics[-1]["tokens"])
+        for measure in measures:
+            loss = metrics[-1]["heldout"][measure]["loss"]
+            assert loss_of(np.array(scores["losses"][measure])) == pytest.approx(loss, rel=1e-5)
+
+    def never(*_: object, **__: object) -> float:
+        raise AssertionError("it was done")
+
+    monkeypatch.setattr(tool, "run_step", never)
+    assert tool.main(words) == 0
+    assert (tmp_path / "out" / "study.txt").read_text() == first
+    assert first in capsys.readouterr().out

@@ -1,0 +1,93 @@
+"""Losses of a trained run on held-out rows, batch by batch, so that runs can be compared on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipeline.seeding import keyed_hash
+from pipeline.shards import ShardSet
+from tools.lib.trained_model import TrainedModel
+from train.stream.collate import Collate
+
+__all__ = ["Verdict", "batch_losses", "loss_of", "verdict"]
+
+Float64: TypeAlias = NDArray[np.float64]
+_ROWS: Final = 8
+"""Rows of a batch, the unit that is drawn."""
+_RESAMPLES: Final = 1000
+
+
+def batch_losses(trained: TrainedModel, shards: ShardSet, most_rows: int) -> list[list[float]]:
+    """Return the summed loss and the count of each batch of eight rows, over all heads.
+
+    Args:
+        trained: the run.
+        shards: held-out set.
+        most_rows: rows that are read, from the first on.
+    """
+    collate = Collate.from_manifest(shards.manifest)
+    found: list[list[float]] = []
+    with torch.no_grad():
+        for number in range(len(shards.index)):
+            rows = shards.read_block(number)
+            for first in range(0, len(rows), _ROWS):
+                if len(found) * _ROWS >= most_rows:
+                    return found
+                chosen = np.arange(first, min(first + _ROWS, len(rows)))
+                columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
+                losses = trained.model(collate(columns, np.ones(len(chosen), np.float32))).values()
+                found.append([sum(float(one.total) for one in losses), sum(float(one.count) for one in losses)])
+    return found
+
+
+def loss_of(batches: Float64) -> float:
+    """Return the mean loss in nats of batches [n, 2] of sums and counts."""
+    total, count = batches.sum(axis=0)
+    return float(total / count)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim that one variant has a lower loss, judged.
+
+    Args:
+        gain: loss of the other less that of the one said to be lower, in nats.
+        low: 2.5 % of the resamples are below.
+        high: 2.5 % of the resamples are above.
+    """
+
+    gain: float
+    low: float
+    high: float
+
+    @property
+    def word(self) -> str:
+        """`held`, `not held`, or `undecided` where the interval holds 0."""
+        return "held" if self.low > 0 else "not held" if self.high < 0 else "undecided"
+
+
+def verdict(lower: Sequence[Float64], higher: Sequence[Float64], seed: int = 0) -> Verdict:
+    """Compare the runs of two variants on the same batches, which are drawn with replacement.
+
+    It knows the chance of the rows; that of seeds is the deviation of the losses.
+
+    Args:
+        lower: sums and counts [batches, 2] of each run that is said to have the lower loss.
+        higher: those of the other variant.
+        seed: of the draws.
+    """
+    means = [np.mean(runs, axis=0) for runs in (lower, higher)]
+    draws = np.random.Generator(np.random.Philox(key=keyed_hash("verdict", seed)))
+    rows = len(means[0])
+    gains = []
+    for _ in range(_RESAMPLES):
+        chosen = draws.integers(0, rows, rows)
+        gains.append(loss_of(means[1][chosen]) - loss_of(means[0][chosen]))
+    low, high = np.percentile(gains, [2.5, 97.5])
+    return Verdict(loss_of(means[1]) - loss_of(means[0]), float(low), float(high))
