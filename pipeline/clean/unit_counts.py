@@ -46,7 +46,8 @@ class CleanCounts(Counts, total=False):
     content_skipped: dict[str, int]
     """bytes of the content in other records, and between records"""
     text_lacks: dict[str, int]
-    """records without the key of the text, by the keys that they have"""
+    """records without a text, and tables without its column, by the keys that they have; `no_text` and `schema` of
+    `malformed` together"""
     without_records: dict[str, int]
     """bytes of the files in which no record was found, by source"""
     records_found: int

@@ -39,8 +39,8 @@ def record_of(
     taken = length if span is None else span
     text = row.get(options.text_key)
     if text is None:
-        missing = options.text_key not in row
-        return Counted("malformed", "no_text", taken, lacks(options.text_key, row) if missing else "")
+        why = f"{options.text_key!r} is null" if options.text_key in row else lacks(options.text_key, row)
+        return Counted("malformed", "no_text", taken, why)
     if not isinstance(text, str):
         return Counted("malformed", "text_type", taken)
     if not text.strip():

@@ -24,7 +24,7 @@ from pipeline.repair import repair_of
 from pipeline.shards import open_shards
 from pipeline.vocabulary import Vocabulary
 from tools.validation.shard_set import check_shard_set
-from tools.validation.stage_counts import counted_again
+from tools.validation.stage_counts import counted_again, task_counts
 
 __all__ = ["check_run"]
 
@@ -74,7 +74,7 @@ def _same(path: Path, what: str, value: object, expected: object) -> None:
     if isinstance(value, Mapping) and isinstance(expected, Mapping):
         for key in sorted({*value, *expected}):
             _same(path, f"{what}.{key}", value.get(key), expected.get(key))
-    raise IntegrityError(f"{path}: {what}: the file says {value}, computed again it is {expected}")
+    raise IntegrityError(f"{path}: {what}: the file says {value}, computed again it is {expected}; {repair_of(path)}")
 
 
 def _records(folder: Path) -> list[UnitRecord]:
@@ -107,7 +107,7 @@ def _from_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, 
 def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
     """Yield the counts of a stage that other counts of it sum up to."""
     total: Any = {}
-    for splits in counts.get("sets", counts.get("objectives", {})).values():
+    for splits in (*counts.get("sets", counts.get("objectives", {})).values(), counts.get("splits", {})):
         for part in splits.values():
             add_counts(total, part)
     for key in sorted(total.keys() & counts.keys()):
@@ -116,6 +116,9 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
         if left[0] in counts:
             balance = [sum(_amount(counts.get(key, 0)) for key in side) for side in (left, right)]
             yield left[0], balance[0], balance[1]
+    if "text_lacks" in counts:
+        without = sum(counts["malformed"].get(reason, 0) for reason in ("no_text", "schema"))
+        yield "text_lacks", _amount(counts["text_lacks"]), without
     if "by_source" in counts:
         events: Counts = {}
         for one in (counts["malformed"], counts["notes"]):
@@ -170,7 +173,9 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     for what, value, expected in (*_balanced(folder, counts, before), *counted_again(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
-        yield path, "vocabulary.size", counts["vocabulary"]["size"], Vocabulary.load(vocabulary).size
+        said = counts["vocabulary"]  # of a published one: its own ids, and those that were added
+        size = said["size"] if "size" in said else said["published"] + said["added"]
+        yield path, "vocabulary", size, Vocabulary.load(vocabulary).size
     for kind in sorted(one.name for one in folder.glob("clusters/*")):
         members = [pa.ipc.open_file(file).read_all() for file in _arrows(folder / "clusters" / kind)]
         clusters = sum(len(table["cluster"].unique()) for table in members)
@@ -236,7 +241,10 @@ def _from_set(
     shards = open_shards(manifest)
     found, grouping = check_shard_set(shards), shards.manifest.grouping
     parts = manifest.parent.relative_to(folder).parts
-    said: Any = counts if not parts else counts.get("sets", counts.get("objectives"))
+    if "splits" in counts:
+        parts = ("splits", parts[-1])
+        yield from task_counts(shards, counts["splits"][parts[-1]], ".".join(parts))
+    said: Any = counts if not parts or parts[0] == "splits" else counts.get("sets", counts.get("objectives"))
     for part in parts:
         said = said[part]
     rows = next(key for key in ("examples", "samples", "documents_out") if key in said)

@@ -1,9 +1,4 @@
-"""Counts of `dedup`, `train_tokenizer` and `encode`, each computed again from the documents and the configuration.
-
-Two counts have no second way. `dedup near.candidates` and `near.members` count band keys, whose files are removed with
-the other intermediates: to have them again is to do near deduplication again. `clean text_lacks` says which keys
-records without a text have, and such records stand in no output.
-"""
+"""Counts of `dedup`, `train_tokenizer` and `encode`, each computed again from the documents and the configuration."""
 
 from __future__ import annotations
 
@@ -12,17 +7,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from pipeline import registry
 from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.dedup.near import MinHash
 from pipeline.documents.document import Document
-from pipeline.documents.files import read_documents
+from pipeline.documents.files import read_documents, read_rejects
 from pipeline.execution.order import all_stages
 from pipeline.seeding import fraction
-from pipeline.shards import open_shards
+from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.token_set import find_token_counts
 from pipeline.splits import is_heldout
+from pipeline.task_readers import facts_of
 
-__all__ = ["counted_again", "shares"]
+__all__ = ["counted_again", "shares", "task_counts"]
 
 Counted: TypeAlias = Iterator[tuple[str, object, object]]
 """A count's name, its value in the report, and the value computed again."""
@@ -43,6 +42,8 @@ def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
     if "signatures" in counts:
         left = counts["documents_out"] + counts["rejected"].get("near_duplicate", 0)  # compared with the files
         yield "signatures", counts["signatures"], left
+    if "candidates" in counts.get("near", {}):
+        yield from _candidates(folder, config["dedup"]["near"], counts["near"])
     if "sample" in counts:
         yield from _sampled(folder, config, counts)
     if "held_out" in counts:
@@ -55,6 +56,23 @@ def _documents_before(folder: Path) -> Iterator[Document]:
     earlier = [folder.parent / name / "documents" for name in names[: names.index(folder.name)]]
     for file in sorted(next(one for one in reversed(earlier) if one.is_dir()).glob("*.arrow")):
         yield from read_documents(file)
+
+
+def _candidates(folder: Path, options: Mapping[str, Any], counts: Mapping[str, int]) -> Counted:
+    """Yield what shares a band key, counted over all documents at once; their keys are held in memory."""
+    rejects = (row for file in sorted((folder / "rejects").glob("*.arrow")) for row in read_rejects(file))
+    copies = {row.uid for row in rejects if row.reason == "exact_duplicate"}
+    minhash = MinHash(**{name: options[name] for name in ("ngram", "bands", "rows", "seed")})
+    texts = (
+        one.text if one.target_text is None else f"{one.text}\n{one.target_text}"
+        for one in _documents_before(folder)
+        if one.uid not in copies
+    )
+    keys = np.array([minhash.band_keys(minhash.signature(text)) for text in texts])
+    _, places, holders = np.unique(keys, return_inverse=True, return_counts=True)
+    shared = (holders[places] > 1).reshape(keys.shape)
+    yield "near.candidates", counts["candidates"], int(shared.sum())
+    yield "near.members", counts["members"], int(shared.any(axis=-1).sum())
 
 
 def _sampled(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Counted:
@@ -111,3 +129,26 @@ def _held_out(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]
     yield "held_out", counts["held_out"], {"documents": documents, "tokens": held}
     if (by_id := find_token_counts(folder / "manifest.json")) is not None:
         yield "tokens by id", int(by_id.sum()), rest
+
+
+def task_counts(shards: ShardSet, said: Mapping[str, Any], name: str) -> Counted:
+    """Yield the rows, windows and classes of a split of a task.
+
+    Args:
+        shards: the set of the split.
+        said: counts of the split in the report.
+        name: of the split, for messages.
+    """
+    texts, rows, classes = set[bytes](), 0, Counter[int]()
+    for number in range(len(shards.index)):
+        block = shards.read_block(number)
+        texts.update(uid.tobytes() for uid in block.fixed["document_uid"])
+        rows += len(block)
+        for column in ("label", "tags"):
+            if column in block.columns:
+                classes.update(block.columns[column].values.tolist())
+    facts = facts_of(shards.manifest)
+    labels = () if facts is None else facts.labels
+    yield f"{name}.windows", said["windows"], rows - len(texts)
+    yield f"{name}.rows_in", said["rows_in"], len(texts) + sum(said["refused"].values())
+    yield f"{name}.labels", said["labels"], {labels[one]: count for one, count in classes.items()}

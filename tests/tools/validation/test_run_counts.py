@@ -14,6 +14,7 @@ import pytest
 from pipeline.documents.files import read_documents, read_rejects, write_documents, write_rejects
 from pipeline.execution.unit_record import UnitRecord
 from pipeline.files import file_hash
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
 from tools.verify_counts import main
 
 
@@ -135,10 +136,9 @@ def test_a_set_of_fewer_rows_is_noticed(run: Path, capsys: pytest.CaptureFixture
     assert f"{label}.{split}.examples" in refused(run, capsys)
 
 
-COUNTED_ONCE = re.compile(r"clean text_lacks.*|dedup near\.(candidates|members)")
-"""Counts that have no second way: see `tools.validation.stage_counts`."""
 USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "bytes_decoded"), ("clean", "characters_removed"),
-         ("dedup", "near.clusters"), ("dedup", "characters_removed"), ("dedup", "hashed"), ("dedup", "signatures"),
+         ("clean", "text_lacks"), ("dedup", "near.candidates"), ("dedup", "near.members"), ("dedup", "near.clusters"),
+         ("dedup", "characters_removed"), ("dedup", "hashed"), ("dedup", "signatures"),
          ("encode", "characters"), ("encode", "sentences"), ("encode", "held_out.tokens"),
          ("train_tokenizer", "vocabulary.size"), ("train_tokenizer", "vocabulary.asked"),
          ("train_tokenizer", "sample.bytes"), ("encode", "tokens_by_source"),
@@ -187,5 +187,23 @@ def test_a_unit_that_counts_one_too_many_is_noticed(
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"])
 def test_every_other_counter_is_compared(run: Path, stage: str, capsys: pytest.CaptureFixture[str]) -> None:
-    silent = unnoticed(run, stage, lambda key: True, capsys)
-    assert [name for name in silent if not COUNTED_ONCE.fullmatch(f"{stage} {name}")] == []
+    assert unnoticed(run, stage, lambda key: True, capsys) == []
+
+
+@pytest.mark.parametrize("make", [make_sets, pytest.param(make_tagged_sets, marks=pytest.mark.slow),
+                                  pytest.param(make_question_sets, marks=pytest.mark.slow),
+                                  pytest.param(make_text_sets, marks=pytest.mark.slow)])  # fmt: skip
+def test_the_counts_of_a_task_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Callable[[Path], Path]
+) -> None:
+    run = make(tmp_path).parents[1]
+    assert main([str(run)]) == 0
+    silent = [
+        *unnoticed(run, "tokenizer", lambda key: True, capsys),
+        *unnoticed(run, "tasks", lambda key: True, capsys),
+    ]
+    assert [name for name in silent if not TAKEN_FROM_THE_INPUT.search(name)] == []
+
+
+TAKEN_FROM_THE_INPUT = re.compile(r"refused|layout|notes|truncated|rows_in")
+"""Counts of a task that say what its files held; no set has that."""
