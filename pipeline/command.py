@@ -19,6 +19,7 @@ from rich.console import Console
 from pipeline.config import describe
 from pipeline.errors import ClozelineError, ConfigurationError, message_text
 from pipeline.registry import find, names
+from pipeline.repair import explained
 
 __all__ = [
     "Parser",
@@ -125,8 +126,7 @@ def guarded(action: Callable[[], int], interrupted: str = _KEPT) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""  # none: the standard output, mostly
-        sys.stderr.write(message_text(f"error: {where}{error.strerror or error}\n"))
+        sys.stderr.write(message_text(f"error: {explained(error)}\n"))
         return 74
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"{interrupted}\n")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 from pathlib import Path
+from typing import Final
 
-__all__ = ["repair_of"]
+__all__ = ["explained", "repair_of"]
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_OTHERS_PLACE: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)
 
 
 def repair_of(path: Path | str) -> str:
@@ -27,3 +34,18 @@ def repair_of(path: Path | str) -> str:
         if (folder / "model.json").is_file():
             return "copy the folder again, or import the model again"
     return "copy it again, or make it again where it was made"
+
+
+def explained(error: OSError) -> str:
+    """Return a message for a file that cannot be read or written: the file, what failed, and the way out."""
+    if error.filename is None:  # the standard output, mostly
+        return str(error.strerror or error)
+    path = Path(os.fsdecode(error.filename))
+    if error.errno in _FULL:
+        remedy = "free some space, then run the same command again"
+    elif error.errno in _REFUSED:
+        remedy = "change its permissions, or choose another place"
+    else:
+        first = "remove what is in its place, then " if error.errno in _OTHERS_PLACE else ""
+        remedy = f"{first}{repair_of(path)}"
+    return f"{path}: {error.strerror or error}; {remedy}"

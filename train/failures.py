@@ -10,6 +10,7 @@ from torch.distributed import DistError
 
 from model.errors import ModelError
 from pipeline.errors import ClozelineError, StorageError
+from pipeline.repair import explained
 from train.errors import PEER_LOST, OutOfMemoryError
 
 __all__ = ["explain"]
@@ -33,5 +34,5 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
         return PEER_LOST, "another rank ended in the middle of a step; its message says why"
     if isinstance(error, OSError):
-        return StorageError.exit_code, text
+        return StorageError.exit_code, explained(error)
     return 1, "".join(traceback.format_exception(error))

@@ -140,9 +140,9 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
 
     Raises:
         ConfigurationError: none of them has this fingerprint; the message lists those found.
-        IntegrityError: the vocabulary of one is damaged.
+        IntegrityError: the vocabulary of one is damaged; or it is missing, and no other has this fingerprint.
     """
-    candidates = []
+    candidates, unread = [], []
     for folder in dict.fromkeys((*manifest_path.absolute().parents, *manifest_path.resolve().parents)):
         for stage in _STAGES:
             candidate = folder / stage / "tokenizer"
@@ -151,6 +151,10 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
                 if have == fingerprint:
                     return candidate
                 candidates.append(f"{candidate} has {have}")
+            elif (candidate / NAME_FILE).is_file():
+                unread.append(candidate / VOCABULARY_FILE)
+    if unread:
+        raise IntegrityError(f"{unread[0]}: missing, or no file, in the folder of a tokenizer; {repair_of(unread[0])}")
     seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")
 

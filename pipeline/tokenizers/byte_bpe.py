@@ -75,7 +75,7 @@ class ByteBpe:
         special = {entry["id"] for entry in facts["added_tokens"] if entry["special"]}
         vocabulary: dict[str, int] = facts["model"]["vocab"]
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            raise IntegrityError(f"{self.FILE}: ids must be 0 .. {len(vocabulary) - 1} without gaps")
+            raise ValueError(f"expected the ids 0 to {len(vocabulary) - 1} without gaps")
         names = sorted(vocabulary, key=vocabulary.__getitem__)
         alphabet = byte_alphabet()
         pieces = [None if token in special else bytes(alphabet[c] for c in name) for token, name in enumerate(names)]
@@ -129,8 +129,6 @@ class ByteBpe:
         path = folder / cls.FILE
         try:
             return cls(Tokenizer.from_file(str(path)))
-        except IntegrityError:
-            raise
         except Exception as error:  # the library raises bare Exception
             raise IntegrityError(f"{path}: not a byte-level BPE tokenizer ({error}); {repair_of(path)}") from error
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,10 @@ import yaml
 from pipeline.__main__ import stage_main
 from pipeline.execution.order import all_stages
 from pipeline.files import file_hash
-from pipeline.recorded_file import RecordedFile
 from pipeline.sealed_json import sealed
 from pipeline.shards.manifest import canonical_sha256, manifest_text
 from tests.clozeline.bench import STAGES, Answer, Bench, spoken
+from tests.clozeline.observed import reading
 from tests.clozeline.test_commands_on_faults import WITH_FILES, WITHOUT_INPUT, tree
 from tests.pipeline.task_files import write_vocabulary
 from train.checkpoint.format import FORMAT_WHOLE
@@ -73,27 +71,6 @@ FOREIGN = ("crawl/", "published/", "new/")
 ONLY_TRAINING = ("metrics",)
 """Kinds that only a start of the trainer reads, in a process of its own."""
 Command = Callable[[Bench], Answer]
-_opened: list[Path] | None = None
-
-
-def _note(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _opened is not None and isinstance(arguments[0], str) and "w" not in (arguments[1] or ""):
-        _opened.append(Path(arguments[0]))
-
-
-sys.addaudithook(_note)
-
-
-@contextmanager
-def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """Note the files that are opened; those that Arrow maps are noted where their hash is compared."""
-    global _opened
-    real, _opened = RecordedFile.buffer, []
-    found = _opened
-    with monkeypatch.context() as patch:
-        patch.setattr(RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1])
-        yield found
-    _opened = None
 
 
 def tool(name: str, *words: Any) -> Answer:
@@ -169,7 +146,7 @@ def readers(whole: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     found = {}
     for name in sorted(COMMANDS):
         bench = copied(whole, tmp_path_factory.mktemp("readers") / "copy", name)
-        with pytest.MonkeyPatch.context() as patch, reading(patch) as opened:
+        with reading() as opened:
             COMMANDS[name](bench)
         inside = [path for path in opened if path.is_relative_to(bench.folder)]
         found[name] = [str(path.relative_to(bench.folder)) for path in dict.fromkeys(inside)]
@@ -180,7 +157,9 @@ def write_newer(path: Path) -> tuple[int, int]:
     """Write a file as a later version would, right in every hash; return its new format, and the latest known one."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
-        path.write_text(text + json.dumps({"format": 2, **json.loads(text.splitlines()[-1])}) + "\n", encoding="utf-8")
+        later = {"format": 2, **json.loads(text.splitlines()[-1])}
+        del later["checksum"]
+        path.write_text(f"{text}{json.dumps(sealed(later))}\n", encoding="utf-8")
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)

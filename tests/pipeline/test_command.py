@@ -28,7 +28,11 @@ def raising(error: BaseException) -> Callable[[], int]:
     [
         (ConfigurationError("no such key"), 64, "error: no such key\n"),
         (IntegrityError("lost"), 65, "error: lost\n"),
-        (PermissionError(13, "Permission denied", "out/a"), 74, "error: out/a: Permission denied\n"),
+        (
+            PermissionError(13, "Permission denied", "out/a"),
+            74,
+            "error: out/a: Permission denied; change its permissions, or choose another place\n",
+        ),
         (OSError("odd"), 74, "error: odd\n"),
         (Stopped(), 75, "interrupted: finished units are kept, run the same command again to continue\n"),
         (KeyboardInterrupt(), 130, "interrupted: finished units are kept, run the same command again to continue\n"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shlex
 import shutil
@@ -11,7 +13,7 @@ import pytest
 
 from pipeline.__main__ import main, stage_main
 from pipeline.errors import ClozelineError
-from pipeline.repair import repair_of
+from pipeline.repair import explained, repair_of
 from pipeline.seeding import keyed_hash
 from pipeline.tokenizers import load_tokenizer
 from pipeline.vocabulary import Vocabulary
@@ -89,3 +91,24 @@ def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:
     assert repair_of("https://host.example/set/shard.arrow").startswith("copy it again")
     (tmp_path / "model.json").touch()
     assert "import the model again" in repair_of(tmp_path / "tokenizer" / "vocabulary.json")
+
+
+@pytest.mark.parametrize(
+    ("code", "way_out"),
+    [
+        (errno.EISDIR, "remove what is in its place, then copy it again"),
+        (errno.ELOOP, "remove what is in its place, then copy it again"),
+        (errno.ENOENT, "copy it again"),
+        (errno.EIO, "copy it again"),
+        (errno.EACCES, "change its permissions, or choose another place"),
+        (errno.ENOSPC, "free some space, then run the same command again"),
+    ],
+)
+def test_an_error_of_the_system_names_the_file_and_a_way_out(tmp_path: Path, code: int, way_out: str) -> None:
+    path = tmp_path / "plan.json"
+    assert explained(OSError(code, os.strerror(code), str(path))).startswith(f"{path}: {os.strerror(code)}; {way_out}")
+
+
+def test_an_error_of_no_file_is_told_as_it_is() -> None:
+    assert explained(OSError("odd")) == "odd"
+    assert explained(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"

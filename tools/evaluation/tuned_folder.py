@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from pipeline.errors import ConfigurationError, IntegrityError
-from pipeline.files import publish, read_json
+from pipeline.files import parse_json, publish
+from pipeline.sealed_json import sealed, unsealed
 from pipeline.task_readers import TaskFacts
 from tools.evaluation.comparison import ScoredRun, mean_and_deviation, paired_bootstrap
 from tools.evaluation.predictions import predict, set_rows
@@ -42,7 +43,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     with publish(path) as temporary:
-        temporary.write_text(json.dumps(plain, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(sealed(plain), sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read_scored(folder: Path) -> list[ScoredRun]:
@@ -61,9 +62,11 @@ def read_scored(folder: Path) -> list[ScoredRun]:
 
 
 def _scored(path: Path) -> ScoredRun:
-    plain = read_json(path)
-    if plain is None:
-        raise IntegrityError(f"{path}: is damaged; remove it, and the same command scores that seed again")
+    try:
+        plain = unsealed(parse_json(path.read_bytes()), path)
+    except (OSError, ValueError) as error:
+        reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
+        raise IntegrityError(f"{path}: {reason}") from error
     facts = plain["facts"]
     task = TaskFacts(**{**facts, "labels": tuple(facts["labels"]), "metrics": tuple(facts["metrics"])})
     units = {name: np.array(found) for name, found in plain.get("units", {}).items()}

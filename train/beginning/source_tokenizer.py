@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.checkpoints import imported_tokenizer
-from pipeline.errors import ClozelineError, ConfigurationError, NewerFormatError
+from pipeline.errors import ConfigurationError, StorageError
 from pipeline.shards import ShardSet, open_shards
 from pipeline.tokenizers import find_tokenizer, load_tokenizer
 from train.checkpoint.format import steps_in
@@ -41,15 +41,17 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> list[str]:
 
 
 def _folder(source: Path) -> Path | None:
-    """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now."""
+    """Return the folder of a source's tokenizer; None where it has none, or the shards of a run are not there now.
+
+    Raises:
+        ClozelineError: what is there is damaged, or of a newer version.
+    """
     if not steps_in(source / "checkpoints"):
         beside = source / "tokenizer"
         return imported_tokenizer(source) or (beside if (beside / "vocabulary.json").is_file() else None)
     try:
         return _of_set(open_shards(read_config(source).data.first_set))
-    except NewerFormatError:
-        raise
-    except ClozelineError:
+    except (ConfigurationError, StorageError):
         return None
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from pipeline.errors import IntegrityError
 from pipeline.tokenizers._pieces import ENCODING_CUT as LIMIT
 from pipeline.tokenizers.byte_bpe import ByteBpe
 
@@ -70,3 +72,12 @@ def test_the_worked_example(folder):
     assert "".join(pieces) == "<mask>Ġlow"
     assert pieces[0] == "<"
     assert pieces[-1] == "Ġlow"
+
+
+def test_a_file_with_a_gap_in_its_ids_is_named(folder, tmp_path):
+    plain = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    name, last = max(plain["model"]["vocab"].items(), key=lambda item: item[1])
+    plain["model"]["vocab"][name] = last + 1
+    (tmp_path / "tokenizer.json").write_text(json.dumps(plain), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"tokenizer\.json: .*expected the ids 0 to \d+ without gaps.*; copy it"):
+        ByteBpe.load(tmp_path)

@@ -260,6 +260,20 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
         find_tokenizer(tmp_path / "deep" / "manifest.json", "abc")
 
 
+def test_a_tokenizer_without_its_vocabulary_is_named(folder, tmp_path):
+    """To pass it over would be to say that there is none. One with the fingerprint, farther up, is taken."""
+    near, far = tmp_path / "run/train_tokenizer/tokenizer", tmp_path / "train_tokenizer/tokenizer"
+    shutil.copytree(folder, near)
+    (near / "vocabulary.json").unlink()
+    manifest = tmp_path / "run/manifest.json"
+    with pytest.raises(
+        IntegrityError, match=r"vocabulary\.json: missing, or no file, in the folder of a tokenizer; copy"
+    ):
+        find_tokenizer(manifest, "abc")
+    shutil.copytree(folder, far)
+    assert find_tokenizer(manifest, load_tokenizer(folder).vocabulary.fingerprint) == far
+
+
 def test_options_are_plain(folder):
     kind = registry.find("pipeline.tokenizers", (folder / "name").read_text().strip())
     assert to_plain(kind.Options())["size"] in (8192, 32000)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigurationError, IntegrityError
+from pipeline.sealed_json import sealed
 from tools.evaluation.tuned_folder import comparison_lines, read_scored, table_lines
 
 FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics": ["accuracy"], "texts": 1,
@@ -48,7 +49,17 @@ def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="scored on different sets"):
         read_scored(tmp_path)
     (tmp_path / "scores" / "seed-1.json").write_text('{"scores": ', encoding="utf-8")
-    with pytest.raises(IntegrityError, match=r"seed-1.json: is damaged; remove it"):
+    with pytest.raises(IntegrityError, match=r"seed-1.json: is damaged .*; remove it"):
+        read_scored(tmp_path)
+
+
+def test_a_changed_digit_of_a_score_is_named(tmp_path: Path) -> None:
+    write(tmp_path, 0, ANSWERS)
+    path = tmp_path / "scores" / "seed-0.json"
+    path.write_text(json.dumps(sealed(json.loads(path.read_text()))), encoding="utf-8")
+    assert len(read_scored(tmp_path)) == 1
+    path.write_text(path.read_text().replace('"n": 4', '"n": 5'), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"seed-0.json: is damaged \(checksum.*; remove it, and the same command"):
         read_scored(tmp_path)
 
 

@@ -60,16 +60,36 @@ def test_results_that_come_again_replace_the_former_ones(tmp_path: Path) -> None
     journal.begin(2)
     journal.extend({"step": 2, "samples": 16}, {"heldout": {"a": 1.0}})
     journal.step({"step": 3, "loss": 0.25})
-    assert (tmp_path / "metrics.jsonl").read_text().splitlines() == [
-        '{"step": 1, "loss": 0.5}',
-        '{"step": 2, "loss": 0.3333333333333333, "heldout": {"a": 1.0}}',
-        '{"step": 3, "loss": 0.25}',
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    assert read_lines(tmp_path / "metrics.jsonl") == [
+        {"step": 1, "loss": 0.5},
+        {"step": 2, "loss": 1 / 3, "heldout": {"a": 1.0}},
+        {"step": 3, "loss": 0.25},
     ]
 
 
 def test_a_torn_line_in_the_middle_costs_no_other(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2, "lo\n{"step": 3}\n{"ste')
     assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1}, {"step": 3}]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "events.jsonl"])
+def test_a_changed_digit_costs_the_line(tmp_path: Path, name: str) -> None:
+    """Every digit of a line, also one of its hash."""
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(0)
+    for step in (1, 2):
+        journal.step({"step": step, "loss": 3.25, "samples": 8 * step})
+        journal.event("save", step=step)
+    path = tmp_path / name
+    whole, (first, second) = path.read_bytes(), read_lines(path)
+    for place in range(whole.index(b"\n")):
+        if chr(whole[place]).isdigit():
+            path.write_bytes(whole[:place] + b"%d" % ((whole[place] - 47) % 10) + whole[place + 1 :])
+            assert read_lines(path) == [second]
+    assert Journal(tmp_path, QUIET, 0).begin(2) == (name == "metrics.jsonl")
+    path.write_text(f"{json.dumps(first)}\n", encoding="utf-8")  # as earlier versions wrote it
+    assert read_lines(path) == [first]
 
 
 def test_losses_keep_every_bit(tmp_path: Path) -> None:
@@ -83,7 +103,7 @@ def test_losses_keep_every_bit(tmp_path: Path) -> None:
 def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
     journal = Journal(tmp_path, QUIET, 0)
     journal.step({"step": 1, "loss": float("nan"), "losses": {"lm": float("inf")}})
-    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"step": 1, "loss": None, "losses": {"lm": None}}
+    assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": None, "losses": {"lm": None}}]
 
 
 def test_only_the_first_rank_writes(tmp_path: Path) -> None:

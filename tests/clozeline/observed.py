@@ -1,0 +1,33 @@
+"""The files that a command opens, as this process sees them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from pipeline.recorded_file import RecordedFile
+
+_opened: list[Path] | None = None
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _opened is not None and isinstance(arguments[0], str) and "w" not in (arguments[1] or ""):
+        _opened.append(Path(arguments[0]))
+
+
+sys.addaudithook(_note)
+
+
+@contextmanager
+def reading() -> Iterator[list[Path]]:
+    """Note the files that are opened; those that Arrow maps are noted where their hash is compared."""
+    global _opened
+    real, _opened = RecordedFile.buffer, []
+    found = _opened
+    with mock.patch.object(RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1]):
+        yield found
+    _opened = None
