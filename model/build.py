@@ -20,7 +20,7 @@ from model.registry import find
 from model.settling import settle
 from model.whole_shapes import WHOLE, Placement, whole_shape
 
-__all__ = ["Model", "build_model"]
+__all__ = ["Model", "build_heads", "build_model"]
 
 
 class Model(nn.Module):
@@ -31,23 +31,15 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         rows = padded_rows(vocab_size, config.vocab_multiple)
-        self.config = config
         self.vocab_size = vocab_size
         self.family: Family = find("model.families", config.family)(config, rows)
-        kinds = {name: find("model.heads", name) for name in config.heads}
-        heads = {
-            name: kind(self.family.sizes(kind.target), self.family.tokens, vocab_size) for name, kind in kinds.items()
-        }
-        for name, head in heads.items():
-            head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
-        self.heads = cast("Mapping[str, Head]", nn.ModuleDict(heads))
+        self.use_heads(config, build_heads(config, self.family, vocab_size))
         self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
         self.adapter_in_use: str | None = None
         if (chosen := config.adapter) is not None:
             self.adapters[chosen.name] = find("model.adapters", chosen.name)(chosen.options, self.family)
             self.use_adapter(chosen.name)
         self.recount()
-        self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -69,6 +61,12 @@ class Model(nn.Module):
         """Places before those of a row, which the adapter in use takes."""
         used = None if self.adapter_in_use is None else self.adapters[self.adapter_in_use]
         return 0 if used is None else used.options.places(self.family.architecture)
+
+    def use_heads(self, config: ModelConfig, heads: nn.ModuleDict) -> None:
+        """Predict with these heads, which a configuration with the same body describes."""
+        self.config = config
+        self.heads = cast("Mapping[str, Head]", heads)
+        self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
 
     def use_adapter(self, name: str | None) -> None:
         """Put one of the adapters to use, in the place of the one before; None: compute without any.
@@ -140,6 +138,17 @@ class Model(nn.Module):
         forward += units["label"] * self.family.label_flops(tokens)
         forward += sum(units[unit] * flops for unit, flops in self._head_flops)
         return 3.0 * forward  # the backward pass costs two products for each of the forward's
+
+
+def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.ModuleDict:
+    """Return the heads of a configuration, which read a family and share its table where they are tied."""
+    kinds = {name: find("model.heads", name) for name in config.heads}
+    sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
+    own = {name: config if read is family.config else read for name, read in sizes.items()}
+    heads: dict[str, Head] = {name: kind(own[name], family.tokens, vocab_size) for name, kind in kinds.items()}
+    for name, head in heads.items():
+        head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
+    return nn.ModuleDict(heads)
 
 
 def _count_by_part(model: Model) -> dict[str, int]:

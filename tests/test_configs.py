@@ -13,6 +13,7 @@ from pipeline.errors import ClozelineError
 from pipeline.execution.order import check_recipe
 from pipeline.recipe import Recipe, load_recipe
 from tests.pipeline.corruption_cases import vocabulary
+from tools.prompting.template import Template
 from tools.studies.plan import Study, Variant
 from train.config import TrainConfig
 
@@ -35,6 +36,8 @@ def load(path: Path, *more: str) -> object:
         return load_config(Variant, path, more)
     if path.parent.name == "models":
         return load_config(ModelConfig, path, more)
+    if path.parent.name == "prompts":
+        return load_config(Template, path, more)
     if path.stem.startswith("pipeline"):
         return load_recipe(path, [f"output={ROOT / 'runs'}", *more])
     assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"

@@ -1,7 +1,9 @@
 """Published checkpoints and their way into our names and back. One file for each model type of config.json."""
 
+from model.checkpoints._adapter_export import AdapterExport, export_adapter
 from model.checkpoints._checkpoint import MODEL, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
 from model.checkpoints._comparison import computation, differences
+from model.checkpoints._conversion import parameter_shapes
 from model.checkpoints._export import Export, export_checkpoint
 from model.checkpoints._facts import FACTS, FACTS_FORMAT, imported_tokenizer
 from model.checkpoints._key_map import KeyMap, Slice
@@ -13,6 +15,7 @@ __all__ = [
     "FACTS_FORMAT",
     "MODEL",
     "WEIGHTS",
+    "AdapterExport",
     "Checkpoint",
     "Export",
     "KeyMap",
@@ -20,10 +23,12 @@ __all__ = [
     "build_checkpoint",
     "computation",
     "differences",
+    "export_adapter",
     "export_checkpoint",
     "imported_tokenizer",
     "map_for",
     "map_of_type",
+    "parameter_shapes",
     "read_checkpoint",
     "split",
     "with_heads",

@@ -12,7 +12,7 @@ from model.build import Model
 from model.errors import ConfigurationError
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
 
-__all__ = ["masked_places", "pseudo_log_likelihoods"]
+__all__ = ["hidden_log_likelihoods", "masked_places", "pseudo_log_likelihoods"]
 
 _UNKNOWN = frozenset({"rank", "prediction_order"})
 """Tensors of a family whose rows are predicted in an order (arXiv 1906.08237), which a masked row does not have."""
@@ -73,15 +73,44 @@ def pseudo_log_likelihoods(
         ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
         BatchError: a row is longer than the position table.
     """
+    of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
+    hidden = [masked_places(scored, of) for scored, of in zip(places, of_words, strict=True)]
+    return hidden_log_likelihoods(model, rows, places, hidden, mask_id, previous=previous, tokens=tokens)
+
+
+def hidden_log_likelihoods(
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    places: Sequence[Sequence[int]],
+    hidden: Sequence[Sequence[Sequence[int]]],
+    mask_id: int,
+    *,
+    previous: bool = False,
+    tokens: int = TOKENS,
+) -> list[Tensor]:
+    """Return the natural log-probability of the token at each of `places`, fp64 [places] for each row.
+
+    Args:
+        model: in evaluation mode, with a head of masked tokens.
+        rows: token ids with their frame.
+        places: places of each row that are scored.
+        hidden: for each of them, the places of the row that are masked while it is predicted, itself among them.
+        mask_id: id of [MASK].
+        previous: read the prediction of place i at i - 1.
+        tokens: places of a batch; it changes nothing but the rounding.
+
+    Raises:
+        ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
+        BatchError: a row is longer than the position table.
+    """
     family = model.family
     if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
         raise ConfigurationError(f"masked scores need an encoder of whole rows, got the family {model.config.family}")
     name, head = head_of(model, "masked_lm", "masked scores")
-    of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
     copies = [
         _Copy([mask_id if at in masked else token for at, token in enumerate(row)], place, row[place])
-        for row, scored, of in zip(rows, places, of_words, strict=True)
-        for place, masked in zip(scored, masked_places(scored, of), strict=True)
+        for row, scored, of in zip(rows, places, hidden, strict=True)
+        for place, masked in zip(scored, of, strict=True)
     ]
     check_lengths(model, rows)
     found = torch.zeros(len(copies), dtype=torch.float64)
@@ -89,9 +118,9 @@ def pseudo_log_likelihoods(
     for batch in like_lengths([len(copy.ids) for copy in copies], tokens):
         tensors = batch_tensors([copies[one].ids for one in batch], device)
         with torch.no_grad():
-            hidden = model.family.views(tensors, {name: head})[name].hidden
+            read = model.family.views(tensors, {name: head})[name].hidden
             at = torch.tensor([copies[one].place - previous for one in batch], device=device)
-            states = hidden[torch.arange(len(batch), device=device), at]
+            states = read[torch.arange(len(batch), device=device), at]
             wanted = torch.tensor([copies[one].token for one in batch], device=device)
             found[batch] = log_probabilities(head, states, wanted, model.vocab_size)
     return list(torch.split(found, [len(scored) for scored in places]))

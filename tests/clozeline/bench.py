@@ -111,6 +111,12 @@ class Bench:
         """Words that every stage shares."""
         return ["--config", str(self.folder / "recipe.yaml"), f"input={self.folder / 'crawl' / '*.jsonl'}"]
 
+    @property
+    def prompted(self) -> list[str]:
+        """Words of a prompt: its template and the rows of the task."""
+        template = Path(__file__).parents[2] / "configs" / "prompts" / "polarity_cloze.yaml"
+        return [f"template={template}", f"input={self.folder / 'task' / 'files' / 'dev.tsv'}", f"output={self.new}"]
+
     def words(self, name: str) -> list[str]:
         """Return the words of a command; a tool without its own is given a shard set."""
         if name == "pipeline" or name in STAGES:
@@ -127,6 +133,7 @@ class Bench:
             "finetune": ["--compare", str(self.run)],
             "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],
+            "export_adapter": [str(self.run), str(self.new)], "prompt": [str(self.run), *self.prompted],
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
             "compare_logits": [published, published],
             "tokenizer_report": [str(self.output / "train_tokenizer" / "tokenizer"), str(self.output / "dedup")],

@@ -14,13 +14,13 @@ from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench
 WITH_FILES = sorted(set(NAMES) - set(WITHOUT_FILES))
 WRITERS = ("continue_demo", "crawl_site", "demo", "draw_flow", "export_model", "export_webdataset", "fisher",
            "import_model", "inspect_shard", "make_gallery", "merge_manifests",
-           "pipeline", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
+           "pipeline", "prompt", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
 WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", "study")
 """Those read the network, or only what comes with Clozeline."""
 NETWORK = ("continue_demo", "crawl_site", "demo", "study")
 """Those go on to a site where the disk takes their first bytes."""
-REFUSED = ("evaluate", "finetune", "generate")
-"""Those that refuse the run: an encoder, and no run of a task."""
+REFUSED = ("evaluate", "export_adapter", "finetune", "generate")
+"""Those that refuse the run: an encoder, and no run of a task or of an adapter."""
 SECONDS = ("train",)
 """Those take seconds: they are started fewer times."""
 

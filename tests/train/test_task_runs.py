@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from model.errors import ModelError
 from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
@@ -23,7 +24,7 @@ from train.run_directory import read_config
 def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
     try:
         return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
+    except (ClozelineError, ModelError) as error:
         return error.exit_code, str(error)
 
 
@@ -105,3 +106,34 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
     assert runs[0][:10] == pytest.approx(runs[1][:10], rel=1e-4)  # sums in another order drift apart later
     *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
     assert last["figures"]["multiple_choice/accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["model.heads={span: 1.0}"], "model.heads: span cannot be trained on"),
+        (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
+        (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
+        (["model.family=decoder"], "is for the architecture encoder"),
+        (["model.position.maximum=3"], "tokens, the model has 3 places"),
+        (["model.adapter={name: lora, targets: [querry]}"], "'querry' matches no module of the family"),
+        (["model.adapter={name: lora, targets: [norm]}"], "expected linear maps"),
+        (["regularizer={name: ewc, fisher: FOLDER/none, strength: 1.0}"], "is no file"),
+        (["regularizer={name: l2_sp, alpha: 0.1}"], "weight_decay"),
+    ],
+    ids=["head", "count", "order", "family", "places", "pattern", "norm", "fisher", "decay"],
+)
+def test_what_does_not_go_together_is_refused_before_the_first_step(
+    one_rank: RankPool, task: Path, words: list[str], message: str
+) -> None:
+    base, output = task / "base", task / "refused"
+    if not base.exists():
+        begun = [f"output={base}", "steps=1", "schedule.steps=8", "evaluate.max_rows=0"]
+        assert one_rank.run(start, task / "train.yaml", begun) == [(0, "")]
+    beside = [f"output={output}", f"model.init_from={base}"]
+    given = [word.replace("FOLDER", str(task)) for word in words]
+    ((code, said),) = one_rank.run(start, task / "train.yaml", [*beside, *given])
+    assert code == 64
+    assert message in said
+    assert not (output / "metrics.jsonl").exists()
+    assert not steps_in(output / "checkpoints")

@@ -12,7 +12,7 @@ from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines
 from pipeline.formats.limits import Limits
 
-__all__ = ["files_of", "json_lines", "texts_of_files"]
+__all__ = ["files_of", "json_lines", "text_lines", "texts_of_files"]
 
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
@@ -37,7 +37,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         IntegrityError: a line is no JSON object, or the file is damaged.
     """
-    for number, line in _lines(path):
+    for number, line in text_lines(path):
         if not line.strip():
             continue
         try:
@@ -58,7 +58,7 @@ def texts_of_files(path: Path) -> Iterator[str]:
     """
     for file in files_of(path):
         if not {".json", ".jsonl"} & set(file.suffixes):
-            yield "\n".join(line for _, line in _lines(file))
+            yield "\n".join(line for _, line in text_lines(file))
             continue
         for number, fields in json_lines(file):
             if not isinstance(text := fields.get("text"), str):
@@ -67,7 +67,12 @@ def texts_of_files(path: Path) -> Iterator[str]:
             yield text
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line of a file, plain or compressed, from 1, and the line.
+
+    Raises:
+        IntegrityError: the file is damaged, not UTF-8, or has a line beyond the limit.
+    """
     lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account())
     for number, (_, line) in enumerate(lines, 1):
         if isinstance(line, int):

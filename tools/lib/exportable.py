@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.adaptation import merge_adapter
+from model.adapters import Adapter
 from model.build import Model
 from model.checkpoints import Checkpoint, imported_tokenizer, read_checkpoint
 from model.config import ModelConfig
@@ -22,7 +23,7 @@ from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
 from train.run_directory import read_config
 
-__all__ = ["Exportable", "open_exportable"]
+__all__ = ["Adapted", "Exportable", "open_adapted", "open_exportable"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,20 @@ class Exportable:
     languages: tuple[str, ...] = ()
     tokenizer: Path | None = None
     """its tokenizer's folder, where there is one"""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """An adapter that a run has trained, and the model beside it."""
+
+    beside: Checkpoint
+    """with the heads of the run"""
+    adapter: Adapter
+    trained: list[str]
+    """parameters of the heads that were trained with it"""
+    source: Path
+    """the model that the run began with: a run, or a folder"""
+    step: int
 
 
 def open_exportable(source: Path, step: int | None = None) -> Exportable:
@@ -73,21 +88,56 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     return Exportable(checkpoint, facts, manifest.languages, _tokenizer(shards))
 
 
+def open_adapted(run: Path, step: int | None = None) -> Adapted:
+    """Read a run that trained an adapter, and the model beside it.
+
+    Raises:
+        ConfigurationError: it trained none, or the model beside it is not there, or another one.
+    """
+    directory, index = find_checkpoint(run, step)
+    config = read_config(run, read_state(index))
+    if config.model.adapter is None or config.model.init_from is None:
+        raise ConfigurationError(f"{run}: trained no adapter: export the whole model with tools/export_model.py")
+    manifest = open_shards(config.data.first_set).manifest
+    model = _filled(_with_places(config.model, manifest), manifest.tokenizer.vocab_size, directory, index)
+    beside = Checkpoint(
+        replace(model.config, adapter=None),
+        model.vocab_size,
+        _without_adapters(model),
+        dict(_token_ids(manifest)),
+        None,
+        (),
+    )
+    trained = [name for name in index.parameters if not name.startswith("adapters.")]
+    (adapter,) = model.adapters.values()
+    return Adapted(beside, adapter, trained, config.model.init_from.expanduser(), int(index.state["step"]))
+
+
 def _merged(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> dict[str, Tensor]:
     """Return the weights of the model beside an adapter, with the adapter merged into them.
 
     Raises:
         ConfigurationError: no weight can hold what the adapter computes, or the model beside it is another one.
     """
+    model = _filled(config, vocab_size, directory, index)
+    for name in model.adapters:
+        merge_adapter(model, name)
+    return _without_adapters(model)
+
+
+def _filled(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:
+    """Return a model with its adapter, filled from a checkpoint and the model beside it."""
     model = Model(config, vocab_size)
     ours = dict(model.named_parameters())
     weights = read_whole(config, directory, index, {name: parameter.shape for name, parameter in ours.items()})
     with torch.no_grad():
         for name, parameter in ours.items():
             parameter.copy_(weights[name])
-    for name in model.adapters:
-        merge_adapter(model, name)
-    return {name: parameter.detach() for name, parameter in ours.items() if not name.startswith("adapters.")}
+    return model.eval()
+
+
+def _without_adapters(model: Model) -> dict[str, Tensor]:
+    return {name: own.detach() for name, own in model.named_parameters() if not name.startswith("adapters.")}
 
 
 def _tokenizer(shards: ShardSet) -> Path | None:

@@ -1,0 +1,251 @@
+"""An adapter in peft's form: adapter_config.json, and tensors by the names of a class of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from model.adapters import Adapter
+from model.adapters.lora import Lora, LowRank
+from model.adapters.prefix import Prefix
+from model.adapters.prompt import Prompt
+from model.checkpoints._checkpoint import Checkpoint
+from model.checkpoints._export import export_checkpoint
+from model.checkpoints._key_map import KeyMap, Target
+from model.checkpoints._selection import map_for
+from model.config import ModelConfig
+from model.errors import ConfigurationError
+
+__all__ = ["AdapterExport", "export_adapter"]
+
+_TASKS: Final[Mapping[tuple[str, str], str]] = {
+    ("decoder", "lm"): "CAUSAL_LM",
+    ("encoder_decoder", "lm"): "SEQ_2_SEQ_LM",
+    **{(kind, "classification"): "SEQ_CLS" for kind in ("encoder", "decoder", "encoder_decoder")},
+    **{(kind, "regression"): "SEQ_CLS" for kind in ("encoder", "decoder", "encoder_decoder")},
+    **{(kind, "tagging"): "TOKEN_CLS" for kind in ("encoder", "decoder")},
+    **{(kind, "span"): "QUESTION_ANS" for kind in ("encoder", "decoder", "encoder_decoder")},
+}
+"""peft's task types, by architecture and head; others have none."""
+_CACHES: Final = frozenset({"gpt2", "llama"})
+"""Types whose class reads keys and values that were there before: only so does peft's prefix enter."""
+_PREFIXED: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
+_PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
+"""Tasks whose scores of a row's own places do not change where the scores of a prompt stand beside them."""
+
+
+@dataclass(frozen=True)
+class AdapterExport:
+    """Content of a folder of peft."""
+
+    config: dict[str, Any]
+    """of adapter_config.json"""
+    tensors: dict[str, Tensor]
+    """of adapter_model.safetensors"""
+    headed: dict[str, Any]
+    """of config.json of the class that has the model's head"""
+    loader: str
+    """class of transformers that loads the model beside the adapter, such as AutoModelForCausalLM"""
+
+
+def export_adapter(
+    checkpoint: Checkpoint, adapter: Adapter, trained: Collection[str] = (), *, model_type: str | None = None
+) -> AdapterExport:
+    """Put an adapter into peft's form, with the head that was trained beside it.
+
+    Args:
+        checkpoint: the model beside the adapter, with its head.
+        adapter: of that model.
+        trained: parameters of the head that were trained, which the model beside the adapter lacks.
+        model_type: of transformers; None: the one that the model came from, or the first that computes the same.
+
+    Raises:
+        ConfigurationError: peft has no such adapter, or its classes would compute something else with it; or no model
+            type computes what the model does.
+    """
+    export = export_checkpoint(checkpoint, model_type=model_type)
+    config = checkpoint.config
+    key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
+    task = _TASKS.get((config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads))))
+    if isinstance(adapter, Lora):
+        keys, tensors = _lora(adapter, key_map, checkpoint)
+        inside = "base_model.model."
+    elif isinstance(adapter, Prefix):
+        _refuse_prefix(adapter, key_map, config, task)
+        keys, tensors = _prefix(adapter, config), {"prompt_embeddings": _prefix_rows(adapter)}
+        inside = "base_model."
+    elif isinstance(adapter, Prompt):
+        _refuse_prompt(adapter, task)
+        keys, tensors = _prompt(adapter, config)
+        inside = "base_model."
+    else:
+        raise ConfigurationError(
+            f"adapter {type(adapter).__name__.lower()}: has no form here that peft reads: expected lora, prefix or "
+            "prompt; export_model merges bitfit and ia3 into the weights"
+        )
+    heads = _heads(checkpoint, key_map, export.tensors, trained)
+    tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
+    keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}
+    if heads:
+        keys["modules_to_save"] = sorted(heads)
+    return AdapterExport(dict(sorted(keys.items())), dict(sorted(tensors.items())), export.config, export.loader)
+
+
+# -- LoRA -------------------------------------------------------------------------------------------------------------
+
+
+def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the keys and the tensors of LoRA.
+
+    Where several of our maps are one of theirs, its A has the rows of theirs under each other, and each part of its B
+    has columns of its own: rank and alpha grow, the product is the same.
+    """
+    options = adapter.options
+    weights = [name for name in checkpoint.tensors if name.startswith("family.") and name.endswith(".weight")]
+    targets = key_map.targets(checkpoint.config, weights)
+    joined: dict[str, list[str]] = {}
+    for path in adapter.parts:
+        target = targets[f"family.{path}.weight"]
+        if target.shape is not None:
+            raise ConfigurationError(
+                f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so that peft cannot "
+                "adapt it: export_model merges the adapter into the weights"
+            )
+        joined.setdefault(target.name, []).append(path)
+    tensors: dict[str, Tensor] = {}
+    ranks: dict[str, int] = {}
+    for name, paths in joined.items():
+        module = name.removesuffix(".weight")
+        siblings = {own: target for own, target in targets.items() if target.name == name}
+        ranks[module] = options.rank * len(paths)
+        a, b = _factors(adapter, paths, siblings, checkpoint.tensors)
+        tensors |= {f"base_model.model.{module}.lora_A.weight": a, f"base_model.model.{module}.lora_B.weight": b}
+    others = {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank}
+    return {
+        "peft_type": "LORA",
+        "r": options.rank,
+        "lora_alpha": options.alpha,
+        "use_rslora": options.rank_stabilised,
+        "rank_pattern": others,
+        "alpha_pattern": {
+            module: options.scale * (rank**0.5 if options.rank_stabilised else rank) for module, rank in others.items()
+        },
+        "lora_dropout": options.dropout,
+        "bias": "none",
+        "fan_in_fan_out": any(targets[f"family.{path}.weight"].transposed for path in adapter.parts),
+        "target_modules": sorted(ranks),
+    }, tensors
+
+
+def _factors(
+    adapter: Lora, paths: list[str], siblings: Mapping[str, Target], weights: Mapping[str, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return A [rank x maps, inputs] and B [outputs of all siblings, rank x maps] of one map of theirs.
+
+    Args:
+        adapter: whose updates they are.
+        paths: of our maps that are parts of it.
+        siblings: all our weights that are parts of it, adapted or not, with their places.
+        weights: of the model, for their sizes.
+    """
+    rank = adapter.options.rank
+    updates = {f"family.{path}.weight": adapter.parts[path] for path in paths}
+    first = {name: rank * number for number, name in enumerate(updates)}
+    parts: dict[int, Tensor] = {}
+    for name, target in siblings.items():
+        columns = torch.zeros(len(weights[name]), rank * len(paths))
+        if (update := updates.get(name)) is not None:
+            assert isinstance(update, LowRank)
+            columns[:, first[name] : first[name] + rank] = update.b.detach().float()
+        parts[target.part] = columns.reshape(target.groups, -1, columns.shape[1])
+    a = torch.cat([update.get_parameter("a").detach().float() for update in updates.values()])
+    return a, torch.stack([parts[part] for part in sorted(parts)], dim=1).flatten(0, 2)
+
+
+# -- prefix and prompt ------------------------------------------------------------------------------------------------
+
+
+def _refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
+    """Refuse a prefix with which a class of peft computes something else, or nothing."""
+    why = None
+    if key_map.model_type not in _CACHES or config.architecture != "decoder":
+        why = f"the class of type {key_map.model_type} reads no keys and values before a row's: expected a decoder of "
+        why += f"type {' or '.join(sorted(_CACHES))}"
+    elif task not in _PREFIXED:
+        why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
+    elif adapter.shift != adapter.options.length:
+        why = "peft begins the places of a row after those of the prefix: expected model.adapter.shifted true or null"
+    if why is not None:
+        raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")
+
+
+def _prefix(adapter: Prefix, config: ModelConfig) -> dict[str, Any]:
+    return {
+        "peft_type": "PREFIX_TUNING",
+        "num_virtual_tokens": adapter.options.length,
+        "num_layers": config.layers,
+        "num_attention_heads": config.key_value_heads,
+        "token_dim": config.key_value_heads * config.head_width,
+        "num_transformer_submodules": 1,
+        "prefix_projection": False,
+    }
+
+
+@torch.no_grad()
+def _prefix_rows(adapter: Prefix) -> Tensor:
+    """Return [length, layers x 2 x width]: the keys and then the values of each layer in turn; computed ones too."""
+    return torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
+
+
+def _refuse_prompt(adapter: Prompt, task: str | None) -> None:
+    """Refuse a prompt with which a class of peft computes something else."""
+    if task not in _PROMPTED or len(adapter.parts) != 1:
+        raise ConfigurationError(
+            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of whole rows "
+            "would read them, and it has none for other pretraining heads: expected a head lm or tagging"
+        )
+
+
+def _prompt(adapter: Prompt, config: ModelConfig) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    (part,) = adapter.parts.values()
+    scale = config.dim**0.5 if config.emb_scale else 1.0  # their tables are scaled, what peft puts before is not
+    return {
+        "peft_type": "PROMPT_TUNING",
+        "num_virtual_tokens": adapter.options.length,
+        "num_layers": config.layers,
+        "num_attention_heads": config.attention_heads,
+        "token_dim": config.embedding_width,
+        "num_transformer_submodules": 1,
+        "prompt_tuning_init": "RANDOM",
+    }, {"prompt_embeddings": scale * part.get_parameter("rows").detach().float()}
+
+
+# -- the head ---------------------------------------------------------------------------------------------------------
+
+
+def _heads(
+    checkpoint: Checkpoint, key_map: KeyMap, theirs: Mapping[str, Tensor], trained: Collection[str]
+) -> dict[str, dict[str, Tensor]]:
+    """Return their modules that hold trained parameters, each with all tensors that peft asks for, by their names.
+
+    peft finds these modules by the ends of their names; those outside the body are given whole.
+    """
+    if other := sorted(name for name in trained if not name.startswith("heads.")):
+        raise ConfigurationError(
+            f"adapter: {', '.join(other[:4])} were trained beside it, and peft keeps heads alone: export_model merges "
+            "an adapter into the weights"
+        )
+    ties = key_map.ties_in_class(checkpoint.config)
+    whole = {**theirs, **{copy: theirs[name] for copy, name in ties.items() if name in theirs}}
+    found: dict[str, dict[str, Tensor]] = {}
+    for target in key_map.targets(checkpoint.config, trained).values():
+        in_body = bool(key_map.base) and target.name.startswith(key_map.base)
+        module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
+        found[module] = {
+            name: tensor.float().clone() for name, tensor in whole.items() if name.startswith(f"{module}.")
+        }
+    return found

@@ -1,0 +1,186 @@
+"""Adapters as peft loads them beside models of transformers: the same scores, nothing missing, the same bytes."""
+
+import dataclasses
+import json
+import warnings
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from model.adaptation import add_adapter
+from model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
+from model.errors import ConfigurationError
+from tests.model.adapters.adapted_models import disturbed, peft, scores
+from tests.model.checkpoints import published
+from tests.model.checkpoints.test_tasks import saved, task_rows
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft reads it
+]
+ROUNDING = 1e-5
+TASK = {"regression": "classification"}
+"""Classes with a head of another name."""
+
+
+def headed(folder, case, kind):
+    """A model of transformers in a folder, and ours with the same weights but for the head, which is another."""
+    number = {"id2label": {0: "score"}, "label2id": {"score": 0}} if kind == "regression" else {}
+    theirs = (
+        published.saved(folder, case)
+        if kind in ("lm", "masked_lm")
+        else saved(folder, case, TASK.get(kind, kind), **number)
+    )
+    model = build_checkpoint(read_checkpoint(folder))
+    if kind == "lm":
+        return theirs, model, []
+    trained = [name for name, _ in model.named_parameters() if name.startswith("heads.")]  # no table tied to one
+    disturbed(torch.nn.ParameterList(model.get_parameter(name) for name in trained), seed=2)
+    return theirs, model, trained
+
+
+def checkpoint_with(folder, model):
+    """The checkpoint of a folder with the weights of a model."""
+    weights = {name: tensor.detach() for name, tensor in model.named_parameters() if not name.startswith("adapters.")}
+    return dataclasses.replace(read_checkpoint(folder), tensors=weights)
+
+
+def write(folder, export):
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps(export.config))
+    save_file(
+        {name: tensor.contiguous() for name, tensor in export.tensors.items()}, folder / "adapter_model.safetensors"
+    )
+    return folder
+
+
+def loaded(folder, theirs):
+    """The model with the adapter, after a load that names no missing and no unexpected tensor."""
+    library = peft()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
+        model = library.PeftModel.from_pretrained(theirs, folder)
+    again = model.load_adapter(folder, adapter_name="default")
+    missing = [name for name in again.missing_keys if "lora_" in name or "modules_to_save" in name or "prompt" in name]
+    unexpected = [name for name in again.unexpected_keys if name != "prompt_embeddings"]  # peft loads it apart
+    assert (missing, unexpected) == ([], [])
+    return model.eval()
+
+
+def their_scores(model, their, valid, shape):
+    with torch.no_grad():
+        output = model(**their)
+    ends = [output[name] for name in ("start_logits", "end_logits") if name in output]
+    found = torch.stack(ends, dim=-1) if ends else output.logits
+    if found.ndim == 3 and found.shape[1] > shape[1]:
+        found = found[:, found.shape[1] - shape[1] :]  # those of a prompt come first
+    return found.squeeze(-1) if len(shape) == 1 else found
+
+
+def compared(folder, case, kind, /, name, **keys):
+    """Differences of our scores with an adapter: from those of peft, and from ours without the adapter."""
+    theirs, model, trained = headed(folder / "base", case, kind)
+    ours, their, valid = (
+        published.rows(theirs) if kind in ("lm", "masked_lm") else task_rows(theirs, TASK.get(kind, kind))
+    )
+    alone = scores(model, ours)
+    add_adapter(model, "own", {"name": name, **keys})
+    model.use_adapter("own")
+    disturbed(model.adapters)
+    export = export_adapter(checkpoint_with(folder / "base", model), model.adapters["own"], trained)
+    found = scores(model, ours)
+    expected = their_scores(loaded(write(folder / "adapter", export), theirs), their, valid, found.shape)
+    at = valid if found.ndim == 3 else ...
+    return (found - expected)[at].abs().max(), (found - alone)[at].abs().max(), export
+
+
+LORA = [("bert", "classification"), ("gpt2", "lm"), ("t5", "lm"), ("modernbert", "classification")]
+MORE = [
+    ("bert", "tagging"), ("bert", "span"), ("bert", "regression"), ("gpt2", "classification"), ("llama", "lm"),
+    ("bart", "lm"), ("mobilebert", "classification"),
+    *((case, "classification") for case in ("albert", "bart", "deberta", "deberta-v2", "distilbert", "electra")),
+    *((case, "classification") for case in ("roberta", "t5")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "kind"), [*LORA, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)])
+def test_lora_gives_the_same_scores(tmp_path, case, kind):
+    keys = {"rank": 3, "alpha": 5.0, "targets": ["query", "value", "up"]}
+    wrong, moved, _ = compared(tmp_path, case, kind, "lora", **keys)
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+
+
+@pytest.mark.parametrize("rank_stabilised", [False, True], ids=["alpha / r", "alpha / root of r"])
+def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
+    """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its own."""
+    keys = {"rank": 2, "alpha": 3.0, "targets": ["query", "value", "up"], "rank_stabilised": rank_stabilised}
+    wrong, moved, export = compared(tmp_path, "gpt2", "lm", "lora", **keys)
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+    joined = [name for name in export.config["target_modules"] if name.endswith("c_attn")]
+    assert export.config["rank_pattern"] == dict.fromkeys(joined, 4)
+    assert export.tensors[f"base_model.model.{joined[0]}.lora_B.weight"].shape[1] == 4
+
+
+@pytest.mark.parametrize("hidden", [None, 7], ids=["table", "computed"])
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [("gpt2", "lm"), ("llama", "lm"), pytest.param("gpt2", "classification", marks=pytest.mark.slow)],
+    ids=["gpt2", "llama", "gpt2 classification"],
+)
+def test_a_prefix_gives_the_same_scores(tmp_path, case, kind, hidden):
+    keys = {} if hidden is None else {"hidden": hidden}
+    wrong, moved, export = compared(tmp_path, case, kind, "prefix", length=4, **keys)
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+    assert [name for name in export.tensors if "prompt_embeddings" in name] == ["prompt_embeddings"]
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [("gpt2", "lm"), ("t5", "lm"), ("bart", "lm"), ("bert", "tagging"), ("llama", "lm")],
+    ids=["gpt2", "t5", "bart", "bert tagging", "llama"],
+)
+def test_a_prompt_gives_the_same_scores(tmp_path, case, kind):
+    wrong, moved, _ = compared(tmp_path, case, kind, "prompt", length=4)
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "name", "keys", "message"),
+    [
+        ("bert", "classification", "bottleneck", {"width": 3}, "has no form here that peft reads"),
+        ("bert", "classification", "bitfit", {}, "export_model merges bitfit and ia3"),
+        ("bert", "classification", "prefix", {"shifted": True}, "expected a decoder of type gpt2 or llama"),
+        ("gpt2", "tagging", "prefix", {}, "expected a head lm, classification or regression, got tagging"),
+        ("gpt2", "lm", "prefix", {"shifted": False}, "expected model.adapter.shifted true or null"),
+        ("bert", "classification", "prompt", {}, "heads of whole rows would read them"),
+        ("xlnet", "classification", "lora", {}, "is no linear map in a model of type xlnet"),
+    ],
+    ids=["bottleneck", "bitfit", "encoder", "tagging", "places", "prompt", "xlnet"],
+)
+def test_what_peft_would_compute_otherwise_is_refused(tmp_path, case, kind, name, keys, message):
+    _, model, trained = headed(tmp_path / "base", case, kind)
+    add_adapter(model, "own", {"name": name, **keys})
+    with pytest.raises(ConfigurationError, match=message):
+        export_adapter(checkpoint_with(tmp_path / "base", model), model.adapters["own"], trained)
+
+
+def test_other_trained_parameters_are_refused(tmp_path):
+    _, model, trained = headed(tmp_path / "base", "bert", "classification")
+    add_adapter(model, "own", "lora")
+    with pytest.raises(ConfigurationError, match=r"family.tokens.weight were trained beside it"):
+        export_adapter(
+            checkpoint_with(tmp_path / "base", model), model.adapters["own"], [*trained, "family.tokens.weight"]
+        )
+
+
+def test_a_head_of_tokens_goes_with_its_second_names(tmp_path):
+    """The new head of a masked LM: its bias has two names, and its projection is the table."""
+    wrong, _, export = compared(tmp_path, "bert", "masked_lm", "lora")
+    assert wrong <= ROUNDING
+    assert export.config["modules_to_save"] == ["cls"]
+    assert "base_model.model.cls.predictions.decoder.weight" in export.tensors
