@@ -147,6 +147,8 @@ class TrainConfig:
     """step at which this run stops; may grow from start to start"""
     output: Annotated[Path, HOME_EXPANDED]
     """run directory"""
+    branch_from: Annotated[Path, HOME_EXPANDED] | None = None
+    """run whose checkpoint of step schedule.decay_from begins this one; a start with that key sets it; null: none"""
     resume: Literal["auto", "never", "must"] = "auto"
     """auto: resume from the newest valid checkpoint, else start; must: fail without one; never: start from step 0, in
     an empty directory only"""
@@ -282,6 +284,7 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
 _FREE: Final = (
     "steps",
     "output",
+    "branch_from",
     "resume",
     "zero",
     "evaluate",

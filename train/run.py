@@ -17,6 +17,7 @@ from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet
 from train.beginning.begin import Begin, find_begin
+from train.beginning.branch import branch_point, branched
 from train.beginning.initial_weights import fill, refuse_other_base
 from train.beginning.source_tokenizer import compare_tokenizers
 from train.beginning.spelling import spellings_of
@@ -52,6 +53,7 @@ __all__ = ["dry_run", "run"]
 def dry_run(config: TrainConfig) -> int:
     """Check everything that a start checks and print the cost of the run; write nothing, join nothing."""
     rank, size = describe_environment(os.environ)
+    config = branched(config)
     check_world(config, size)
     refuse_output(config)
     datasets = open_datasets(config)
@@ -62,6 +64,7 @@ def dry_run(config: TrainConfig) -> int:
         lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
         hashes=config.checkpoint.verify == "full",
     )
+    found = found or branch_point(config)
     device = device_of(os.environ)
     begin = find_begin(config, datasets.description, size, device, found)
     model = _build(config, datasets.train)
@@ -87,6 +90,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
         ClozelineError: on every rank, if the run cannot begin or continue.
     """
     _, size = describe_environment(os.environ)
+    config = branched(config)
     check_world(config, size)
     datasets = open_datasets(config)
     config = _answering(config, datasets)
@@ -115,6 +119,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
     found = None if config.resume == "never" else checkpoints.find()
     with world.together():
+        found = found or branch_point(config)
         begin = find_begin(config, datasets.description, world.size, world.device, found)
     _agree(begin.state, world)
     config = begin.config
@@ -246,7 +251,7 @@ def _announce_begin(begin: Begin, cost: Sequence[str], display: Display, journal
     else:
         exact = saved.shape == now.shape and saved.versions == now.versions
         journal.event("resume", step=saved.step, checkpoint=begin.name, exact=exact, was=saved.shape, shape=now.shape)
-        display.say(f"resumed from {begin.name}")
+        display.say(f"branch of {begin.trunk} at {begin.name}" if begin.trunk else f"resumed from {begin.name}")
         if not exact:
             display.say(
                 f"the run was {saved.shape} and is {now.shape} now: the state is the same, rounding will differ"

@@ -36,6 +36,11 @@ class Begin:
         return None if self.found is None else self.found[0].name
 
     @property
+    def trunk(self) -> Path | None:
+        """The run that goes on in another folder from here, where this is the begin of a branch."""
+        return self.config.branch_from if _leaves_trunk(self.config, self.found) else None
+
+    @property
     def step(self) -> int:
         """Number of steps done."""
         return 0 if self.saved is None else self.saved.step
@@ -65,8 +70,9 @@ class Begin:
         if self.saved is not None:
             said = said or ["run        not known, status.json is missing; a start writes it again"]
             steps, horizon = self.config.steps, self.config.schedule.options.steps
+            began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
             left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
-            said.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}, as the run began")
+            said.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
         return [*said, *filter(None, [self.beyond_horizon()])]
 
 
@@ -88,7 +94,9 @@ def find_begin(
     if found is None and config.resume == "must":
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
     saved = None if found is None else _saved_state(found[1], config)
-    config = config.with_horizon(_horizon(config, saved))
+    branches = _leaves_trunk(config, found)
+    config = config.with_horizon(_horizon(config, None if branches else saved))
+    _refuse_late_decay(config)
     shape = {
         "world_size": world_size,
         "zero_stage": config.zero.stage,
@@ -98,7 +106,7 @@ def find_begin(
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
     state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
     if saved is not None:
-        _refuse_changes(saved, state, config)
+        _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.steps:
         _refuse_standstill(config, saved)
     return Begin(config, state, found, saved)
@@ -117,8 +125,23 @@ def _saved_state(index: Index, config: TrainConfig) -> TrainState:
     return replace(state, frozen=present_frozen(state.frozen, config.model))
 
 
-def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig) -> None:
-    if changes := changed_keys(saved, now, config.checkpoint.allow_changed):
+def _leaves_trunk(config: TrainConfig, found: tuple[Path, Index] | None) -> bool:
+    """Return whether the checkpoint is that of the run from which this one branches off."""
+    trunk = config.branch_from
+    return trunk is not None and found is not None and found[0].is_relative_to(trunk / "checkpoints")
+
+
+def _refuse_late_decay(config: TrainConfig) -> None:
+    begin, horizon = getattr(config.schedule.options, "decay_from", None), config.schedule.options.steps
+    if begin is not None and begin >= horizon:
+        raise ConfigurationError(
+            f"schedule.decay_from: expected a step before the end of the schedule at {horizon}, got {begin}: raise "
+            "steps (and schedule.steps, where it is given)"
+        )
+
+
+def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:
+    if changes := changed_keys(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
         raise ConfigurationError(

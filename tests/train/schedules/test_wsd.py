@@ -27,3 +27,17 @@ def test_it_ends_at_its_floor() -> None:
 def test_a_decay_that_would_begin_in_the_warmup_begins_after_it() -> None:
     schedule = choose("train.schedules", {"name": "wsd", "warmup": 4, "decay": 1.0, "shape": "linear"}).build(8)
     assert [schedule(step) for step in range(1, 9)] == pytest.approx([0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25, 0.0])
+
+
+@pytest.mark.parametrize(("steps", "begin"), [(10, 6), (10, 9), (7, 2)])
+def test_a_decay_from_a_step_is_that_of_the_share_that_ends_there(steps: int, begin: int) -> None:
+    """And 1 - sqrt of the share passed since then, whatever `decay` says."""
+    schedule = choose("train.schedules", {"name": "wsd", "decay_from": begin, "decay": 0.9}).build(steps)
+    expected = [1.0] * begin + [1 - math.sqrt(n / (steps - begin)) for n in range(1, steps - begin + 1)]
+    assert [schedule(step) for step in range(1, steps + 1)] == pytest.approx(expected)
+
+
+def test_one_minus_the_root_of_all_that_follows_the_warmup() -> None:
+    schedule = choose("train.schedules", {"name": "wsd", "warmup": 3, "decay": 1.0}).build(12)
+    expected = [1 / 3, 2 / 3, 1.0, *(1 - math.sqrt(n / 9) for n in range(1, 10))]
+    assert [schedule(step) for step in range(1, 13)] == pytest.approx(expected)
