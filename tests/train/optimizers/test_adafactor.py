@@ -10,7 +10,9 @@ from pipeline.registry import choose
 from tests.train.optimizers.injected import MATRICES, SIZES, cut_update, gradient, start_weights, whole_update
 
 
-@pytest.mark.parametrize("change", [{}, {"learning_rate": 0.5, "clip": 2.0, "least_size": 0.5, "beta2_decay": -0.5}])
+@pytest.mark.parametrize(
+    "change", [{}, {"eps": 0.3}, {"learning_rate": 0.5, "clip": 2.0, "least_size": 0.5, "beta2_decay": -0.5}]
+)
 def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, change: dict[str, float]) -> None:
     """With stacks of matrices too; the second rate is above 1 / sqrt(t), which cuts it."""
     monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
@@ -21,8 +23,8 @@ def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, change: dic
     ]
     chosen = {"learning_rate": 0.01, "clip": 1.0, "least_size": 1e-3, "beta2_decay": -0.8, **change}
     theirs = torch.optim.Adafactor(
-        groups, lr=chosen["learning_rate"], beta2_decay=chosen["beta2_decay"], eps=(None, chosen["least_size"]),
-        d=chosen["clip"], foreach=False,
+        groups, lr=chosen["learning_rate"], beta2_decay=chosen["beta2_decay"], d=chosen["clip"],
+        eps=(chosen.get("eps"), chosen["least_size"]), foreach=False,
     )  # fmt: skip
     for step in range(1, 7):
         for name, weight in weights.items():
