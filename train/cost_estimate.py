@@ -165,7 +165,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         stage=config.zero.stage,
         memory={
             stage: estimate_memory(config, model.num_parameters(), world_size, stage, frozen=frozen_count(model))
-            for stage in range(4)
+            for stage in range(1 if config.precision == "bf16" else 0, 4)
         },
     )
 

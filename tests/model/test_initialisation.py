@@ -224,9 +224,10 @@ DRAWN_VECTORS = ("content_bias", "position_bias", "segment_bias", "unknown")
 TABLES = ("tokens.weight", "position.table.weight", "types.weight", "languages.weight")
 CUT = 0.8796  # the deviation of a normal distribution that is cut off at two of its own
 EXPECTED = {
-    **dict.fromkeys(("t5_small", "t5_base", "t5_base_shared", "t5_v1_1_base"), t5),
-    "gpt2_small": residual(12),
-    "gpt2_medium": residual(24),
+    **dict.fromkeys((path.stem for path in PRESETS.glob("t5_*.yaml")), t5),
+    **{f"gpt2_{size}": residual(layers) for size, layers in (("small", 12), ("medium", 24), ("large", 36), ("xl", 48))},
+    **{f"gpt3_{size}": residual(layers) for size, layers in (("125m", 12), ("350m", 24), ("760m", 24))},
+    **{f"gpt3_{size}": residual(layers) for size, layers in (("2_7b", 32), ("6_7b", 32), ("175b", 96))},
     "modernbert_base": residual(22, CUT),
     "modernbert_large": residual(28, CUT),
     "xlm_en_2048": wide_normal(0.02, 2048**-0.5),

@@ -131,7 +131,12 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(
     assert (code, error) == (0, "")
     assert "8,628 parameters" in text
     assert "2.00 epochs" in text
+    assert "stage 0: 0.1 MiB, stage 1: 0.1 MiB" in text
     assert not (tmp_path / "run").exists()
+    halves = ["--config", str(config), "--dry-run", "precision=bf16", "zero.stage=1"]
+    text = called(capsys, halves)[1]
+    assert "stage 1: " in text
+    assert "stage 0: " not in text, "bf16 is refused there"
 
 
 def flipped(folder: Path) -> Path:
