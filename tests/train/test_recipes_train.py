@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from pipeline.config import load_config
 from pipeline.execution.unit_record import Output
 from pipeline.shards import open_shards, write_manifest, write_shard
 from tests.crawled_chain import Chain
 from tests.distributed import ROOT, RankPool
+from train.checkpoint.parts import CheckpointReader
+from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.config import TrainConfig
 from train.distributed import World
 from train.logs.journal import read_lines
+from train.optimizers.nt_asgd import no_longer_falls
 from train.run import run
 
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
@@ -105,3 +110,43 @@ def test_models_without_attention_learn_and_resume(
     resumed, _ = two_ranks.run(learn_narrow, recipe, shards, str(tmp_path / "parts"), 6)
     again = [record["loss"] for record in resumed if "losses" in record]
     assert [loss.hex() for loss in again] == [loss.hex() for loss in losses[:6]]
+
+
+AVERAGED = [
+    *("model.dim=32", "model.layers=2", "model.cell_dim=40", "data.global_batch=16", "data.micro_batch=8"),
+    *("data.lanes=8", "steps=24", "evaluate.every=1", "evaluate.max_rows=64", "optimizer.patience=1"),
+    *("checkpoint.every=1", "checkpoint.keep_last=50", "log.tensorboard=false"),
+]
+
+
+def learn_averaged(world: World, shards: str, output: str) -> None:
+    overrides = [f"data.shards={shards}", f"output={output}", *AVERAGED]
+    config = load_config(TrainConfig, ROOT / "configs" / "recipes" / "ulmfit" / "train_averaged.yaml", overrides)
+    assert run(config, joined=world) == 0
+
+
+@pytest.mark.slow
+def test_averaged_weights_are_the_mean_of_those_after_the_trigger(
+    two_ranks: RankPool, chain: Chain, tmp_path: Path
+) -> None:
+    """The recipe's own rate and clipping at ZeRO stage 1; means are taken here from the checkpoints of all steps."""
+    shards = str(chain.output / "corrupt" / "causal_lm" / "train" / "manifest.json")
+    two_ranks.run(learn_averaged, shards, str(tmp_path), timeout=1200)
+    records = read_lines(tmp_path / "metrics.jsonl")
+    losses = [record["loss"] for record in records if "losses" in record]
+    assert sum(losses[-5:]) < 0.95 * sum(losses[:5])
+    (begun,) = [line["step"] for line in read_lines(tmp_path / "events.jsonl") if line["event"] == "averaging"]
+    heldout = [record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record]
+    assert begun == next(n for n in range(1, 25) if no_longer_falls(heldout[:n], 1))
+    assert begun < 22, "enough steps for a mean"
+    means: dict[str, np.ndarray] = {}
+    for number, step in enumerate(range(begun, 25), start=1):
+        reader = CheckpointReader(*find_checkpoint(tmp_path, step))
+        for name in read_weights(*find_checkpoint(tmp_path, begun)):
+            weight = reader.whole("weight", name).numpy().astype(np.float64)
+            means[name] = means.get(name, 0.0) + (weight - means.get(name, 0.0)) / number
+    found = read_weights(*find_checkpoint(tmp_path))
+    assert found.keys() == means.keys()
+    for name, average in found.items():
+        assert average.numpy() == pytest.approx(means[name], abs=1e-5), name
+        assert not torch.equal(average, reader.whole("weight", name)), name
