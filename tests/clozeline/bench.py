@@ -86,7 +86,9 @@ class Bench:
     def made(folder: Path) -> Bench:
         """Run the pipeline, two steps of the trainer, the pipeline of a task, and an import."""
         bench = Bench(folder)
-        short = RECIPE[: RECIPE.index("  - {name: span_corruption")].replace("variants: 2", "variants: 1")
+        short = RECIPE[: RECIPE.index("  - {name: span_corruption")].replace(
+            "variants: 2", "variants: 1, block_rows: 16"
+        )
         write_recipe(folder, f"{short}balance: {{}}\n")
         write_corpus(folder / "crawl", 25)
         assert run_pipeline([*bench.recipe, f"output={bench.output}"]) == 0

@@ -7,12 +7,10 @@ and a message that names the file and a way out. Anything else is a fault.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.seeding import keyed_hash
 from tests.clozeline.bench import Answer
 
 CODES = (64, 65, 69, 74)
@@ -31,8 +29,9 @@ class Damage:
     path: Path
     draw: int
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.draw} of {self.path.name}"
+    def apply(self) -> None:
+        """Change the file."""
+        KINDS[self.kind](self.path, self.draw)
 
 
 def _flip(path: Path, draw: int) -> None:
@@ -79,45 +78,24 @@ KINDS: dict[str, Callable[[Path, int], object]] = {
 }
 
 
-def damages(path: Path, name: str, flips: int, digits: int) -> Iterator[Damage]:
-    """Yield flips and changed digits of a file, and one damage of each other kind; `name` decides their places."""
-    for kind in KINDS:
-        count = {"flip": flips, "digit": digits if path.suffix != ".safetensors" else 0, "another type": 2}.get(kind, 1)
-        for number in range(count):
-            yield Damage(kind, path, keyed_hash(name, kind, number))
-
-
-@contextmanager
-def damaged(damage: Damage) -> Iterator[None]:
-    """Damage a file; afterwards it is as it was."""
-    path = damage.path
-    whole = path.read_bytes()
-    try:
-        KINDS[damage.kind](path, damage.draw)
-        yield
-    finally:
-        if path.is_symlink() or path.is_file():
-            path.unlink()
-        elif path.is_dir():
-            path.rmdir()
-        path.write_bytes(whole)
-
-
-def fault(answer: Answer, result: object, whole: object, path: Path) -> str:
+def fault(answer: Answer, whole: Answer, path: Path, *, same: bool) -> str:
     """Return what is wrong with the answer of a command that has met a damaged file; empty if nothing is.
 
     Args:
         answer: of the command.
-        result: what it gave, by which it is compared.
-        whole: the same with no file damaged.
+        whole: its answer with no file damaged.
         path: the damaged file.
+        same: whether its result is that with no file damaged.
     """
     if "Traceback" in answer.error or "please report" in answer.error:
         return f"a traceback: {answer.error[-400:]}"
     if answer.code in (0, 1):
-        told = path.name in answer.error or path.name in answer.out
-        told = told or (path.parent.name.startswith("step-") and f"{path.parent.name} is passed over" in answer.out)
-        return "" if result == whole or told else f"another result without a word: {answer.out[-300:]}"
+        usual = {*whole.out.splitlines(), *whole.error.splitlines()}
+        new = "\n".join(line for line in (answer.out + answer.error).splitlines() if line not in usual)
+        told = path.name in new or (
+            path.parent.name.startswith("step-") and f"{path.parent.name} is passed over" in new
+        )
+        return "" if same or told else f"another result without a word: {new[-300:]}"
     if answer.code not in CODES:
         return f"exit code {answer.code}: {answer.error[-300:]}"
     if str(path) not in answer.error and str(path.parent) not in answer.error:

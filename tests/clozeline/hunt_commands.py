@@ -1,0 +1,158 @@
+"""Every command that reads files of ours, ready to be started many times in one process on finished runs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.__main__ import main as run_pipeline
+from pipeline.__main__ import stage_main
+from pipeline.config import load_config
+from pipeline.errors import message_text
+from pipeline.shards import open_shards
+from pipeline.shards.quarantine import publish_quarantine
+from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench, spoken
+from tests.clozeline.observed import reading
+from tests.clozeline.run_bench import RunBench
+from tests.distributed import RankPool
+from tests.tools.evaluation.task_runs import tuned_run
+from tools.evaluation.tuned_folder import score_run
+from train.config import TrainConfig
+from train.distributed import World
+from train.failures import explain
+from train.run import run
+
+NO_READERS = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", *WITHOUT_FILES)
+"""Commands that read the network, or only what comes with Clozeline."""
+_OTHERWISE = ("train", "evaluate", "finetune", "generate", "pipeline", "export_model", "compare_logits", *STAGES)
+"""Commands that are started with words of their own."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One start of a command: `action` returns its answer and the files that it opened."""
+
+    action: Callable[[], tuple[Answer, list[Path]]]
+    again: tuple[Path, ...] = ()
+    """folders whose records are removed before, so that their units are done again"""
+    speaks: bool = True
+    """whether its words are a result"""
+
+
+def _here(action: Callable[[], int], *again: Path, speaks: bool = True) -> Command:
+    """Return a command that runs in this process."""
+
+    def start() -> tuple[Answer, list[Path]]:
+        with reading() as opened:
+            answer = spoken(action, None)
+        return answer, opened
+
+    return Command(start, again, speaks)
+
+
+def _tool(name: str, *words: object) -> Command:
+    tool = importlib.import_module(f"tools.{name}")
+    return _here(lambda: tool.main([str(word) for word in words]))
+
+
+def _train(world: World, words: list[str]) -> tuple[Answer, list[Path]]:
+    """Train as `train.command.main` does, on ranks that are kept."""
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error), reading() as opened:
+        try:
+            code = run(load_config(TrainConfig, Path(words[0]), words[1:]), joined=world)
+        except Exception as fault:
+            code, message = explain(fault)
+            error.write(message_text(message))
+    return Answer(code, out.getvalue(), error.getvalue()), opened
+
+
+class HuntBench:
+    """Finished runs of the pipeline, of tasks and of the trainer, and models made of them, below one folder."""
+
+    def __init__(self, folder: Path, ranks: RankPool) -> None:
+        self.folder, self._ranks = folder, ranks
+        self.whole, self.runs = Bench(folder / "whole"), RunBench(folder / "runs")
+        self.commands = {**self._stages(), **self._tools(), **self._models(), **self._trainings()}
+
+    @staticmethod
+    def made(folder: Path, ranks: RankPool) -> HuntBench:
+        """Make everything."""
+        for name in ("whole", "runs", "tuned"):
+            (folder / name).mkdir(parents=True)
+        whole = Bench.made(folder / "whole")
+        shards = open_shards(whole.set)
+        last = shards.manifest.shards[-1]
+        publish_quarantine(whole.set.parent, [{"shard": last.path, "block": last.blocks - 1, "reason": "a test"}])
+        RunBench.made(folder / "runs")
+        run = tuned_run(ranks, folder / "tuned", steps=2)
+        for seed in (0, 1):
+            score_run(run, "train", folder / "tuned" / "scored" / "scores" / f"seed-{seed}.json")
+        return HuntBench(folder, ranks)
+
+    def _stages(self) -> dict[str, Command]:
+        output, task = self.whole.output, self.whole.folder / "task"
+        words = [*self.whole.recipe, f"output={output}", "executor.workers=1"]
+        given = [f"input={task / 'files'}", f"tokenizer.path={task / 'words' / 'vocab.txt'}"]
+        of_task = ["--config", str(task / "recipe.yaml"), *given, f"output={task / 'out'}", "executor.workers=1"]
+        found = {"pipeline": _here(lambda: run_pipeline(words), speaks=False)}
+        for name in (*STAGES, "balance"):
+            action = lambda name=name: stage_main(name, words)  # noqa: E731
+            found |= {name: _here(action, speaks=False), f"{name}, again": _here(action, output / name, speaks=False)}
+        for name in ("tokenizer", "tasks"):
+            action = lambda name=name: stage_main(name, of_task)  # noqa: E731
+            found |= {name: _here(action, speaks=False)}
+            found |= {f"{name}, again": _here(action, task / "out" / name, speaks=False)}
+        verify = lambda: run_pipeline([*words, "--verify"])  # noqa: E731
+        return found | {"pipeline, verified": _here(verify, speaks=False)}
+
+    def _tools(self) -> dict[str, Command]:
+        whole, task = self.whole, self.whole.folder / "task" / "out"
+        names = sorted({*NAMES} - {*NO_READERS, *_OTHERWISE})
+        found = {name: _tool(name, *whole.words(name)) for name in names}
+        for kind in ("export_model", "compare_logits"):
+            found[kind] = _tool(kind, *whole.words(kind))
+        return found | {
+            "validate a task": _tool("validate_shards", task / "tasks/sst2/train"),
+            "inspect a task": _tool("inspect_shard", task / "tasks/sst2/train"),
+            "verify a task": _tool("verify_counts", task),
+            "validate a token set": _tool("validate_shards", whole.output / "encode/manifest.json"),
+            "validate a sample set": _tool("validate_shards", next(whole.output.glob("group/*/train"))),
+            "report a published tokenizer": _tool("tokenizer_report", task / "tokenizer/tokenizer",
+                                                  whole.output / "dedup"),
+        }  # fmt: skip
+
+    def _models(self) -> dict[str, Command]:
+        found = {}
+        for name, (_, action) in self.runs.commands().items():
+            found[name] = Command(lambda action=action: self._noted(action))
+        return found
+
+    @staticmethod
+    def _noted(action: Callable[[], Answer]) -> tuple[Answer, list[Path]]:
+        with reading() as opened:
+            answer = action()
+        return answer, opened
+
+    def _trainings(self) -> dict[str, Command]:
+        tuned, runs = self.folder / "tuned", self.runs.folder
+
+        def trained(config: Path, *words: str) -> Command:
+            return Command(lambda: self._ranks.run(_train, [str(config), *words])[0], speaks=False)
+
+        return {
+            "resume": trained(runs / "encoder.yaml", "steps=4"),
+            "resume over nothing new": trained(runs / "encoder.yaml"),
+            "resume with a quarantine": trained(self.whole.folder / "train.yaml", "steps=4",
+                                                f"data.shards={self.whole.set}", f"output={self.whole.run}"),
+            "resume a task": trained(tuned / "train.yaml", "steps=4"),
+            "begin a run": trained(runs / "encoder.yaml", "steps=1", f"output={runs / 'new'}"),
+            "begin with a model": trained(runs / "begin.yaml", "steps=1", f"output={runs / 'new'}",
+                                          f"model.init_from={runs / 'imported'}"),
+            "score a task": _tool("evaluate", tuned / "run", "split=train"),
+            "compare scores": _tool("finetune", "--compare", tuned / "scored"),
+        }  # fmt: skip
