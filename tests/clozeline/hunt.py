@@ -129,8 +129,7 @@ class Hunt:
         for files in by_kind.values():
             for kind in KINDS:
                 file = files[keyed_hash(name, kind, number) % len(files)]
-                foreign = any(part in FOREIGN for part in Path(file).parts) and not file.endswith(".safetensors")
-                if not (foreign and kind in _VALUES):
+                if kind in _kinds_for(Path(file)):
                     yield Case(name, file, kind, number)
 
     def _run(self, command: Command, state: FolderState) -> tuple[Result, list[Path]]:
