@@ -130,7 +130,10 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
 
 
 def _read_json(path: Path, newest: int) -> Any:
-    content = parse_json(path.read_text(encoding="utf-8"))
+    try:
+        content = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
     refuse_newer(path, content, newest)
     return content
 

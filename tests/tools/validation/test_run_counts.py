@@ -78,6 +78,14 @@ def test_a_damaged_record_is_named(run: Path, capsys: pytest.CaptureFixture[str]
     assert "clean/records/000000.json" in refused(run, capsys)
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe{}", b"{", b"[" * 9999], ids=["not-utf-8", "torn", "deep"])
+def test_a_damaged_plan_is_named(run: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "clean" / "plan.json").write_bytes(content)
+    said = refused(run, capsys)
+    assert "clean/plan.json: damaged (" in said
+    assert "copy it again" in said
+
+
 @pytest.mark.parametrize(
     ("relative", "message"), [("documents", "documents_out"), ("rejects", "rejected"), ("characters", "characters_out")]
 )
