@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT, describe, validate
 from pipeline.configuration.overrides import override
 from pipeline.files import file_hash, publish
+from tools.evaluation.last_words import last_word_lines, last_word_scores, read_passages
 from tools.evaluation.local_texts import texts_of_files
 from tools.evaluation.minimal_pairs import pair_lines, pair_scores, read_pairs
 from tools.evaluation.ngrams import WordModel
@@ -32,7 +33,7 @@ from tools.evaluation.predictions import set_rows
 from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of, text_of
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, run_tool, some_path
-from tools.lib.text_scores import Score, open_scorer
+from tools.lib.text_scores import Score, objectives_of, open_scorer, opening, ready_scores
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
 from train.distributed import World, describe_environment, start
@@ -58,8 +59,9 @@ class EvaluateOptions:
     """perplexity: tokens that a prediction reads at most; default: those of the training rows"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """perplexity: tokens between windows, of which the last `stride` are scored; default: half a window"""
-    suite: Literal["blimp"] | None = None
-    """minimal pairs that are scored"""
+    suite: Literal["blimp", "pairs", "lambada"] | None = None
+    """minimal pairs that are scored: those of BLiMP, or any lines of JSON with good and bad; lambada: passages
+    whose last word is asked for"""
     input: Path | None = None
     """suite: its file, or the folder of its files"""
     score: Score | None = None
@@ -126,10 +128,17 @@ def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[s
         scores |= perplexity_scores(run, trained, options.perplexity, options.window, options.stride)
         return text_of(scores), perplexity_lines(scores)
     assert options.input is not None, "checked by the options"
+    if options.suite == "lambada":
+        open_scorer(run, trained, "causal")
+        first = opening(trained, ready_scores(objectives_of(run))["causal"])
+        scores |= {"suite": "lambada", **last_word_scores(trained, first, read_passages(options.input))}
+        return text_of(scores), last_word_lines(scores)
     scorer, kind = open_scorer(run, trained, options.score)
     words = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
     pairs = read_pairs(options.input, options.pairs)
     scores |= {"suite": options.suite, "score": kind, **pair_scores(pairs, scorer, words)}
+    if options.suite != "blimp":
+        del scores["published"]
     return text_of(scores), pair_lines(scores)
 
 

@@ -63,6 +63,9 @@ def _correlation(of: Callable[..., Any]) -> Metric:
 METRICS: Final[dict[str, Metric]] = {
     "accuracy": lambda answers, predicted, facts: float(metrics.accuracy_score(answers, predicted)),
     "f1": _f1,
+    "macro_f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
+    ),
     "matthews_correlation": _matthews,
     "pearson": _correlation(stats.pearsonr),
     "spearman": _correlation(stats.spearmanr),

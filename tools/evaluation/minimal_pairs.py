@@ -34,7 +34,7 @@ class Pair:
 
 
 def read_pairs(path: Path, most: int | None = None) -> list[Pair]:
-    """Return the pairs of a file, or of the files of a folder, in BLiMP's format.
+    """Return the pairs of a file, or of the files of a folder, in BLiMP's format, or as `good` and `bad`.
 
     Args:
         path: lines of JSON, plain or compressed.
@@ -48,6 +48,8 @@ def read_pairs(path: Path, most: int | None = None) -> list[Pair]:
     taken: dict[str, int] = {}
     for file in files_of(path, (".jsonl",)):
         for number, fields in json_lines(file):
+            if "good" in fields:
+                fields = {**_plain(file), **fields, "sentence_good": fields["good"], "sentence_bad": fields.get("bad")}
             wrong = [name for name in _FIELDS if not isinstance(fields.get(name), str)]
             if wrong:
                 raise IntegrityError(f"{file}, line {number}: expected a field '{wrong[0]}', got {', '.join(fields)}")
@@ -58,6 +60,11 @@ def read_pairs(path: Path, most: int | None = None) -> list[Pair]:
     if not found:
         raise ConfigurationError(f"{path}: expected pairs of sentences, got none")
     return found
+
+
+def _plain(file: Path) -> dict[str, str]:
+    """Return the paradigm of pairs that name none: the name of their file."""
+    return {"UID": file.name.partition(".")[0], "linguistics_term": "pairs"}
 
 
 def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel | None) -> dict[str, Any]:
@@ -124,8 +131,9 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {'baseline ' + name:<34}{100 * accuracy:5.1f} %{note}"
     if scores["correlation_with_bigram"] is not None:
         yield f"  correlation with the bigram over paradigms {scores['correlation_with_bigram']:.2f}"
-    listed = ", ".join(f"{name} {value}" for name, value in scores["published"].items())
-    yield f"  published, all 67 paradigms: {listed}"
+    if scores["suite"] == "blimp":
+        listed = ", ".join(f"{name} {value}" for name, value in scores["published"].items())
+        yield f"  published, all 67 paradigms: {listed}"
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, list[int]]:

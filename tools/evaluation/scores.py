@@ -7,15 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.rows import Rows
 from tools.evaluation.answer_scores import answer_scores, read_spans
 from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.choice_baselines import choice_baselines
 from tools.evaluation.metrics import Scored, degenerate, score
 from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
+from tools.evaluation.question_units import question_units
 from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
 from tools.evaluation.text_scores import generated_share, text_scores
+from tools.evaluation.unit_sums import value_of
 
 __all__ = ["lines_of", "scored_of", "scores_of", "share_of", "text_of"]
 
@@ -96,11 +101,30 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     else:
         given = texts_of(train, tokenizer), answers_of(train, facts)
         baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
+    if "exact_match" in facts.metrics:
+        return _question_scores(answers, predictions.predicted, baselines, rows.fixed["document_uid"])
     return Scored(
         len(answers),
         score(facts, answers, predictions.predicted),
         {name: score(facts, answers, found) for name, found in baselines.items()},
         facts.head == "regression" and degenerate(answers, predictions.predicted),
+    )
+
+
+def _question_scores(
+    answers: NDArray[Any], predicted: NDArray[Any], baselines: Mapping[str, NDArray[Any]], questions: NDArray[Any]
+) -> Scored:
+    """Return the scores of answers that are judged together, by the key of their question."""
+
+    def metrics(found: NDArray[Any]) -> dict[str, float]:
+        units = question_units(answers, found, questions)
+        return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+
+    return Scored(
+        len(answers),
+        metrics(predicted),
+        {name: metrics(found) for name, found in baselines.items()},
+        units=question_units(answers, predicted, questions),
     )
 
 

@@ -28,12 +28,8 @@ def score_run(run: Path, split: str, path: Path) -> None:
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     shares = [share_of(opened, rows)]
-    found = (
-        predict(shares, rows, opened.facts)
-        if opened.facts.head in ("classification", "regression", "multiple_choice")
-        else None
-    )
     scored = scored_of(opened, rows, shares)
+    found = None if scored.units else predict(shares, rows, opened.facts)
     plain = {
         "scores": scores_of(opened, scored),
         "facts": opened.facts.plain(),

@@ -38,8 +38,9 @@ def test_every_other_row_has_a_reason(tmp_path: Path) -> None:
     """A stray quote costs its own line."""
     lines = [row(0), row(1, label="4"), row(2, " "), row(3)[:-1], row(4, label="")]
     text = table(lines) + '5,v1,7,x,"open,He,gold,a,b,c,d,1\n' + "6,v1,7,x,A,He,gold,a,b,c,d,1\n"
+    text += '7,v1,7,x,A,He,gold,a,b,c,d,"1\n'
     items = items_of(reader_of("swag"), written(tmp_path, text))
-    assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 2}
+    assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 3}
     assert [item.place for item in items if not isinstance(item, Refused)] == [1, 7]
     test = table([row(0)[:-1]], COLUMNS[:-1])
     reader = reader_of("swag")

@@ -62,7 +62,14 @@ def test_correlations(pairs: list[tuple[int, int]]) -> None:
 
 def test_every_metric_of_a_task_is_here() -> None:
     named = {metric for task in GLUE_TASKS.values() for metric in task.facts.metrics}
-    assert named == set(METRICS)
+    assert named | {"macro_f1"} == set(METRICS)  # that of SuperGLUE's CB
     unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))
+
+
+def test_macro_f1_is_the_mean_over_classes() -> None:
+    """Of three classes, one is never there and never predicted: its F1 is 0."""
+    facts = TaskFacts(name="toy", head="classification", labels=("a", "b", "c"), metrics=("macro_f1",))
+    found = score(facts, np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)

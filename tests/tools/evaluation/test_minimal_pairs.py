@@ -85,3 +85,14 @@ def test_files_in_the_format_of_blimp(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(ConfigurationError, match="expected pairs of sentences, got none"):
         read_pairs(tmp_path / "none.jsonl")
+
+
+def test_pairs_of_any_file(tmp_path: Path) -> None:
+    """A file is a paradigm where its lines name none."""
+    lines = [{"good": "a b", "bad": "b a"}, {"good": "c", "bad": "d", "UID": "other", "linguistics_term": "x"}]
+    path = tmp_path / "order.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "other", "x")]
+    path.write_text('{"good": "a"}\n', encoding="utf-8")
+    with pytest.raises(IntegrityError, match="expected a field 'sentence_bad'"):
+        read_pairs(path)
