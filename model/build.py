@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from model.adapters import Adapter
 from model.config import ModelConfig
 from model.errors import BatchError, ConfigurationError
-from model.families import Family
+from model.families import Family, View
 from model.heads import Head
 from model.initialisation import initialise
+from model.layers.scalar_mix import ScalarMix
 from model.layers.vocabulary import padded_rows
 from model.loss import Loss
 from model.registry import find
@@ -93,7 +94,7 @@ class Model(nn.Module):
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         tensors = settle(tensors, self.place_limit, self.facts)
         self._check_padding(tensors)
-        views = self.family.views(tensors, self.heads)
+        views = self._views(tensors)
         second = {"hidden_b": self.family(_second_view(tensors))} if "input_ids_b" in self.needs else {}
         return {
             name: head.loss(views[name].hidden, {**views[name].tensors, **second}) for name, head in self.heads.items()
@@ -103,8 +104,18 @@ class Model(nn.Module):
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] of whole rows."""
         tensors = settle(tensors, self.place_limit)
         self._check_padding(tensors)
-        views = self.family.views(tensors, self.heads)
+        views = self._views(tensors)
         return {name: head.scores(*views[name]) for name, head in self.heads.items()}
+
+    def _views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
+        """Return what each head reads: the last layer, or its mix of all."""
+        if all(head.mix is None for head in self.heads.values()):
+            return self.family.views(tensors, self.heads)
+        states = self.family.layer_states(tensors)
+        return {
+            name: View(states[-1] if head.mix is None else head.mix(states), tensors)
+            for name, head in self.heads.items()
+        }
 
     def _check_padding(self, tensors: Mapping[str, Tensor]) -> None:
         if "left_padding" not in tensors:
@@ -147,8 +158,23 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
     own = {name: config if read is family.config else read for name, read in sizes.items()}
     heads: dict[str, Head] = {name: kind(own[name], family.tokens, vocab_size) for name, kind in kinds.items()}
     for name, head in heads.items():
+        if config.heads[name].scalar_mix:
+            head.mix = _mix(name, config, family)
         head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
     return nn.ModuleDict(heads)
+
+
+def _mix(name: str, config: ModelConfig, family: Family) -> ScalarMix:
+    """Return the mix of all layers that a head reads.
+
+    Raises:
+        ConfigurationError: heads of this family read something else than its last layer.
+    """
+    if not family.layered:
+        raise ConfigurationError(
+            f"model.heads.{name}.scalar_mix: expected a family of one stack, got {config.family}; remove it"
+        )
+    return ScalarMix(config.layers + 1)
 
 
 def _count_by_part(model: Model) -> dict[str, int]:

@@ -48,6 +48,9 @@ class HeadConfig:
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; null = cls in an encoder, last
     in a decoder, decoder_last, the only one there, in an encoder_decoder."""
+    scalar_mix: bool = False
+    """Heads of tasks: they read a learned mix of the embeddings and of all layers instead of the last one (ELMo, arXiv
+    1802.05365): a weight for each and a gain, at first the mean."""
     input_dropout: Probability = 0.0
     """Heads of tasks: dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity"] | None = None

@@ -48,6 +48,8 @@ class Family(nn.Module, ABC):
     """Sizes of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False
     """Rows may be padded on the left, as `left_padding` [B] of a batch says."""
+    layered: ClassVar[bool] = False
+    """The last of `layer_states` is what all heads read, so that a head may read a mix of them instead."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 
@@ -69,6 +71,16 @@ class Family(nn.Module, ABC):
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
         """Return what each head reads, by its name."""
         return dict.fromkeys(heads, View(self(tensors), tensors))
+
+    def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return the states [B, T, dim] of the rows' tokens: of the embeddings, then of every layer.
+
+        Raises:
+            ConfigurationError: the family's layers have no such states.
+        """
+        raise ConfigurationError(
+            f"model.family: expected a family whose layers have states of all tokens, got {type(self).__name__}"
+        )
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache.

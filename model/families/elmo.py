@@ -34,6 +34,7 @@ class Elmo(Family):
     architecture: ClassVar = "decoder"
     needs: ClassVar = frozenset({"input_ids", "lengths"})
     spelled: ClassVar = True
+    layered: ClassVar = True
     config: Options
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)

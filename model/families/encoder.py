@@ -12,7 +12,7 @@ from model.documents import batch_documents
 from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
-from model.layers.stack import Stack
+from model.layers.stack import Stack, layer_states
 from model.masks import batch_padding, pair_mask
 
 __all__ = ["Encoder"]
@@ -32,6 +32,7 @@ class Encoder(Family):
     architecture: ClassVar = "encoder"
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
     left_padding: ClassVar = True
+    layered: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
@@ -65,6 +66,10 @@ class Encoder(Family):
                 "for none"
             )
         return pair_mask(tensors)
+
+    def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return the states [B, T, dim] of the embeddings and of every layer."""
+        return layer_states(self.stack, lambda: self(tensors))
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""

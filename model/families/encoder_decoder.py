@@ -14,7 +14,7 @@ from model.config import ModelConfig
 from model.documents import batch_documents
 from model.families import Family
 from model.flops import stack_flops
-from model.layers.stack import Stack
+from model.layers.stack import Stack, layer_states
 from model.masks import batch_padding, document_mask
 
 __all__ = ["EncoderDecoder"]
@@ -59,6 +59,10 @@ class EncoderDecoder(Family):
             vectors, tensors["decoder_position_ids"], None, None, source, visible, pairs=pairs, cache=cache
         )
         return hidden
+
+    def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return the states [B, T, dim] of the encoder's embeddings and of each of its layers."""
+        return layer_states(self.encoder, lambda: self._encode(tensors)[0])
 
     def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         vectors, padding = self.tokens(tensors["input_ids"]), batch_padding(tensors)

@@ -24,6 +24,7 @@ class MobileBert(Family):
 
     Options: ClassVar = BottleneckConfig
     architecture: ClassVar = "encoder"
+    layered: ClassVar = True
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
@@ -36,7 +37,15 @@ class MobileBert(Family):
         self._token_flops = matrix_flops(self.embeddings.project, self.layers)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim].
+        """Return hidden states [B, T, dim] of the last layer.
+
+        Raises:
+            BatchError: as `layer_states` says.
+        """
+        return self.layer_states(tensors)[-1]
+
+    def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return the states [B, T, dim] of the embeddings and of every layer.
 
         Raises:
             BatchError: rows are to be read in one direction, and the embeddings have read both already.
@@ -48,12 +57,12 @@ class MobileBert(Family):
             )
         documents, padding = tensors.get("document_ids"), batch_padding(tensors)
         vectors = trigrams(self.tokens(tensors["input_ids"]), neighbours(padding, documents))
-        x: Tensor = self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))
+        states: list[Tensor] = [self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))]
         pairs = None if documents is None else document_mask(documents)
         plan = plan_attention(None, padding, causal=False, pairs=pairs)
         for layer in self.layers:
-            x = layer(x, plan)
-        return x
+            states.append(layer(states[-1], plan))
+        return states
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one row's forward; `target_tokens` is 0."""

@@ -59,6 +59,7 @@ class ReplacedTokens(Encoder):
 
     needs: ClassVar = Encoder.needs | {"sample_words", "label_index", "label_ids"}
     generator_targets: ClassVar = frozenset({"masked_lm"})
+    layered: ClassVar = False
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(ModelConfig):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.flops import matrix_flops
+from model.layers.scalar_mix import ScalarMix
 from model.loss import Loss, weigh_rows_alike
 
 __all__ = ["Head"]
@@ -37,6 +38,11 @@ class Head(nn.Module, ABC):
     """Unit that weighs alike in the mean; the model sets it from the configuration."""
     label_chunk: int | None = None
     """Labels whose scores are held at a time; the model sets it from the configuration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix: ScalarMix | None = None
+        """of the states of all layers, which it reads in the place of the last; the model sets it"""
 
     @classmethod
     def key(cls) -> str:

@@ -20,7 +20,9 @@ class Classifier(nn.Module):
     With `hidden: tanh` it is BERT's pooler and classifier (arXiv 1810.04805), with `input_dropout` too RoBERTa's.
     """
 
-    settings: ClassVar = frozenset({"input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"})
+    settings: ClassVar = frozenset(
+        {"scalar_mix", "input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"}
+    )
     """Keys of a head's configuration that it reads."""
 
     def __init__(self, config: ModelConfig, options: HeadConfig, classes: int, inputs: int | None = None) -> None:

@@ -30,9 +30,10 @@ class ScalarMix(nn.Module):
         """Return the laws of the parameters."""
         return {"weights": constant(0.0), "gain": constant(1.0)}
 
-    def forward(self, states: Sequence[Tensor], real: Tensor) -> Tensor:
-        """Return [B, T, width] from a state [B, T, width] a layer; `real` [B, T] bool is false at padding."""
+    def forward(self, states: Sequence[Tensor], real: Tensor | None = None) -> Tensor:
+        """Return [B, T, width] from a state [B, T, width] a layer; `real` [B, T] bool, false at padding, normalises."""
         if self.normalise:
+            assert real is not None, "the places that are normalised"
             states = [_normalised(state, real[..., None]) for state in states]
         shares = self.weights.softmax(0)
         return self.gain * torch.einsum("l,l...->...", shares, torch.stack(list(states)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 import torch
@@ -17,7 +18,7 @@ from model.layers.norm import build_norm
 from model.layers.position import Position, T5Bias, build_local_position, build_position
 from model.masks import AttentionPlan, Documents, plan_attention, plan_continuation, prefix_mask, window_mask
 
-__all__ = ["Stack", "shared_layers"]
+__all__ = ["Stack", "layer_states", "shared_layers"]
 
 
 class Stack(nn.Module):
@@ -120,6 +121,26 @@ class Stack(nn.Module):
         self.embeddings, self.norm = other.embeddings, other.norm
         for layer, source in zip(self.layers, other.layers, strict=True):
             layer.attention, layer.feed_forward = source.attention, source.feed_forward
+
+
+def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
+    """Return the states [B, T, dim] of a stack while it reads: of the embeddings, of each layer, at last its output.
+
+    Args:
+        stack: whose layers they are.
+        read: returns the stack's output.
+    """
+    states: list[Tensor] = []
+    hooks = [
+        module.register_forward_hook(lambda _, __, state: states.append(state))
+        for module in (stack.embeddings, *stack.layers)
+    ]
+    try:
+        last = read()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # an adapter may have put places before
 
 
 def shared_layers(layers: int, groups: int | None, group_layers: int) -> list[int]:

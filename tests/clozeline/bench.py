@@ -101,6 +101,9 @@ class Bench:
         imported = bench.answer("import_model", [str(folder / "published"), str(folder / "imported")])
         assert imported.code == 0, imported
         make_sets(folder / "task", "executor.workers=1")
+        (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
+        words = [str(bench.run), f"input={folder / 'texts.txt'}", f"output={folder / 'features'}"]
+        assert bench.answer("extract_features", words).code == 0
         publish_quarantine(bench.set.parent, [])
         return bench
 
@@ -136,6 +139,8 @@ class Bench:
             "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],
             "export_adapter": [str(self.run), str(self.new)], "prompt": [str(self.run), *self.prompted],
+            "extract_features": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
+            "neighbours": [str(self.folder / "features"), "query=0"],
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
             "compare_logits": [published, published],
             "tokenizer_report": [str(self.output / "train_tokenizer" / "tokenizer"), str(self.output / "dedup")],

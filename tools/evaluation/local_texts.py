@@ -12,7 +12,7 @@ from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines
 from pipeline.formats.limits import Limits
 
-__all__ = ["files_of", "json_lines", "text_lines", "texts_of_files"]
+__all__ = ["files_of", "json_lines", "named_texts", "text_lines", "texts_of_files"]
 
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
@@ -56,15 +56,23 @@ def texts_of_files(path: Path) -> Iterator[str]:
         ConfigurationError: there is no file.
         IntegrityError: a file is damaged, or a line has no text.
     """
+    yield from (text for _, text in named_texts(path))
+
+
+def named_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a file or folder as `texts_of_files` does, after the name of each.
+
+    That is the name of its file, and of lines of JSON also the number of the line: `dev.jsonl:1`.
+    """
     for file in files_of(path):
         if not {".json", ".jsonl"} & set(file.suffixes):
-            yield "\n".join(line for _, line in text_lines(file))
+            yield file.name, "\n".join(line for _, line in text_lines(file))
             continue
         for number, fields in json_lines(file):
             if not isinstance(text := fields.get("text"), str):
                 have = ", ".join(fields) or "none"
                 raise IntegrityError(f"{file}, line {number}: expected a field 'text', got {have}")
-            yield text
+            yield f"{file.name}:{number}", text
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

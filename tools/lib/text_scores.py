@@ -21,7 +21,17 @@ from tools.lib.trained_model import TrainedModel
 from train.run_directory import read_config
 from train.stream.phases import open_phases
 
-__all__ = ["Score", "TextScore", "TextScorer", "objectives_of", "open_scorer", "opening", "ready_scores", "words_of"]
+__all__ = [
+    "Score",
+    "TextScore",
+    "TextScorer",
+    "objectives_of",
+    "open_scorer",
+    "opening",
+    "ready_scores",
+    "word_spans",
+    "words_of",
+]
 
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 """causal: log-likelihood from the left; pll: each token masked alone (arXiv 1910.14659); pll_word: with the later
@@ -72,14 +82,24 @@ def opening(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
     return vocabulary.specials.get(str(options.get("separator", "eos"))) if follows else None
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return the first character of each word, and the one after its last: runs of letters and digits, or one other.
+
+    Example:
+        >>> word_spans("I play, too")
+        [(0, 1), (2, 6), (6, 7), (8, 11)]
+    """
+    return [found.span() for found in _WORD.finditer(text)]
+
+
 def words_of(text: str, encoding: Encoding) -> list[int]:
-    """Return the number of the word that each token belongs to: a run of letters and digits, or one other character.
+    """Return the number of the word, among `word_spans`, that each token belongs to.
 
     A token belongs to the word of its first character that is not blank.
     """
     word_at: NDArray[np.int64] = np.full(len(text) + 1, -1)
-    for number, found in enumerate(_WORD.finditer(text)):
-        word_at[found.start() : found.end()] = number
+    for number, (start, end) in enumerate(word_spans(text)):
+        word_at[start:end] = number
     for at in range(len(text) - 1, -1, -1):  # blanks belong to what follows
         if word_at[at] < 0:
             word_at[at] = word_at[at + 1]

@@ -1,0 +1,95 @@
+"""Vectors of tokens from the layers of a frozen model (arXiv 1810.04805 §5.3, arXiv 1802.05365 §3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from model.build import Model
+from model.errors import ConfigurationError
+from model.scoring.batches import TOKENS, batch_tensors, check_lengths, like_lengths
+
+__all__ = ["LAYERS", "check_layer", "token_vectors"]
+
+LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
+"""Names of layers, besides their numbers: the token table, without context; the last layer; the last four beside each
+other, or their sum; the mix that a head of the model has learned."""
+_FOUR: Final = 4
+_UNKNOWN: Final = frozenset({"rank", "prediction_order"})
+
+
+def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, tokens: int = TOKENS) -> list[Tensor]:
+    """Return the vectors of the tokens of each row, fp32 [tokens of the row, width] on the host.
+
+    They depend on the row alone, but for the rounding: neither on the other rows nor on their padding.
+
+    Args:
+        model: in evaluation mode; of an encoder-decoder the encoder is read.
+        rows: token ids with their frame, at least one each.
+        layer: as `check_layer` knows it.
+        tokens: places of a batch; it changes nothing but the rounding.
+
+    Raises:
+        ConfigurationError: as `check_layer` says.
+        BatchError: a row is longer than the position table.
+    """
+    check_layer(model, layer)
+    check_lengths(model, rows)
+    found = [torch.zeros(0)] * len(rows)
+    device = model.family.tokens.weight.device
+    for batch in like_lengths([len(row) for row in rows], tokens):
+        inputs = batch_tensors([rows[number] for number in batch], device)
+        with torch.no_grad():
+            vectors = _vectors(model, inputs, layer).float().cpu()
+        for place, number in enumerate(batch):
+            found[number] = vectors[place, : len(rows[number])].clone()
+    return found
+
+
+def check_layer(model: Model, layer: str) -> None:
+    """Refuse a layer that a model does not have.
+
+    Args:
+        model: whose layers are meant.
+        layer: one of `LAYERS`, or the number of a layer: 0 the embeddings, 1 the first layer; -1 the last.
+
+    Raises:
+        ConfigurationError: there is no such layer, or the model does not read rows as they are.
+    """
+    family, count = model.family, model.config.layers
+    if model.training:
+        raise ConfigurationError("features need a model in evaluation mode, call eval() first")
+    if (family.needs | family.optional) & _UNKNOWN:
+        raise ConfigurationError(f"features need a model of whole rows, got the family {model.config.family}")
+    if layer == "scalar_mix":
+        if not any(head.mix is not None for head in model.heads.values()):
+            raise ConfigurationError(
+                f"layer=scalar_mix: no head of this model has learned a mix; it has {', '.join(model.heads)}"
+            )
+    elif layer.startswith("last4"):
+        if count < _FOUR:
+            raise ConfigurationError(f"layer={layer}: expected a model of 4 layers or more, got {count}")
+    elif layer not in LAYERS:
+        number = int(layer) if layer.removeprefix("-").isdecimal() else None
+        if number is None or not -count - 1 <= number <= count:
+            raise ConfigurationError(
+                f"layer={layer}: expected {', '.join(LAYERS)}, or a number from {-count - 1} to {count}"
+            )
+
+
+def _vectors(model: Model, tensors: dict[str, Tensor], layer: str) -> Tensor:
+    """Return the vectors of all places of a batch, [B, T, width]."""
+    if layer == "table":
+        return model.family.tokens(tensors["input_ids"])  # type: ignore[no-any-return]
+    states = model.family.layer_states(tensors)
+    if layer == "scalar_mix":
+        mix = next(head.mix for head in model.heads.values() if head.mix is not None)
+        return mix(states)  # type: ignore[no-any-return]
+    if layer == "last4_concat":
+        return torch.cat(states[-_FOUR:], dim=-1)
+    if layer == "last4_sum":
+        return torch.stack(states[-_FOUR:]).sum(0)
+    return states[-1 if layer == "last" else int(layer)]

@@ -1,0 +1,85 @@
+"""Heads that read a learned mix of all layers (arXiv 1802.05365 §3.2)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.adaptation import add_adapter
+from model.errors import ConfigurationError
+from model.features import token_vectors
+from model.layer_calls import recompute_layers
+from tests.model.small_models import built, full_batch, only
+
+HEAD = {"classification": {"classes": 3, "scalar_mix": True}}
+
+
+def test_a_head_reads_the_mix_and_at_first_the_mean() -> None:
+    model, plain = (
+        built("encoder", heads=HEAD).eval(),
+        built("encoder", heads={"classification": {"classes": 3}}).eval(),
+    )
+    tensors = full_batch()
+    states = model.family.layer_states(tensors)
+    head = model.heads["classification"]
+    assert head.mix is not None
+    assert len(states) == 3
+    assert torch.allclose(model.logits(tensors)["classification"], head.logits((sum(states) / 3)[:, 0]), atol=1e-6)
+    for layer in range(3):
+        with torch.no_grad():
+            head.mix.weights.zero_()[layer] = 1e4
+        assert torch.allclose(model.logits(tensors)["classification"], head.logits(states[layer][:, 0]), atol=1e-6)
+    assert torch.allclose(model.logits(tensors)["classification"], plain.logits(tensors)["classification"], atol=1e-6)
+    ids = tensors["input_ids"][0].tolist()
+    assert torch.allclose(token_vectors(model, [ids], "scalar_mix")[0], states[2][0], atol=1e-6)
+
+
+def test_a_frozen_body_stays_and_weights_and_gain_learn() -> None:
+    """The signal is in the embeddings alone: the label is the first token, whose trace the layers destroy."""
+    torch.manual_seed(0)
+    model = built("encoder", heads=HEAD)
+    for layer in model.family.stack.layers:  # each place becomes what has nothing to do with its token
+        torch.nn.init.zeros_(layer.feed_forward.norm.weight)
+        torch.nn.init.normal_(layer.feed_forward.norm.bias)
+    model.family.requires_grad_(False)
+    before = {name: parameter.clone() for name, parameter in model.family.named_parameters()}
+    optimizer = torch.optim.Adam([one for one in model.parameters() if one.requires_grad], lr=0.05)
+    tensors = {name: value for name, value in full_batch().items() if not name.endswith("_b")}
+    for _ in range(150):
+        tensors["input_ids"] = torch.randint(1, 37, tensors["input_ids"].shape)
+        tensors["label"] = tensors["input_ids"][:, 0] % 3
+        loss = only(model(tensors))
+        optimizer.zero_grad()
+        (loss.total / loss.count).backward()
+        optimizer.step()
+    mix = model.heads["classification"].mix
+    assert mix is not None
+    shares = mix.weights.detach().softmax(0)
+    assert float(shares.sum()) == pytest.approx(1)
+    assert shares[0] > 0.8
+    assert mix.gain.item() != 1.0
+    assert all(torch.equal(before[name], parameter) for name, parameter in model.family.named_parameters())
+
+
+def test_layers_that_are_computed_again_and_prompts_change_nothing_of_the_mix() -> None:
+    tensors, found = full_batch(), []
+    for again in (False, True):
+        model = built("encoder", heads=HEAD)
+        if again:
+            recompute_layers(model)
+        only(model(tensors)).total.backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    model = built("encoder", heads=HEAD).eval()
+    add_adapter(model, "prompt", {"name": "prompt", "length": 3})
+    states = model.family.layer_states(tensors)
+    assert {state.shape for state in states} == {states[-1].shape}
+
+
+@pytest.mark.parametrize("family", ["encoder_decoder", "replaced_tokens"])
+def test_families_of_several_stacks_are_refused(family: str) -> None:
+    heads = {"classification": {"classes": 2, "scalar_mix": True}}
+    if family == "replaced_tokens":
+        heads |= {"masked_lm": {}}
+    with pytest.raises(ConfigurationError, match=r"classification.scalar_mix: expected a family of one stack"):
+        built(family, heads=heads)

@@ -1,0 +1,88 @@
+"""States of all layers against transformers', and vectors that depend on their row alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.errors import BatchError, ConfigurationError
+from model.features import check_layer, token_vectors
+from tests.model import model_peers
+from tests.model.small_models import VOCABULARY, batch_for, built
+
+SIZE = model_peers.Size(dim=24, heads=4, kv_heads=2, head_dim=6, ffn=40, layers=4, decoder_layers=2)
+ROWS = [[5, 6, 7, 8, 9, 10, 11], [7], [3, 9, 9], [30, 2, 1, 4, 8, 16, 32], [12, 13]]
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "t5"])
+def test_states_of_layers_are_those_of_transformers(kind: str) -> None:
+    """Every layer's, of rows that are padded."""
+    pair = getattr(model_peers, kind)(SIZE)
+    pair.ours.eval()
+    body = pair.theirs.eval().base_model
+    body = body.encoder if kind == "t5" else body
+    found = {layer: token_vectors(pair.ours, ROWS, str(layer)) for layer in range(5)}
+    for number, row in enumerate(ROWS):
+        with torch.no_grad():
+            wanted = body(input_ids=torch.tensor([row]), output_hidden_states=True).hidden_states
+        assert len(wanted) == 5
+        for layer, state in enumerate(wanted):
+            assert (found[layer][number] - state[0]).abs().max() < 1e-5, layer
+    concatenated, summed = (token_vectors(pair.ours, ROWS, layer) for layer in ("last4_concat", "last4_sum"))
+    for number in range(len(ROWS)):
+        of = [found[layer][number] for layer in (1, 2, 3, 4)]
+        assert (concatenated[number] - torch.cat(of, 1)).abs().max() < 1e-5
+        assert (summed[number] - sum(of)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder", "elmo", "mobilebert"])
+@pytest.mark.parametrize("layer", ["table", "0", "1", "-1", "last"])
+def test_vectors_depend_on_their_row_alone(family: str, layer: str) -> None:
+    """Neither batch nor padding nor order changes more than the rounding."""
+    model = built(family).eval()
+    one_by_one = [token_vectors(model, [row], layer)[0] for row in ROWS]
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1]):
+        for size in (7, 4096):
+            together = token_vectors(model, [ROWS[number] for number in order], layer, tokens=size)
+            for number, found in zip(order, together, strict=True):
+                assert found.shape == one_by_one[number].shape
+                assert (found - one_by_one[number]).abs().max() < 1e-5
+    if family in ("encoder", "decoder") and layer == "last":
+        tensors = batch_for(family)
+        last = model.family.layer_states(tensors)[-1]
+        assert torch.equal(last, model.family(tensors))
+
+
+def test_the_token_table_knows_no_context() -> None:
+    model = built("encoder").eval()
+    found = token_vectors(model, [[5, 6, 5], [6, 5]], "table")
+    assert torch.equal(found[0][0], found[0][2])
+    assert torch.equal(found[0][0], found[1][1])
+    assert torch.equal(found[0][0], model.family.tokens.weight[5])
+    last = token_vectors(model, [[5, 6, 5], [6, 5]], "last")
+    assert (last[0][0] - last[0][2]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ("3", "expected table, last, last4_concat, last4_sum, scalar_mix, or a number from -3 to 2"),
+        ("-4", "a number from -3 to 2"),
+        ("top", "layer=top: expected"),
+        ("last4_sum", "expected a model of 4 layers or more, got 2"),
+        ("scalar_mix", "no head of this model has learned a mix; it has masked_lm"),
+    ],
+)
+def test_layers_that_are_not_there(layer: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        check_layer(built("encoder").eval(), layer)
+
+
+def test_models_that_cannot_be_read() -> None:
+    with pytest.raises(ConfigurationError, match="call eval"):
+        check_layer(built("encoder"), "last")
+    with pytest.raises(ConfigurationError, match="got the family xlnet"):
+        check_layer(built("xlnet").eval(), "last")
+    long = built("encoder").eval()
+    with pytest.raises(BatchError, match="the position table has room for"):
+        token_vectors(long, [[VOCABULARY - 1] * (long.config.position.limit + 1)], "last")
