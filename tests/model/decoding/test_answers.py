@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.decoding.answers import best_spans, read_answers
+from model.decoding.answers import Answers, best_spans, read_answers
 
 INF = torch.inf
 
@@ -63,3 +63,10 @@ def test_no_answer_is_the_lowest_of_the_windows_and_wins_by_a_threshold(threshol
     assert found.score.tolist() == [1.0, 2.5]
     assert found.null.tolist() == [9.0, 3.0]
     assert found.of_question(threshold) == ((1, 2, 3) if answered else None)
+
+
+@pytest.mark.parametrize(("null", "answered"), [(2.5, True), (3.0, True), (3.5, False)])
+def test_no_answer_has_to_exceed_the_threshold(null: float, answered: bool) -> None:
+    """A difference of exactly the threshold leaves the answer, as in the published code of SQuAD 2.0."""
+    found = Answers(torch.tensor([2.0]), torch.tensor([4]), torch.tensor([6]), torch.tensor([null]))
+    assert found.of_question(threshold=1.0) == ((0, 4, 6) if answered else None)
