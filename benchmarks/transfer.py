@@ -5,7 +5,8 @@
 Each task is a recipe of `configs/recipes/tasks` and its file. Without a test file, `--test` of the rows becomes one
 that shares no document with the rest, or no text where a file names no documents. The rows to learn from are drawn
 from the rest, those of fewer labels among those of more. Every cell of the table is an output of `tools/finetune.py`,
-where the scores of all seeds are; the same command continues what was interrupted. Printed are mean and deviation over
+where the scores of all seeds are; the same command continues what was interrupted. `--change NAME:KEY=VALUE` sets a
+key of a task's training. Printed are mean and deviation over
 seeds, the better of the baselines, and the one-sided p of Welch's t test over seeds that `all` is above another start.
 """
 
@@ -81,6 +82,7 @@ def tune(body: Path, task: str, files: Sequence[Path], output: Path, begin: str,
     words += [f"seeds={options.seeds}", f"optimizer.learning_rate={options.rate}", f"data.global_batch={BATCH}"]
     words += [f"steps={steps}", f"schedule.warmup={max(1, steps // 10)}", f"evaluate.every={steps}"]
     words += [f"checkpoint.every={steps}", "log.tensorboard=false", "zero.stage=0", f"data.micro_batch={BATCH}"]
+    words += [change.removeprefix(f"{task}:") for change in options.change if change.startswith(f"{task}:")]
     subprocess.run([sys.executable, ROOT / "tools/finetune.py", str(body), *words], check=True, cwd=ROOT)
 
 
@@ -126,6 +128,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--task", action="append", required=True, metavar="NAME=FILE[,TEST]")
+    parser.add_argument("--change", action="append", default=[], metavar="NAME:KEY=VALUE")
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate; 1e-3 suits a width of 128 to 192")
