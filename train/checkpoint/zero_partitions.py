@@ -206,6 +206,7 @@ def refresh_weights(engine: Engine) -> None:
     if engine.config.zero.stage < 3:
         zero.update_lp_params()
         return
+    zero.empty_partition_cache()  # a forward pass may have left parameters gathered, which would stay as they were
     for index in range(len(zero.fp16_groups)):
         zero._reassign_or_swap_out_partitioned_parameters(index)
     if persistent := zero.persistent_parameters:

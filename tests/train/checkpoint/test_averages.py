@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.distributed import RankPool
-from tests.train.synthetic import NO_DROPOUT, build, tiny, train_steps
+from tests.train.synthetic import NO_DROPOUT, RandomSource, build, tiny, train_steps
 from train.checkpoint.averages import averages_as_weights
 from train.checkpoint.zero_partitions import fragments
 from train.config import TrainConfig
@@ -94,3 +94,37 @@ def fails(world: World, config: TrainConfig) -> bool:
 
 def test_weights_come_back_where_an_evaluation_fails(one_rank: RankPool) -> None:
     assert one_rank.run(fails, tiny(optimizer=STEADY, evaluate__every=1, **NO_DROPOUT)) == [True]
+
+
+def evaluated(world: World, config: TrainConfig, look: bool) -> list[tuple[str, str]]:
+    """Eight steps, the averages from the second on; after the fifth, a pass with the averages, or none."""
+    engine = build(config, world)
+    found = train_steps(engine, 1, 2)
+    assert engine.follow(RISING)
+    found += train_steps(engine, 3, 5)
+    if look:
+        engine.train(False)
+        with torch.no_grad(), averages_as_weights(engine):
+            batch = RandomSource(config, world, 0).next_step()[0]
+            engine.losses(engine.inputs(batch, step=0))
+        engine.train(True)
+    found += train_steps(engine, 6, 8)
+    engine.close()
+    return found
+
+
+SPREAD = {"zero__stage": 3, "zero__persistent": 0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *CASES,
+        pytest.param(SPREAD, id="stage 3 spread"),
+        pytest.param({**SPREAD, "precision": "bf16"}, id="stage 3 spread, bf16", marks=pytest.mark.slow),
+    ],
+)
+def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks: RankPool, change: dict[str, Any]) -> None:
+    """Stage 3 may keep what a forward pass gathered: those would be averages, on which training would go on."""
+    config = tiny(optimizer=STEADY, evaluate__every=1, **NO_DROPOUT, **change)
+    assert two_ranks.run(evaluated, config, True) == two_ranks.run(evaluated, config, False)
