@@ -1,10 +1,9 @@
-"""Labels by scores that are known, prompts that do not fit, and a small model that learns its answers in context."""
+"""Labels by scores that are known, and prompts that do not fit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -12,17 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.build import Model
-from model.config import ModelConfig, PositionConfig
-from model.draws import own_generator
-from model.initialisation import initialise
 from pipeline.config import validate
-from pipeline.published.importing import import_tokenizer
 from tools.prompting.answers import answer_rows
-from tools.prompting.candidates import Candidate, Causal
+from tools.prompting.candidates import Candidate
 from tools.prompting.demonstrations import Demonstrations
 from tools.prompting.rows import PromptRow
-from tools.prompting.template import Prompt, Template, prompt_of
+from tools.prompting.template import Prompt, Template
 
 PLAIN: dict[str, Any] = {
     "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
@@ -98,98 +92,6 @@ def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window:
     assert found.dropped == 3 - room
     assert found.demonstrations == tuple(one.uid for one in shown[3 - room :])
     assert bool(found.scores) == (window >= whole)
-
-
-KEYS, TAGS = [f"k{number}" for number in range(8)], [f"t{number}" for number in range(4)]
-TOY: dict[str, Any] = {"example": "{tag} {key}{label}", "separator": " ", "labels": {"a": [" va"], "b": [" vb"]}}
-
-
-def toy_rows(count: int, shots: int, seed: str) -> list[tuple[list[PromptRow], PromptRow]]:
-    """Rows of a key, each after rows of different keys with labels of their own, of which one is its key's."""
-    draw = own_generator(1, seed)
-    found = []
-    for number in range(count):
-        keys = torch.randperm(8, generator=draw)[: max(shots, 1)].tolist()
-        labels = ["ab"[int(torch.randint(2, (1,), generator=draw))] for _ in keys]
-        tags = torch.randint(4, (len(keys) + 1,), generator=draw).tolist()
-        shown = [
-            PromptRow(number, {"tag": TAGS[tag], "key": KEYS[key]}, label)
-            for tag, key, label in zip(tags, keys, labels, strict=False)
-        ]
-        asked = int(torch.randint(len(keys), (1,), generator=draw))
-        query = PromptRow(10**6 + number, {"tag": TAGS[tags[-1]], "key": KEYS[keys[asked]]}, labels[asked])
-        found.append((shown[:shots], query))
-    return found
-
-
-@pytest.mark.slow
-def test_a_small_model_learns_in_context(tmp_path: Path) -> None:
-    """A model that was trained to copy answers knows nothing without demonstrations, and all with one or four.
-
-    Demonstrations with labels of others mislead it; the size of a batch and the order of rows change nothing.
-    """
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *KEYS, *TAGS, "va", "vb"]
-    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
-    tokenizer = import_tokenizer(tmp_path / "vocab.txt", tmp_path / "own")
-    config = ModelConfig(
-        family="decoder", dim=64, layers=2, attention_heads=4, ffn_dim=128, heads={"lm": 1.0},
-        position=PositionConfig(kind="rope"),
-    )  # fmt: skip
-    model = Model(config, len(words))
-    initialise(model, config, 3)
-    causal = Causal(model, tokenizer, 2)
-    toy: Template = validate(Template, TOY, "test")
-    train_toy(model, causal, toy, steps=500)
-    model.eval()
-
-    def accuracy(shots: int, wrong: bool = False, tokens: int = 2048, reverse: bool = False) -> tuple[float, list[Any]]:
-        asked = toy_rows(200, shots, f"test {shots}")
-        if wrong:
-            asked = [([flipped(one) for one in shown], query) for shown, query in asked]
-        before = {query.uid: shown for shown, query in asked}
-        queries = [query for _, query in asked]
-        scorer = Causal(model, tokenizer, 2, tokens)
-        found = answer_rows(queries[::-1] if reverse else queries, toy, lambda one: before[one.uid], scorer, 99)
-        found = found[::-1] if reverse else found
-        right = sum("ab"[one.best] == one.row.label for one in found)
-        return right / len(found), [one.scores for one in found]
-
-    none_shown, one_shown, four_shown = accuracy(0)[0], accuracy(1)[0], accuracy(4)[0]
-    assert 0.35 < none_shown < 0.65
-    assert one_shown > 0.9
-    assert four_shown > 0.9
-    assert accuracy(4, wrong=True)[0] < 0.3
-    plain = torch.tensor(accuracy(4)[1])
-    for changes in ({"tokens": 40}, {"reverse": True}):
-        assert torch.allclose(torch.tensor(accuracy(4, **changes)[1]), plain, atol=1e-5)
-
-
-def flipped(one: PromptRow) -> PromptRow:
-    return PromptRow(one.uid, one.fields, "b" if one.label == "a" else "a")
-
-
-def train_toy(model: Model, causal: Causal, toy: Template, steps: int) -> None:
-    """Train on whole prompts, of which the last word alone has a label."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    model.train()
-    for step in range(steps):
-        shots = 1 + step % 6
-        rows, labels = [], []
-        for shown, query in toy_rows(64, shots, f"train {step}"):
-            prompt = prompt_of(toy, [(one.fields, one.label or "") for one in shown], query.fields)
-            ids = causal.candidate(prompt, toy.labels[query.label or ""][0]).ids
-            rows.append(ids[:-1])
-            labels.append(ids[-1])
-        length = len(rows[0])
-        tensors = {
-            "input_ids": torch.tensor(rows), "position_ids": torch.arange(length)[None],
-            "lengths": torch.full((64,), length), "row_weight": torch.ones(64),
-            "label_index": torch.arange(64) * length + length - 1, "label_ids": torch.tensor(labels),
-        }  # fmt: skip
-        loss = model(tensors)["lm"]
-        optimizer.zero_grad()
-        (loss.total / loss.count).backward()
-        optimizer.step()
 
 
 def test_demonstrations_of_a_pool_go_before_the_row() -> None:
