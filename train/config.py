@@ -6,6 +6,7 @@ processes, and what is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from train.beginning.model_source import with_source
+from train.early_stopping import EarlyStopConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
 
@@ -39,6 +41,8 @@ __all__ = [
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
+_SEEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
+_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -73,6 +77,10 @@ class CheckpointConfig:
 
     every: Positive | None = 1000
     """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
+    at: tuple[str, ...] = ()
+    """also save, and keep, the first step that has seen so much: [1M words, 10M tokens], with k, M or G"""
+    tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
+    """tokens of a word of the training text, with which `at` counts words: tools/tokenizer_report.py measures it"""
     keep_last: Positive = 2
     """newest checkpoints to keep"""
     keep_every: Positive | None = None
@@ -88,6 +96,29 @@ class CheckpointConfig:
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 
+    def __post_init__(self) -> None:
+        _ = self.milestones
+
+    @property
+    def milestones(self) -> list[float]:
+        """The tokens of each entry of `at`, ascending.
+
+        Raises:
+            ValueError: an entry is not a number of tokens or words.
+        """
+        found = []
+        for entry in self.at:
+            matched = _SEEN.fullmatch(entry)
+            if matched is None:
+                raise ValueError(f"checkpoint.at: expected entries such as 10M tokens or 1M words, got {entry!r}")
+            if matched[3] == "words" and self.tokens_per_word is None:
+                raise ValueError(
+                    f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, which tools/tokenizer_report.py prints"
+                )
+            per = self.tokens_per_word or 1.0 if matched[3] == "words" else 1.0
+            found.append(float(matched[1]) * _UNITS[matched[2]] * per)
+        return sorted(found)
+
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class LogConfig:
@@ -95,6 +126,8 @@ class LogConfig:
 
     every: Positive = 1
     """steps between objects of metrics.jsonl"""
+    seconds: Annotated[float, Field(ge=0.0)] = 10.0
+    """seconds between the lines of a step that are printed where there is no terminal; 0: each record"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
 
@@ -154,6 +187,9 @@ class TrainConfig:
     an empty directory only"""
     evaluate: EvaluateConfig = EvaluateConfig()
     """held-out evaluation"""
+    early_stop: EarlyStopConfig | None = None
+    """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}; every evaluated step is saved
+    then, and the best is kept; null: train for all steps"""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """saving"""
     log: LogConfig = LogConfig()
@@ -187,6 +223,10 @@ class TrainConfig:
             raise ValueError(
                 f"evaluate: {self.optimizer.name} follows the held-out loss: set evaluate.every to the steps between "
                 "evaluations, and evaluate.max_rows to more than 0"
+            )
+        if self.early_stop is not None and (self.evaluate.every is None or self.evaluate.max_rows == 0):
+            raise ValueError(
+                "early_stop: set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
             )
         self._check_regularizer()
         for head in self.model.heads:
@@ -288,6 +328,7 @@ _FREE: Final = (
     "resume",
     "zero",
     "evaluate",
+    "early_stop",
     "checkpoint",
     "log",
     "watchdog_s",

@@ -84,6 +84,14 @@ class CostEstimate:
     memory: dict[int, MemoryEstimate]
     """by ZeRO stage"""
 
+    def flops_until(self, samples: int) -> float:
+        """Return the operations of training on the first `samples` rows, evaluations left out."""
+        total, last = 0.0, self.phases[-1]
+        for phase in self.phases:
+            rows = samples if phase is last else min(samples, phase.rows)
+            total, samples = total + rows * phase.flops_per_row, samples - rows
+        return total
+
     def lines(self, operations: float) -> list[str]:
         """Return the figures as lines to print.
 

@@ -31,6 +31,7 @@ from train.flats import layout_of
 from train.freezing import frozen_modules
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
+from train.step_clock import StepClock
 from train.unfreezing import Unfreezing
 
 __all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "placement_of", "wide_ids"]
@@ -64,6 +65,8 @@ class StepResult:
     """norm of the whole gradient before clipping; inf where the step was skipped"""
     skipped: bool
     """true if the gradient was not finite, so that nothing was updated"""
+    clock: StepClock
+    """seconds of its parts on this rank: forward, backward with its reductions, optimizer"""
 
 
 class Engine:
@@ -146,19 +149,23 @@ class Engine:
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
         figures: dict[str, Tensor] = {}
         norm: float | None = None
+        clock = StepClock(self.world.device)
         for index, batch in enumerate(batches):
             self._seed(step, index)
             losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
+            clock.end("forward")
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             add_sums(losses, sums, figures)
+            clock.end("backward")
             if index + 1 == len(batches):
                 norm = self._finish_gradient()
             self.deepspeed.step()
+            clock.end("optimizer")
         norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
         norm = norm if math.isfinite(norm) else math.inf
         self.skipped += norm == math.inf
-        return StepResult(sums=sums, figures=figures, gradient_norm=norm, skipped=norm == math.inf)
+        return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, Tensor]:
         """Return what the model reads of a batch; `step` 0 is an evaluation."""

@@ -17,7 +17,16 @@ from train.distributed import World
 from train.engine import MicroBatch
 from train.stopping import Interrupted, StopRequest
 
-__all__ = ["BatchSource", "CountingHead", "GlobalBatch", "count_labels", "next_global_batch", "real_tokens", "shares"]
+__all__ = [
+    "BatchSource",
+    "CountingHead",
+    "GlobalBatch",
+    "count_labels",
+    "next_global_batch",
+    "padded_tokens",
+    "real_tokens",
+    "shares",
+]
 
 B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
 B = TypeVar("B", bound=MicroBatch)
@@ -51,6 +60,8 @@ class GlobalBatch(Generic[B]):
     """true if some rank was asked to stop: then no rank trains on this batch"""
     waited: float
     """seconds that the slowest rank waited for its micro-batches"""
+    padded_tokens: int = 0
+    """places of the id tensors over all ranks: real tokens, pads and filler rows"""
 
 
 def next_global_batch(
@@ -73,12 +84,17 @@ def next_global_batch(
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
     flags = [float(stop.reason is not None), float(problem is not None)]
-    totals = world.total([*waited, *flags, real_tokens(micro_batches), *labels])
-    stops, problems, tokens, *counts = totals[world.size :]
+    totals = world.total([*waited, *flags, real_tokens(micro_batches), padded_tokens(micro_batches), *labels])
+    stops, problems, tokens, padded, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)
     return GlobalBatch(
-        micro_batches, dict(zip(heads, counts, strict=True)), int(tokens), stops > 0, max(totals[: world.size])
+        micro_batches,
+        dict(zip(heads, counts, strict=True)),
+        int(tokens),
+        stops > 0,
+        max(totals[: world.size]),
+        int(padded),
     )
 
 
@@ -120,3 +136,9 @@ def real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
                 rows = weighted if choices is None else weighted.repeat_interleave(choices)
                 total += float(lengths[rows].sum())
     return total
+
+
+def padded_tokens(micro_batches: Iterable[MicroBatch]) -> float:
+    """Return the places that the model computes: of both rows of an encoder-decoder and both views, with padding."""
+    names = ("input_ids", "decoder_input_ids", "input_ids_b")
+    return float(sum(batch.tensors[name].numel() for batch in micro_batches for name in names if name in batch.tensors))

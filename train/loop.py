@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,9 +11,10 @@ from train.checkpoint.checkpoints import Checkpoints
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig
 from train.distributed import World
+from train.early_stopping import exhausted, judged, metric_value
 from train.engine import Engine, MicroBatch
 from train.errors import DivergedError
-from train.evaluate import HeldoutSet, evaluate
+from train.evaluate import Evaluation, HeldoutSet, evaluate
 from train.global_batch import BatchSource, next_global_batch
 from train.logs.recorder import Recorder
 from train.stopping import StopRequest
@@ -47,18 +48,37 @@ class Run:
         due = state.step == self.config.steps or _due(state.step, self.config.evaluate.every)
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
-    def scored(self, state: TrainState, loss: float) -> TrainState:
-        """Return the state with the held-out loss of its step.
+    def owes_save(self, state: TrainState, tokens: int) -> bool:
+        """Return whether a save is due at this step.
+
+        Args:
+            state: after the step.
+            tokens: seen before it.
+        """
+        config = self.config.checkpoint
+        evaluated = self.config.early_stop is not None and _due(state.step, self.config.evaluate.every)
+        passed = any(tokens < limit <= state.tokens for limit in config.milestones)
+        return evaluated or passed or _due(state.step, config.every)
+
+    def scored(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
+        """Return the state with the held-out results of its step.
 
         The last evaluation of a start, at a step that another number of steps would not evaluate, is not one to follow.
         """
-        followed = self.config.optimizer.type.follows_heldout and _due(state.step, self.config.evaluate.every)
-        losses = (*state.heldout_losses, loss) if followed else state.heldout_losses
-        return replace(state, heldout_loss=loss, heldout_losses=losses)
+        loss, early = next(iter(evaluations.values())).loss, self.config.early_stop
+        scored = replace(state, heldout_loss=loss)
+        if not _due(state.step, self.config.evaluate.every):
+            return scored
+        if self.config.optimizer.type.follows_heldout:
+            scored = replace(scored, heldout_losses=(*state.heldout_losses, loss))
+        if early is None:
+            return scored
+        return replace(scored, best=judged(early, state.best, metric_value(evaluations, early.metric), state.step))
 
     def done(self, state: TrainState) -> bool:
-        """Return whether the run is complete."""
-        return state.step >= self.config.steps and not self.owes_evaluation(state)
+        """Return whether the run is complete: all steps are done, or the metric no longer improves."""
+        all_done = state.step >= self.config.steps or exhausted(self.config.early_stop, state.best)
+        return all_done and not self.owes_evaluation(state)
 
 
 def train(run: Run, state: TrainState) -> TrainState:
@@ -66,14 +86,16 @@ def train(run: Run, state: TrainState) -> TrainState:
 
     A step that is both saved and evaluated is saved first, so that nothing is lost if the evaluation fails.
     """
-    saved, stopped = state.step, False
+    saved, stopped, due = state.step, False, False
     run.engine.follow(state.heldout_losses)
     while not stopped and not run.done(state):
+        before = state
         state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
-        last = stopped or state.step == run.config.steps
+        due = run.owes_save(state, before.tokens) if state.step > before.step else due
+        last = stopped or state.step == run.config.steps or run.done(state)
         if not (run.checkpoints.finish() if last else run.checkpoints.poll()):
             saved = -1  # the save that was begun last is not there
-        if saved < state.step and (last or _due(state.step, run.config.checkpoint.every)):
+        if saved < state.step and (last or due):
             wait = last or not run.config.checkpoint.asynchronous
             while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
                 run.watchdog.beat()  # the end must be saved: it works, or `max_failures` in a row end the run
@@ -116,7 +138,7 @@ def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
         if evaluation is None:
             return state, True
         evaluations[heldout.name] = evaluation
-    state = run.scored(state, next(iter(evaluations.values())).loss)
+    state = run.scored(state, evaluations)
     run.recorder.heldout(state, evaluations)
     if run.engine.follow(state.heldout_losses):
         run.recorder.averaging(state)

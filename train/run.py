@@ -28,6 +28,7 @@ from train.checkpoint.zero_partitions import set_anchors
 from train.config import TrainConfig, check_world
 from train.cost_estimate import estimate_cost, operations_per_second
 from train.distributed import World, describe_environment, device_of, start
+from train.early_stopping import check_metric, exhausted
 from train.engine import Engine, placement_of
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
@@ -35,6 +36,7 @@ from train.freezing import freeze
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, read_lines
+from train.logs.peak import Peak, peak_of
 from train.logs.recorder import Recorder, announcer, memory_by_rank
 from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
@@ -113,7 +115,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
 
 def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journal, parts: ExitStack) -> int:
     """Check and build everything, then change the run directory: a start that is refused leaves it as it was."""
-    display = parts.enter_context(Display(config.steps, world.rank))
+    display = parts.enter_context(Display(config.steps, world.rank, config.log.seconds))
     stop = parts.enter_context(StopRequest())
     announce = announcer(journal, display)
     checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
@@ -145,8 +147,9 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
         if world.rank == 0:
             _settle(begin, state, journal, announce)
     checkpoints.prepare()
-    lines = [*filled, *cost.lines(operations_per_second(world.device, config.precision))]
-    _announce_begin(begin, lines, display, journal)
+    measured = operations_per_second(world.device, config.precision)
+    peak = peak_of(world.device, config.precision, measured)
+    _announce_begin(begin, [*filled, *cost.lines(measured)], peak, display, journal)
     _announce_data(begin, state, datasets, announce)
     supply = LoadingHealth(
         [stream, *(held.stream for held in heldout)], world, config.data.max_damaged_fraction, announce
@@ -154,13 +157,19 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     plans = state.stream["data"]
     journal.event("data", step=state.step, samples=state.samples, phases=supply.phases(), plans=plans)
     watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
-    recorder = Recorder(engine, supply, journal, display)
+    recorder = Recorder(engine, supply, journal, display, cost, peak)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
     return _finish(job, journal, display, train(job, state))
 
 
 def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
-    """Return the configuration with the classes of the task that the sets hold, if they hold one."""
+    """Return the configuration with the classes of the task that the sets hold, if they hold one.
+
+    Raises:
+        ConfigurationError: the sets contradict it, or lack the metric of `early_stop`.
+    """
+    if config.early_stop is not None:
+        check_metric(config.early_stop, datasets.heldout, config.model.heads)
     trained = [(f"the training set {one.path}", one.manifest) for one in distinct_sets(datasets.phases)]
     heldout = [(f"the held-out set {one.path}", one.manifest) for one in datasets.heldout.values()]
     return replace(config, model=with_answers(config.model, [*trained, *heldout]))
@@ -214,11 +223,15 @@ def _streams(
 
 def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> int:
     """Report how the run ended; return its exit code."""
-    config, done = job.config, job.done(state)
+    config, done, best = job.config, job.done(state), state.best
+    early = best if exhausted(config.early_stop, best) else None
     code = 0 if done else STOPPED
     reason = None if done else job.stop.reason or "asked on another rank"
     memory = memory_by_rank(job.engine)
     journal.event("memory", step=state.step, ranks=memory)
+    if early is not None:
+        facts = {"metric": early.metric, "best": early.value, "best_step": early.step}
+        journal.event("early_stop", step=state.step, evaluations=early.evaluations, **facts)
     journal.event("done" if done else "stop", step=state.step, reason=reason, exit_code=code)
     journal.status("done" if done else "stopped", step=state.step, exit_code=code)
     if job.world.rank == 0:
@@ -241,16 +254,18 @@ def _agree(state: TrainState, world: World) -> None:
                 raise ConfigurationError(f"ranks disagree: rank {world.rank} has {mine}, rank {rank} has {theirs}")
 
 
-def _announce_begin(begin: Begin, cost: Sequence[str], display: Display, journal: Journal) -> None:
+def _announce_begin(begin: Begin, cost: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
     """Say where the run begins: at the start, with its cost, or at a checkpoint."""
     now, saved = begin.state, begin.saved
     if saved is None:
         for line in cost:
             display.say(line)
-        journal.event("start", steps=begin.config.steps, shape=now.shape, versions=now.versions)
+        facts = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict()}
+        journal.event("start", steps=begin.config.steps, **facts)
     else:
         exact = saved.shape == now.shape and saved.versions == now.versions
-        journal.event("resume", step=saved.step, checkpoint=begin.name, exact=exact, was=saved.shape, shape=now.shape)
+        facts = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict()}
+        journal.event("resume", step=saved.step, checkpoint=begin.name, exact=exact, **facts)
         display.say(f"branch of {begin.trunk} at {begin.name}" if begin.trunk else f"resumed from {begin.name}")
         if not exact:
             display.say(

@@ -43,7 +43,7 @@ def lines(
 
     Args:
         title: what is drawn, with its unit.
-        series: four are told apart by colour; long ones are thinned.
+        series: eight are told apart by colour; long ones are thinned.
         x_name: what the horizontal axis counts.
         levels: dashed horizontal lines, by name.
         x_scale: scale of the horizontal axis.

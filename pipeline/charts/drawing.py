@@ -28,14 +28,14 @@ _MARGINS: Final = (50, 12, 8, 36)
 _LABEL_CHARACTERS: Final = 42
 """Columns of text that fit below a plot."""
 _TICKS: Final = 5
-_SHADES: Final = 4
+_SHADES: Final = 8
 
 # Colours that only hold a place in the SVG: variables of the page's style replace them.
 _INK: Final = "#000001"
 MUTED: Final = "#000002"
 LINE: Final = "#000003"
 _VARIABLES: Final = {_INK: "currentColor", MUTED: "var(--muted)", LINE: "var(--line)"} | {
-    f"#00000{number + 4}": f"var(--c{number})" for number in range(_SHADES)
+    f"#00000{number + 4:x}": f"var(--c{number})" for number in range(_SHADES)
 }
 _PARAMETERS: Final[Any] = {
     "svg.fonttype": "none",
@@ -66,8 +66,8 @@ Paint = Callable[["Axes"], None]
 
 
 def shade(number: int) -> str:
-    """Return the colour of series `number`; after four they repeat."""
-    return f"#00000{number % _SHADES + 4}"
+    """Return the colour of series `number`; after eight they repeat."""
+    return f"#00000{number % _SHADES + 4:x}"
 
 
 def figure(title: str, described: str, svg: str, keys: Sequence[str] = ()) -> str:
@@ -191,4 +191,4 @@ def _tag(tag: str, marks: Mapping[str, str]) -> str:
     if used := re.match(r'<use xlink:href="#([^"]*)" x="([^"]*)" y="([^"]*)"', tag):
         mark = " ".join(marks[used[1]].split())
         tag = tag.replace(used[0], f'<path d="{mark}" transform="translate({used[2]} {used[3]})"')
-    return re.sub("#00000[1-9]", lambda colour: _VARIABLES[colour[0]], tag)
+    return re.sub("#00000[1-9ab]", lambda colour: _VARIABLES[colour[0]], tag)

@@ -137,6 +137,7 @@ class Bench:
             "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
             "finetune": ["--compare", str(self.run)],
             "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
+            "compare_runs": [str(self.run), *page],
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],
             "export_adapter": [str(self.run), str(self.new)], "prompt": [str(self.run), *self.prompted],
             "extract_features": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],

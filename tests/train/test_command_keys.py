@@ -15,6 +15,8 @@ DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "train.yaml"
 PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
 LAST = "{shards: s, corrupt: [masked_lm]}"
 GIVEN = {
+    "checkpoint.at": "[10M tokens]",
+    "early_stop": "{metric: heldout/loss}",
     "model.family": "encoder",
     "model.heads": "{masked_lm: 2.0}",
     "model.heads.similarity.group_size": "4",
@@ -37,6 +39,7 @@ HEADS = (
 
 
 MAPPINGS = {
+    "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
     "model.adapter": ["model.init_from=runs/base"],
     "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
     "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],

@@ -53,6 +53,29 @@ def test_mistakes_are_named(change: dict[str, object], message: str) -> None:
     assert caught.value.exit_code == 64
 
 
+def test_milestones_are_tokens() -> None:
+    config = tiny(checkpoint__at=["10M tokens", "2.5k words", "7 tokens"], checkpoint__tokens_per_word=1.5)
+    assert config.checkpoint.milestones == [7.0, 3750.0, 10e6]
+    assert tiny().checkpoint.milestones == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"checkpoint__at": ["10 steps"]}, "expected entries such as 10M tokens or 1M words, got '10 steps'"),
+        ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),
+        ({"early_stop": {"metric": "heldout/loss"}}, "early_stop: set evaluate.every"),
+        (
+            {"early_stop": {"metric": "a/loss"}, "evaluate": {"every": 2, "max_rows": 0}},
+            "early_stop: set evaluate.every",
+        ),
+    ],
+)
+def test_when_to_save_and_to_end_is_checked(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        tiny(**change)
+
+
 def test_world_that_divides_nothing() -> None:
     config = tiny(data__global_batch=12, data__micro_batch=2, data__lanes=4)
     assert [check_world(config, size) for size in (1, 2)] == [6, 3]

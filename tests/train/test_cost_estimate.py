@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.train.synthetic import tiny
-from train.cost_estimate import estimate_memory
+from train.cost_estimate import CostEstimate, PhaseCost, estimate_memory
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,11 @@ from train.cost_estimate import estimate_memory
 def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float) -> None:
     estimate = estimate_memory(tiny(zero__stage=stage, precision=precision), 1000, world)
     assert estimate.total == pytest.approx(1000 * per_parameter)
+
+
+def test_operations_of_samples_follow_the_phases() -> None:
+    """Steps of 8 rows at 10 operations a row, then of 16 rows at 100; rows beyond the plan cost what the last do."""
+    phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))
+    cost = CostEstimate({}, 5, 0, 0, 8, 1, phases, 0, 0, 0.0, (), 1, {})
+    per_row = [10.0] * 24 + [100.0] * 60
+    assert [cost.flops_until(samples) for samples in range(84)] == [sum(per_row[:samples]) for samples in range(84)]

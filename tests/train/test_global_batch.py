@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pipeline.errors import StorageError
-from train.global_batch import next_global_batch, real_tokens
+from train.global_batch import next_global_batch, padded_tokens, real_tokens
 from train.stopping import Interrupted, StopRequest
 
 
@@ -49,6 +49,13 @@ def test_both_views_of_a_row_count() -> None:
     del batch.tensors["decoder_lengths"]
     batch.tensors["lengths_b"] = torch.tensor([5, 7, 0])
     assert real_tokens([batch]) == 1 + 3 + 5
+
+
+def test_places_are_those_of_all_id_tensors() -> None:
+    batch = micro_batch([1.0, 0.0])
+    batch.tensors |= {"input_ids": torch.zeros(2, 5), "decoder_input_ids": torch.zeros(2, 3)}
+    assert padded_tokens([batch, batch]) == 2 * 2 * (5 + 3)
+    assert next_global_batch(source(lambda: [batch]), {}, ALONE, StopRequest()).padded_tokens == 16
 
 
 def test_labels_and_tokens_are_summed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.train.synthetic import tiny
 from tests.train.test_global_batch import ALONE, micro_batch, source
 from train import loop
 from train.checkpoint.state import TrainState
+from train.early_stopping import Best
 from train.errors import DivergedError
 from train.loop import Run, train
 from train.stopping import StopRequest
@@ -18,8 +20,16 @@ from train.stopping import StopRequest
 START = TrainState(step=0, samples=0)
 
 
-def run_of(monkeypatch: pytest.MonkeyPatch, *, saves: str = "", skipped: bool = False, **changes: Any) -> Any:
+def run_of(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    saves: str = "",
+    skipped: bool = False,
+    losses: Iterable[float] = (),
+    **changes: Any,
+) -> Any:
     """A run whose parts write into `.log`; `saves` tells of each save whether it works (+) or fails (-)."""
+    heldout_losses = iter(losses)
     log: list[str] = []
     told: list[tuple[float, ...]] = []
     working = iter(saves)
@@ -34,7 +44,7 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *, saves: str = "", skipped: bool = 
 
     def evaluate(*_: Any) -> Any:
         log.append("evaluate")
-        return SimpleNamespace(loss=2.5)
+        return SimpleNamespace(loss=next(heldout_losses, 2.5))
 
     def ignore(*_: Any, **__: Any) -> None:
         pass
@@ -109,3 +119,58 @@ def test_skipped_steps_in_a_row_end_the_run(monkeypatch: pytest.MonkeyPatch) -> 
     found = run_of(monkeypatch, skipped=True, max_consecutive_skips=3)
     with pytest.raises(DivergedError, match="step 3: 3 gradients in a row were not finite"):
         train(found.run, START)
+
+
+EARLY = {"metric": "heldout/loss", "patience": 2}
+
+
+def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best is at step 4; two evaluations later the run is complete, long before its last step."""
+    found = run_of(
+        monkeypatch, losses=[3.0, 2.0, 2.0, float("nan")], steps=99, checkpoint__every=None, evaluate__every=2,
+        early_stop=EARLY,
+    )  # fmt: skip
+    state = train(found.run, START)
+    assert (state.step, state.best) == (8, Best("heldout/loss", 2.0, 4, 2))
+    assert [entry for entry in found.log if not entry.startswith("step")] == [
+        *("save 2", "evaluate", "score 3.0", "save 4", "evaluate", "score 2.0"),
+        *("save 6", "evaluate", "score 2.0", "save 8", "evaluate", "score nan"),
+    ]
+    again = run_of(monkeypatch, steps=200, evaluate__every=2, early_stop=EARLY)
+    assert train(again.run, state) == state
+    assert again.log == []
+    patient = run_of(monkeypatch, losses=[1.0], steps=10, evaluate__every=2, early_stop={**EARLY, "patience": 3})
+    assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
+
+
+def test_an_evaluation_that_is_repeated_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between save and score: the state in the checkpoint is from before the evaluation."""
+    best = Best("heldout/loss", 2.0, 2, 0)
+    found = run_of(monkeypatch, losses=[3.0], steps=5, evaluate__every=4, early_stop=EARLY)
+    state = train(found.run, TrainState(step=4, samples=32, best=best))
+    assert state.best == Best("heldout/loss", 2.0, 2, 1)  # the end, step 5, is none of the evaluations that count
+    scored = TrainState(step=4, samples=32, best=Best("heldout/loss", 2.0, 2, 1), heldout_loss=3.0)
+    found = run_of(monkeypatch, losses=[9.0], steps=5, evaluate__every=4, early_stop=EARLY)
+    assert train(found.run, scored).best == scored.best
+
+
+def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_of(
+        monkeypatch, saves="---+", losses=[1.0, 2.0], steps=99, evaluate__every=2,
+        early_stop={**EARLY, "patience": 1},
+    )  # fmt: skip
+    train(found.run, START)
+    assert [entry for entry in found.log if entry.startswith("save")] == ["save 2", "save 2", "save 4", "save 4"]
+
+
+def test_steps_that_pass_a_number_of_tokens_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step has 4 x 33 tokens: 132, 264, 396, 528; 250 and 264 are both reached by the second."""
+    found = run_of(
+        monkeypatch, steps=4, checkpoint__every=None, checkpoint__tokens_per_word=2.0,
+        checkpoint__at=["0.25k tokens", "264 tokens", "132.5 words"],
+    )  # fmt: skip
+    assert train(found.run, START).tokens == 528
+    assert [entry for entry in found.log if entry.startswith("save")] == ["save 2", "save 3", "save 4"]
+    resumed = run_of(monkeypatch, steps=3, checkpoint__every=None, checkpoint__at=["264 tokens"])
+    train(resumed.run, TrainState(step=2, samples=16, tokens=264))
+    assert [entry for entry in resumed.log if entry.startswith("save")] == ["save 3"]

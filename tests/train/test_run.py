@@ -209,7 +209,16 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     assert set(first) == {
         *("step", "samples", "epoch", "time", "loss", "losses", "learning_rate", "gradient_norm", "skipped"),
         *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
+        *("flops", "padded_tokens_per_s", "mfu"),
     }
+    assert list(first["step_ms"]) == ["data", "forward", "backward", "optimizer", "other"]
+    assert second["flops"] == 2 * first["flops"] > 0
+    assert second["tokens_per_s"] < second["padded_tokens_per_s"]
+    whole = sum(second["step_ms"].values()) / 1e3
+    assert second["samples_per_s"] == pytest.approx(8 / whole)
+    peak = events(tmp_path / "run", "start")[0]["peak"]
+    assert peak["origin"] == "measured matrix product"
+    assert second["mfu"] == pytest.approx(first["flops"] / whole / (2 * peak["operations"]))
     assert (first["samples"], second["samples"], first["learning_rate"]) == (8, 16, 0.0015)
     assert first["epoch"] == pytest.approx(8 / 240)
     assert set(second) - set(first) == {"heldout"}

@@ -51,6 +51,8 @@ from train.errors import CheckpointError, SaveError
 __all__ = ["Checkpoints", "load"]
 
 Report = Callable[..., None]
+_SCORES: Final = ("heldout_loss", "best")
+"""Keys of the state that an evaluation after the save changes."""
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
@@ -185,7 +187,7 @@ class Checkpoints:
             return
         try:
             index = Index.read(path)
-            found = {key: value for key, value in state.plain().items() if key.startswith("heldout_loss")}
+            found = {key: value for key, value in state.plain().items() if key.startswith(_SCORES)}
             replace(index, state={**index.state, **found}).write(path)
             self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:

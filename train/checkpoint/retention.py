@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pipeline.errors import NewerFormatError
 from train.checkpoint.format import Index, steps_in
@@ -20,7 +21,7 @@ HIDDEN: Final = ".tmp-"
 
 
 def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig, refused: Collection[str]) -> None:
-    """Remove all checkpoints but the last k, every n-th, the best, and the one that `latest` names.
+    """Remove all checkpoints but the last k, every n-th, the best, milestones, and the one that `latest` names.
 
     One of a later step is left to be replaced when the run passes it.
 
@@ -36,8 +37,12 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
     kept = {latest, *(path.name for path in whole[-keep_last:])}
     if every := config.keep_every:
         kept |= {path.name for path in whole if _step(path.name) % every == 0}
+    states = _states(whole)
     if config.keep_best:
-        kept |= _best(whole)
+        kept |= _best(states)
+    if best := states.get(latest, {}).get("best"):
+        kept.add(f"step-{best['step']:08d}")
+    kept |= {name for name in (_first(states, limit) for limit in config.milestones) if name is not None}
     for path in paths:
         if path.name not in kept:
             remove(path)
@@ -47,15 +52,26 @@ def _step(name: str) -> int:
     return int(name.removeprefix("step-"))
 
 
-def _best(paths: Iterable[Path]) -> set[str]:
-    losses: dict[str, float] = {}
+def _states(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Return the states in checkpoints by name, in their order; damaged ones are left out."""
+    found = {}
     for path in paths:
-        try:
-            loss = Index.read(path).state.get("heldout_loss")
-        except (CheckpointError, NewerFormatError):
-            continue
-        if loss is not None and math.isfinite(loss):
-            losses[path.name] = loss
+        with suppress(CheckpointError, NewerFormatError):
+            found[path.name] = Index.read(path).state
+    return found
+
+
+def _first(states: Mapping[str, Mapping[str, Any]], tokens: float) -> str | None:
+    """Return the first checkpoint at or after a number of tokens."""
+    return next((name for name, state in states.items() if state.get("tokens", 0) >= tokens), None)
+
+
+def _best(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    losses = {
+        name: loss
+        for name, state in states.items()
+        if (loss := state.get("heldout_loss")) is not None and math.isfinite(loss)
+    }
     return {min(losses, key=lambda name: (losses[name], name))} if losses else set()
 
 

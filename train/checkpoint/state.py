@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.shards.manifest import first_problem
 from train.checkpoint.format import Index
+from train.early_stopping import Best
 from train.errors import CheckpointError
 
 __all__ = ["TrainState", "changed_keys", "read_state"]
@@ -38,6 +39,8 @@ class TrainState:
     """loss on the first held-out set at this step, where it was measured"""
     heldout_losses: tuple[float, ...] = ()
     """losses on the first held-out set so far, one in `evaluate.every` steps, where the optimizer follows them"""
+    best: Best | None = None
+    """best value of the metric of `early_stop`, where there is one"""
     frozen: dict[str, Any] = field(default_factory=dict)
     """configuration keys that a continuation must share"""
     stream: dict[str, Any] = field(default_factory=dict)
@@ -54,9 +57,9 @@ class TrainState:
     def plain(self) -> dict[str, Any]:
         """Return the state as a checkpoint's index holds it.
 
-        Left out are held-out losses that no optimizer follows, and the base where there is none.
+        Left out are held-out losses that no optimizer follows, and the best and the base where there is none.
         """
-        absent = [key for key in ("heldout_losses", "base") if not getattr(self, key)]
+        absent = [key for key in ("heldout_losses", "best", "base") if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advanced(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -13,17 +15,33 @@ from pipeline.configuration.redaction import redacted_text
 
 __all__ = ["Display", "heldout_title", "summary"]
 
-_LINES = 20
-"""Plain lines in a whole run, about."""
-
 
 class Display:
-    """Progress of a run; silent on ranks above 0."""
+    """Progress of a run; silent on ranks above 0.
 
-    def __init__(self, steps: int, rank: int, console: Console | None = None) -> None:
+    Args:
+        steps: last step of the run.
+        rank: of this process.
+        seconds: between two plain lines, at least.
+        console: default: standard output.
+        clock: of seconds.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        rank: int,
+        seconds: float = 10.0,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.console = console or Console(quiet=rank > 0, highlight=False, markup=False, soft_wrap=True)
         self._steps = steps
-        self._every = max(1, -(-steps // _LINES))
+        self._seconds, self._clock = seconds, clock
+        self._first: tuple[int, float] | None = None
+        """Step of the first record that was shown, and its time."""
+        self._last = (0, 0.0)
+        """Tokens and time of the last plain line."""
         self._bar: Progress | None = None
         if self.console.is_terminal and rank == 0:
             self._bar = Progress(
@@ -52,12 +70,21 @@ class Display:
         self.console.print(redacted_text(text))
 
     def step(self, record: Mapping[str, Any]) -> None:
-        """Show a step's record."""
-        step = record["step"]
+        """Show a step's record: on a terminal always, else where a line is due, the first and the last one too."""
+        step, now = record["step"], self._clock()
         if self._bar is not None:
-            self._bar.update(self._task, completed=step, shown=summary(record))
-        elif step % self._every == 0 or step in (1, self._steps):
-            self.say(f"step {step}/{self._steps}  {summary(record)}")
+            self._bar.update(self._task, completed=step, shown=summary(record, record["tokens_per_s"]))
+            return
+        if self._first is not None and step < self._steps and now - self._last[1] < self._seconds:
+            return
+        speed, left = record["tokens_per_s"], ""
+        if self._first is None:
+            self._first = (step, now)
+        else:
+            speed = (record["tokens"] - self._last[0]) / max(now - self._last[1], 1e-9)
+            left = f"  {_remaining(self._first, (step, now), self._steps)}" if step < self._steps else ""
+        self._last = (record["tokens"], now)
+        self.say(f"step {step}/{self._steps}  {summary(record, speed)}{left}")
 
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
@@ -76,10 +103,16 @@ def heldout_title(name: str) -> str:
     return "held-out" if name == "heldout" else f"held-out {name}"
 
 
-def summary(record: Mapping[str, Any]) -> str:
-    """Return the figures of a step in one line."""
+def _remaining(first: tuple[int, float], now: tuple[int, float], steps: int) -> str:
+    """Return the time to the last step at the speed of this start, evaluations and saves included."""
+    seconds = (now[1] - first[1]) / (now[0] - first[0]) * (steps - now[0])
+    return f"{timedelta(seconds=round(seconds))} left"
+
+
+def summary(record: Mapping[str, Any], tokens_per_s: float) -> str:
+    """Return the figures of a step in one line, with the tokens of a second since the line before."""
     parts = [f"loss {record['loss']:.4f}", f"lr {record['learning_rate']:.2e}", f"norm {record['gradient_norm']:.2f}"]
-    parts.append(f"{record['tokens_per_s']:,.0f} tokens/s")
+    parts.append(f"{tokens_per_s:,.0f} tokens/s")
     if record["skipped"]:
         parts.append(f"{record['skipped']} skipped")
     return "  ".join(parts)

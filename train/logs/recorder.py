@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+import torch
+
 from train.checkpoint import zero_partitions as partitions
 from train.checkpoint.state import TrainState
+from train.cost_estimate import CostEstimate
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
 from train.global_batch import GlobalBatch, shares
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, resident_bytes
+from train.logs.peak import Peak
 
 __all__ = ["Recorder", "announcer", "memory_by_rank"]
 
@@ -38,11 +42,23 @@ _SAID: Final = {
 
 
 class Recorder:
-    """Makes a record of each step on all ranks; journal and display of rank 0 show it."""
+    """Makes a record of each step on all ranks; journal and display of rank 0 show it.
 
-    def __init__(self, engine: Engine, supply: LoadingHealth, journal: Journal, display: Display) -> None:
+    Args:
+        engine: that trains.
+        supply: the health of its data.
+        journal: for the files.
+        display: for people.
+        cost: operations of the run, by samples.
+        peak: operations a second that a rank could do.
+    """
+
+    def __init__(
+        self, engine: Engine, supply: LoadingHealth, journal: Journal, display: Display, cost: CostEstimate, peak: Peak
+    ) -> None:
         self._engine, self._supply = engine, supply
         self._journal, self._display = journal, display
+        self._cost, self._peak = cost, peak
         self._measured = False
         self._skipped_blocks = 0.0
 
@@ -104,7 +120,9 @@ class Recorder:
             IntegrityError: too many blocks of a set are skipped.
         """
         heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
-        self._journal.extend({"step": state.step, "samples": state.samples}, {"heldout": heldout})
+        place = {"step": state.step, "samples": state.samples, "time": time.time(), "tokens": state.tokens}
+        place["flops"] = self._cost.flops_until(state.samples)
+        self._journal.extend(place, {"heldout": heldout})
         self._display.heldout(state.step, heldout)
         self._journal.status("running", heldout=heldout)
         self._supply.name_skipped(state.step)
@@ -127,6 +145,9 @@ class Recorder:
         config, counts = self._engine.config, batch.counts
         means = shares(totals, counts)
         losses = {head: means[head] for head in result.sums}
+        rows = len(batch.micro_batches) * config.data.micro_batch * self._engine.world.size
+        flops = self._cost.flops_until(state.samples)
+        per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds
         return {
             "step": state.step,
             "samples": state.samples,
@@ -138,11 +159,15 @@ class Recorder:
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
             "tokens": state.tokens,
+            "flops": flops,
             "labels": {head: int(count) for head, count in counts.items()},
             "tokens_per_s": batch.tokens / seconds,
-            "samples_per_s": len(batch.micro_batches) * config.data.micro_batch * self._engine.world.size / seconds,
-            "step_ms": {"data": batch.waited * 1e3, "compute": (seconds - batch.waited) * 1e3},
+            "padded_tokens_per_s": batch.padded_tokens / seconds,
+            "samples_per_s": rows / seconds,
+            "mfu": per_second / (self._peak.operations * self._engine.world.size),
+            "step_ms": _milliseconds(batch.waited, result.clock.seconds(), seconds),
             "memory_bytes": resident_bytes(),
+            **_device_memory(self._engine.world.device),
         }
 
     def _write(self, record: Mapping[str, Any]) -> None:
@@ -161,6 +186,17 @@ class Recorder:
         rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_NAMED]) for row in rank_rows]
         self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
         self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
+
+
+def _milliseconds(waited: float, parts: Mapping[str, float], whole: float) -> dict[str, float]:
+    """Return the milliseconds of each part of a step; `other` is what is left, such as the exchange of counts."""
+    split = {"data": waited, **parts}
+    return {part: 1e3 * share for part, share in {**split, "other": max(0.0, whole - sum(split.values()))}.items()}
+
+
+def _device_memory(device: torch.device) -> dict[str, int]:
+    """Return the largest number of bytes that tensors took on an accelerator so far; nothing on a processor."""
+    return {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
 
 
 def announcer(journal: Journal, display: Display) -> Callable[..., None]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.charts.curves import Series, areas, lines
 from pipeline.config import to_plain
 from pipeline.configuration.redaction import redacted
 from pipeline.html_page import facts, folded, grid, page, section, table, write_page
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig, flatten
+from train.logs.curves import curves, entropy_title, last_heldout, read_run, results
 from train.logs.display import heldout_title
 from train.logs.journal import read_lines
 
@@ -37,10 +37,11 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
         StorageError: the run directory cannot be written.
     """
     output = config.output
-    records = read_lines(output / "metrics.jsonl")
+    run = read_run(output, output.name)
+    records = run.records
     parts = [
         facts(_headline(records, len(memory))),
-        grid(*_curves(records)),
+        grid(*curves([run])),
         section("Held-out sets", _heldout(records)),
         section("Memory per rank (MiB)", _memory(memory)),
         section("Events", _events(read_lines(output / "events.jsonl"))),
@@ -62,11 +63,15 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
         said.append(f"loss {first['loss']:.4f} at step {first['step']}, {final['loss']:.4f} at step {final['step']}")
     if state.skipped:
         said.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
-    for name, result in _last_heldout(everything).items():
+    for name, result in last_heldout(everything).items():
         loss, entropy, labels = result["loss"], result["unigram_entropy"], f"{result['labels']:,} labels"
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
         said.append(f"{heldout_title(name)}: loss {_figure(loss)}{compared}")
+    if best := state.best:
+        waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
+        value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
+        said.append(f"early_stop: {best.metric} was {value}")
     if reason is not None:
         said.append("the state is saved: start the same command again to continue")
     return said
@@ -79,73 +84,15 @@ def _headline(records: Sequence[Record], ranks: int) -> dict[str, str]:
     if trained:
         final = trained[-1]
         shown = {"step": f"{final['step']:,}", "training loss": _figure(final["loss"])}
-    for name, result in _last_heldout(records).items():
+    for name, result in last_heldout(records).items():
         shown[f"{heldout_title(name)} loss"] = _figure(result["loss"])
         if result["unigram_entropy"]:
-            shown[_entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
+            shown[entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
     if tokens := [record["tokens"] for record in trained if "tokens" in record]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
         shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
     return {**shown, "ranks": f"{ranks:,}"}
-
-
-def _curves(records: Sequence[Record]) -> Iterator[str]:
-    """Yield the pictures that the records have figures for."""
-    heldout = [
-        Series(heldout_title(name), _points(records, "heldout", name, "loss")) for name in _last_heldout(records)
-    ]
-    entropies = {
-        _entropy_title(name, result): result["unigram_entropy"]
-        for name, result in _last_heldout(records).items()
-        if result["unigram_entropy"]
-    }
-    training = Series("training", _points(records, "loss"))
-    yield lines("Loss (nats)", [training, *heldout], "step", levels=entropies)
-    heads = sorted({head for record in records for head in record.get("losses", {})})
-    if len(heads) > 1:
-        yield lines("Loss by head (nats)", [Series(head, _points(records, "losses", head)) for head in heads], "step")
-    for title, key in (
-        ("Gradient norm before clipping", "gradient_norm"),
-        ("Learning rate", "learning_rate"),
-        ("Tokens a second, all ranks", "tokens_per_s"),
-    ):
-        yield lines(title, [Series(key, _points(records, key))], "step")
-    parts = {"compute": "compute", "data": "waiting for data"}
-    times = [Series(name, _points(records, "step_ms", key)) for key, name in parts.items()]
-    yield areas("Time of a step (ms)", times, "step")
-    resident = [(step, size / _MIB) for step, size in _points(records, "memory_bytes")]
-    yield lines("Resident memory of rank 0 (MiB)", [Series("resident", resident)], "step")
-
-
-def _entropy_title(name: str, result: Mapping[str, Any]) -> str:
-    """Return the title of an entropy with the number of labels it rests on: few labels have a lower one."""
-    return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {result['labels']:,} labels"
-
-
-def _points(records: Sequence[Record], *keys: str) -> list[tuple[float, float]]:
-    """Return (step, value) of the records that have a number there; a value that was not finite is null."""
-    points: list[tuple[float, float]] = []
-    for record in records:
-        value: Any = record
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None:
-            points.append((record["step"], value))
-    return points
-
-
-def _last_heldout(records: Sequence[Record]) -> dict[str, Any]:
-    return next((found for record in reversed(records) if (found := _results(record))), {})
-
-
-def _results(record: Record) -> dict[str, Any]:
-    """Return the results on held-out sets; those of a damaged line are left out."""
-    found = record.get("heldout")
-    if not isinstance(found, Mapping):
-        return {}
-    needed = {"loss", "unigram_entropy", "labels"}
-    return {name: result for name, result in found.items() if isinstance(result, Mapping) and needed <= result.keys()}
 
 
 def _figure(loss: float | None) -> str:
@@ -163,7 +110,7 @@ def _heldout(records: Sequence[Record]) -> str:
             result["labels"],
         )
         for record in records
-        for name, result in _results(record).items()
+        for name, result in results(record).items()
     ]
     header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "labels"]
     return table(header, rows) if rows else ""

@@ -1,0 +1,89 @@
+"""Curves of one run and of several; the seconds of training are counted a second way, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.html_page import page
+from tests.pages import checked
+from train.logs.curves import RecordedRun, curves, parts_of_steps, read_run
+
+
+def written(folder: Path, times: list[float], begun: list[tuple[str, float]]) -> Path:
+    folder.mkdir()
+    lines = [{"step": step, "time": time, "loss": 3.0} for step, time in enumerate(times, 1)]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    events = [{"event": event, "time": time} for event, time in begun]
+    (folder / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("times", "begun", "seconds"),
+    [
+        ([102.0, 105.0, 109.0], [("start", 100.0)], [2.0, 5.0, 9.0]),
+        # killed after 105, resumed at 500: the pause is none of training
+        ([102.0, 105.0, 503.0, 507.0], [("start", 100.0), ("save", 104.0), ("resume", 500.0)], [2.0, 5.0, 8.0, 12.0]),
+        # two starts that did no step that counts, and a clock that was set back
+        ([102.0, 901.0, 900.0], [("start", 100.0), ("resume", 500.0), ("resume", 900.0)], [2.0, 3.0, 3.0]),
+        ([102.0, 105.0], [], [0.0, 3.0]),
+    ],
+)
+def test_seconds_leave_out_pauses(
+    tmp_path: Path, times: list[float], begun: list[tuple[str, float]], seconds: list[float]
+) -> None:
+    run = read_run(written(tmp_path / "run", times, begun), "a")
+    assert [record["seconds"] for record in run.records] == seconds
+
+
+def run_of(name: str, slope: float) -> RecordedRun:
+    records: list[dict[str, Any]] = []
+    for step in range(1, 4):
+        held = {"loss": 4.0 - slope * step, "unigram_entropy": 2.75, "labels": 5}
+        records.append({
+            "step": step, "tokens": 100 * step, "seconds": 2.0 * step, "flops": 1e9 * step, "loss": 5.0 - slope * step,
+            "losses": {"lm": 1.0, "cls": slope}, "mfu": 0.5, "stream": {"waited_share": 0.25},
+            "step_ms": {"forward": 1.0, "data": 1.0}, "heldout": {"de": held, "en": held} if step > 1 else {},
+        })  # fmt: skip
+    return RecordedRun(name, records)
+
+
+def pictures(*runs: RecordedRun) -> list[str]:
+    return checked(page("runs", curves(runs))).pictures
+
+
+def test_runs_share_the_axes_of_each_quantity() -> None:
+    shown = pictures(run_of("slow", 0.5), run_of("fast", 1.0))
+    over = ("", " over tokens", " over seconds of training", " over FLOPs")
+    losses = "slow from 3 to 2.5; fast from 2 to 1; unigram entropy"
+    assert [text for text in shown if text.startswith("Training loss (nats)")] == [
+        f"Training loss (nats){axis}: slow from 4.5 to 3.5; fast from 4 to 2" for axis in over
+    ]
+    for name in ("de", "en"):
+        assert [text for text in shown if text.startswith(f"Held-out {name} loss")] == [
+            f"Held-out {name} loss (nats){axis}: {losses} {name} of 5 labels 2.75" for axis in over
+        ]
+    assert "Training loss of cls (nats): slow from 0.5 to 0.5; fast from 1 to 1" in shown
+    assert "Model FLOPs utilization (%): slow from 50 to 50; fast from 50 to 50" in shown
+    assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
+    assert "Time of a step of fast (ms): forward 50.0 %; waiting for data 50.0 %" in shown
+
+
+def test_one_run_has_its_losses_in_one_picture() -> None:
+    shown = pictures(run_of("a", 1.0))
+    entropies = "; ".join(f"unigram entropy {name} of 5 labels 2.75" for name in ("de", "en"))
+    assert (
+        shown[0] == f"Loss (nats): training from 4 to 2; held-out de from 2 to 1; held-out en from 2 to 1; {entropies}"
+    )
+    assert "Loss by head (nats): cls from 1 to 1; lm from 1 to 1" in shown
+
+
+def test_the_time_of_steps_has_the_parts_that_all_records_have() -> None:
+    old, new = {"step_ms": {"data": 1.0, "compute": 2.0}}, {"step_ms": {"data": 1.0, "forward": 2.0}}
+    assert parts_of_steps([old]) == ["compute", "data"]
+    assert parts_of_steps([old, new, {}]) == ["data"]
+    assert parts_of_steps([{"step_ms": None}]) == []

@@ -1,0 +1,47 @@
+"""Time of the parts of a step: by the host's clock, or by events on an accelerator, whose kernels run by themselves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+__all__ = ["StepClock"]
+
+
+class StepClock:
+    """A clock that adds up the seconds of each part; parts follow each other without gaps.
+
+    Args:
+        device: on which the parts run; on CUDA nothing waits before `seconds` is called.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_device = device.type == "cuda"
+        self._marks: list[tuple[str, Any]] = []
+        self.end("")
+
+    def end(self, part: str) -> None:
+        """Say that a part has ended; it began where the last one ended."""
+        self._marks.append((part, self._now()))
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each part."""
+        found: dict[str, float] = {}
+        for (_, before), (part, after) in zip(self._marks, self._marks[1:], strict=False):
+            found[part] = found.get(part, 0.0) + self._between(before, after)
+        return found
+
+    def _now(self) -> Any:
+        if not self._on_device:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _between(self, before: Any, after: Any) -> float:
+        if not self._on_device:
+            return float(after - before)
+        after.synchronize()
+        return float(before.elapsed_time(after)) / 1e3
