@@ -6,7 +6,6 @@ processes, and what is written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from pipeline.configuration.home import HOME_EXPANDED
 from pipeline.errors import ConfigurationError
 from pipeline.registry import Chosen, OneOf, choose
 from train.beginning.model_source import with_source
+from train.checkpoint.milestones import milestone_tokens
 from train.early_stopping import EarlyStopConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
@@ -41,8 +41,6 @@ __all__ = [
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
-_SEEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
-_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -101,23 +99,8 @@ class CheckpointConfig:
 
     @property
     def milestones(self) -> list[float]:
-        """The tokens of each entry of `at`, ascending.
-
-        Raises:
-            ValueError: an entry is not a number of tokens or words.
-        """
-        found = []
-        for entry in self.at:
-            matched = _SEEN.fullmatch(entry)
-            if matched is None:
-                raise ValueError(f"checkpoint.at: expected entries such as 10M tokens or 1M words, got {entry!r}")
-            if matched[3] == "words" and self.tokens_per_word is None:
-                raise ValueError(
-                    f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, which tools/tokenizer_report.py prints"
-                )
-            per = self.tokens_per_word or 1.0 if matched[3] == "words" else 1.0
-            found.append(float(matched[1]) * _UNITS[matched[2]] * per)
-        return sorted(found)
+        """The tokens of each entry of `at`, ascending."""
+        return milestone_tokens(self.at, self.tokens_per_word)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

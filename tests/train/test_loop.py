@@ -33,14 +33,18 @@ def run_of(
     log: list[str] = []
     told: list[tuple[float, ...]] = []
     working = iter(saves)
+    failed: list[str] = []
 
     def step(_batches: Any, _counts: Any, number: int, _rate: float) -> Any:
         log.append(f"step {number}")
         return SimpleNamespace(skipped=skipped)
 
-    def save(_engine: Any, state: TrainState) -> bool:
+    def save(_engine: Any, state: TrainState, *, wait: bool) -> bool:
+        assert wait
         log.append(f"save {state.step}")
-        return next(working, "+") == "+"
+        works = next(working, "+") == "+"
+        failed[:] = [] if works else ["the last one"]
+        return works
 
     def evaluate(*_: Any) -> Any:
         log.append("evaluate")
@@ -58,7 +62,12 @@ def run_of(
         "engine": SimpleNamespace(heads={}, step=step, follow=follow),
         "stream": source(lambda: [micro_batch([1.0, 1.0])] * 4),
         "heldout": [SimpleNamespace(name="heldout")],
-        "checkpoints": SimpleNamespace(save=save, score=lambda state: log.append(f"score {state.heldout_loss}")),
+        "checkpoints": SimpleNamespace(
+            save=save,
+            score=lambda state: log.append(f"score {state.heldout_loss}"),
+            poll=lambda: not failed,
+            finish=lambda: not failed,
+        ),
         "recorder": SimpleNamespace(step=ignore, heldout=ignore, averaging=lambda _: log.append("averaging")),
         "watchdog": SimpleNamespace(beat=lambda: None),
     }
