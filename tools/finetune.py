@@ -10,11 +10,10 @@ that has a score is not run again. `--compare DIR ...` prints the table of such 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -22,10 +21,10 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT, config_file, validate
 from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
-from pipeline.files import publish, read_json
 from tools.evaluation.tuned_folder import comparison_lines, read_scored, score_run, table_lines
 from tools.lib.chain import run_step
 from tools.lib.command import IntermixedArguments, run_tool, some_path
+from tools.lib.own_words import remember
 
 __all__ = ["FinetuneOptions", "finetune", "main"]
 
@@ -66,7 +65,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
     output = options.output.resolve()
     recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
-    _remember(output, body, options, overrides)
+    remember(output / "finetune.json", _facts(body, options, overrides))
     sets = [word for word in overrides if word.startswith("tasks.")]
     files = f"[{{path: {options.train.resolve()}, source: train}}, {{path: {options.dev.resolve()}, source: dev}}]"
     stage: list[str | Path] = ["python", "-m", "pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
@@ -90,29 +89,10 @@ def _config(task: str, kind: str) -> Path:
     return config_file(f"recipe:tasks/{task}", kind).resolve()
 
 
-def _remember(output: Path, body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
-    """Write down what the folder is for, so that no other command mixes its runs with these.
-
-    Raises:
-        ConfigurationError: it is for something else, or its note cannot be read.
-    """
+def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return what the folder is for."""
     ours = {"body": str(body.resolve()), "overrides": list(overrides), "task": options.task, "from": options.begin}
-    ours |= {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
-    path = output / "finetune.json"
-    if not path.exists():
-        output.mkdir(parents=True, exist_ok=True)
-        with publish(path) as temporary:
-            temporary.write_text(json.dumps(ours, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        return
-    held = read_json(path)
-    if held is None:
-        raise ConfigurationError(f"{path}: is damaged; choose another output")
-    if changed := sorted(key for key in {*held, *ours} if held.get(key) != ours.get(key)):
-        key = changed[0]
-        raise ConfigurationError(
-            f"output: {output} holds runs of other words: {key} was {held.get(key)!r}, is {ours.get(key)!r}; choose "
-            "another output"
-        )
+    return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 
 
 def _options(words: Sequence[str]) -> tuple[FinetuneOptions, list[str]]:

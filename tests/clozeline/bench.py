@@ -101,6 +101,7 @@ class Bench:
         imported = bench.answer("import_model", [str(folder / "published"), str(folder / "imported")])
         assert imported.code == 0, imported
         make_sets(folder / "task", "executor.workers=1")
+        (folder / "task.yaml").write_text(f"name: one\nshards: {bench.set}\n", encoding="utf-8")
         (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
         words = [str(bench.run), f"input={folder / 'texts.txt'}", f"output={folder / 'features'}"]
         assert bench.answer("extract_features", words).code == 0
@@ -136,6 +137,7 @@ class Bench:
             "fill_mask": [str(self.run), "--heldout", "1"], "verify_counts": [str(self.output)],
             "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
             "finetune": ["--compare", str(self.run)],
+            "forgetting": [str(self.run), f"tasks={self.folder / 'task.yaml'}", f"output={self.new}", "learned=1"],
             "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
             "compare_runs": [str(self.run), *page],
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],
