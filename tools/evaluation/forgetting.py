@@ -1,4 +1,4 @@
-"""What is kept of earlier tasks while later ones are learned: the matrix of scores, and what follows from it.
+"""Matrices of scores of earlier tasks while later ones are learned, and what follows from them.
 
 R[i, j] is the score on task j after stage i; stage 0 is the run that training begins from. The mean of R[last, j] -
 R[learned(j), j] over earlier tasks is *backward transfer* (arXiv 1706.08840). *Forgetting* of a task is its best score
@@ -23,7 +23,7 @@ Matrix: TypeAlias = Sequence[Sequence[float | None]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a matrix says."""
+    """Figures of a matrix."""
 
     forgetting: list[float]
     """of each task that was learned before the last stage; above 0: it is worse than it was"""
