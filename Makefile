@@ -34,7 +34,7 @@ continue: $(STAMP)  ## continue a model of transformers on the crawl, with its t
 hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged
 	$(BIN)/python tools/study.py configs/studies/hybrid --output runs/hybrid
 
-test: $(STAMP)  ## the test suite, under 10 minutes on two idle cores
+test: $(STAMP)  ## the test suite, about a quarter of an hour on two idle cores
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extra `ray`)
