@@ -19,6 +19,7 @@ def test_losses_are_those_of_the_trainer(
 ) -> None:
     folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
     monkeypatch.setattr(tool, "_sets", lambda *_: shard_sets / "corrupt")  # the sets are there already
+    monkeypatch.delenv("MASTER_PORT", raising=False)  # runs beside one another have ports of their own
     words = [str(folder), "--output", str(tmp_path / "out")]
     assert tool.main(words) == 0
     first = (tmp_path / "out" / "study.txt").read_text()

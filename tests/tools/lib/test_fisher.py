@@ -168,7 +168,7 @@ def second_task(first_task: Any, method: str, strength: float, *, explicit: bool
 @pytest.mark.parametrize(
     ("method", "strength", "explicit"),
     [
-        pytest.param("ewc", 100.0, False, id="ewc"),
+        pytest.param("ewc", 100.0, False, id="ewc", marks=pytest.mark.slow),
         pytest.param("ewc", 1e8, False, id="ewc of any strength", marks=pytest.mark.slow),
         pytest.param("ewc", 10.0, True, id="ewc explicit", marks=pytest.mark.slow),
         pytest.param("l2_sp", 0.1, False, id="l2_sp"),
