@@ -6,8 +6,8 @@ Each task is a recipe of `configs/recipes/tasks` and its file. Without a test fi
 that shares no document with the rest, or no text where a file names no documents. The rows to learn from are drawn
 from the rest, those of fewer labels among those of more. Every cell of the table is an output of `tools/finetune.py`,
 where the scores of all seeds are; the same command continues what was interrupted. `--change NAME:KEY=VALUE` sets a
-key of a task's training. Printed are mean and deviation over
-seeds, the better of the baselines, and the one-sided p of Welch's t test over seeds that `all` is above another start.
+key of a task's training. Printed are mean and deviation over seeds, the best of the baselines, and the one-sided p of
+Welch's t test over seeds that `all` is above another start.
 """
 
 from __future__ import annotations

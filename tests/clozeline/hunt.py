@@ -40,7 +40,7 @@ _PLACES = ("deleted", "a folder", "a link to nothing", "a link to itself")
 _WRITTEN_FOR_PEOPLE = ("report.", "config.yaml", "events.jsonl", "status.json", ".lock", ".holder", "rank0.")
 _TIMES = re.compile(r"[\d,.]+ (tokens/s|seconds?|bytes|s\b)|at least [\d,.]+ s ")
 _CACHES = (tokenise._tokenizer, tokenizer_stage._imported_vocabulary)
-"""What a fresh process would not have in memory."""
+"""Caches that a fresh process would not have in memory."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command gave."""
+    """Outcome of a command."""
 
     answer: Answer
     words: str

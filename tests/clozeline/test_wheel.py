@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("clozeline", "configs", "model", "pipeline", "tools", "train")
 SCRIPT = "import sys\nfrom clozeline.__main__ import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
-"""What pip writes for the entry point of pyproject.toml."""
+"""Text that pip writes for the entry point of pyproject.toml."""
 TEXT = "The quick brown fox jumps over the lazy dog number {0}. It has run {0} miles, and it will run more of them. "
 
 pytestmark = pytest.mark.slow

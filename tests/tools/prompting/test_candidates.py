@@ -94,7 +94,7 @@ def test_a_blank_may_be_on_either_side_of_the_boundary(opened: Any, kind: str) -
 
 @pytest.mark.parametrize("kind", ["cloze", "causal", "answer"])
 def test_the_tokens_are_those_of_the_whole_text(opened: Any, kind: str) -> None:
-    """What is around the word, and the word, as one text has them."""
+    """The text around the word, and the word, have the tokens of one text."""
     trained, scorer = opened[kind]
     for word in WORDS:
         one = scorer.candidate(PROMPT, word)
