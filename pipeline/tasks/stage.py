@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -75,17 +75,29 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
     def mistakes(self) -> Iterator[str]:
         """Name what is missing: files of a split, a tokenizer, a special token of the frame."""
-        self._files()
+        files = self._files()
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
         self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
-        head = self.config.reader.build(self.recipe.limits).facts.head
+        facts = self.config.reader.build(self.recipe.limits).facts
+        head = facts.head
+        yield from self._lost(self.folder / facts.name, {*files.splits, *self.config.carve})
         if (head, frame.architecture) not in ROW_KINDS:
             fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_KINDS]
             yield (
                 f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows of an "
                 f"{frame.architecture}: expected {', '.join(fit)}"
             )
+
+    def _lost(self, sets: Path, splits: Collection[str]) -> Iterator[str]:
+        """Name the published sets that a start without their files would remove."""
+        inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
+        for manifest in sorted(sets.glob("*/manifest.json")):
+            if (split := manifest.parent.name) not in splits:
+                yield (
+                    f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
+                    f"file again, or remove {manifest.parent}"
+                )
 
     def version(self) -> int:
         """Return a hash of the versions and of the content of the files, which no plan has frozen."""

@@ -103,10 +103,10 @@ class HuntBench:
         for name in (*STAGES, "balance"):
             action = lambda name=name: stage_main(name, words)  # noqa: E731
             found |= {name: _here(action, speaks=False), f"{name}, again": _here(action, output / name, speaks=False)}
-        for name in ("tokenizer", "tasks"):
-            action = lambda name=name: stage_main(name, of_task)  # noqa: E731
-            found |= {name: _here(action, speaks=False)}
-            found |= {f"{name}, again": _here(action, task / "out" / name, speaks=False)}
+        of_tasks = {"tokenizer": lambda: stage_main("tokenizer", of_task), "tasks": lambda: run_pipeline(of_task)}
+        for name, start in of_tasks.items():
+            found |= {name: _here(start, speaks=False)}
+            found |= {f"{name}, again": _here(start, task / "out" / name, speaks=False)}
         verify = lambda: run_pipeline([*words, "--verify"])  # noqa: E731
         return found | {"pipeline, verified": _here(verify, speaks=False)}
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_a_second_run_makes_nothing_and_a_changed_file_its_sets(tmp_path: Path) 
     file.write_text(file.read_text().replace("bad\t0", "bad\t1"), encoding="utf-8")
     assert main(words(tmp_path)) == 0
     assert open_split(sets, "dev").manifest.config["examples_by_label"] == {"1": 21}
+
+
+def test_a_published_set_whose_file_is_gone_is_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A lost file must not cost its set, and the file is named, not the tokenizer before it."""
+    sets = make_sets(tmp_path)
+    capfd.readouterr()
+    (tmp_path / "files" / "dev.tsv").unlink()
+    assert main(words(tmp_path)) == 64
+    error = capfd.readouterr().err
+    assert f"no file of input={tmp_path / 'files'} is the split 'dev'" in error
+    assert "tokenizer" not in error
+    assert open_split(sets, "dev").manifest.totals.samples == 21
+    shutil.rmtree(sets / "dev")
+    assert main(words(tmp_path)) == 0
+    assert [path.name for path in sets.iterdir()] == ["train"]
 
 
 @pytest.mark.slow
