@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import re
+import runpy
 import shlex
 import subprocess
 import sys
+import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,12 +81,18 @@ def test_bash_can_read_the_blocks(page: Path) -> None:
 
 
 @functools.cache
-def help_of(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def help_of(module: str) -> str:
+    """Return the help of a module; the trainer, which leaves without the interpreter's end, runs in its own process."""
+    if module == "train.main":
+        return subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, stdout=-1, text=True, check=True).stdout
+    printed = io.StringIO()
+    with (
+        unittest.mock.patch.object(sys, "argv", [module, "--help"]),
+        contextlib.redirect_stdout(printed),
+        pytest.raises(SystemExit, match="^0$"),
+    ):
+        runpy.run_module(module, run_name="__main__")
+    return printed.getvalue()
 
 
 def check_options(help_text: str, words: list[str]) -> None:
@@ -100,14 +110,14 @@ def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
 def check_pipeline(words: list[str]) -> None:
     module = words[2]
     assert module in {"pipeline", *(f"pipeline.{stage}" for stage in all_stages())}
-    check_options(help_of("-m", module), words[3:])
+    check_options(help_of(module), words[3:])
     if "--config" in words:
         path, overrides = split_config(words, "pipeline.yaml")
         load_recipe(path, overrides)
 
 
 def check_training(words: list[str]) -> None:
-    check_options(help_of("train/main.py"), words[words.index("train/main.py") :])
+    check_options(help_of("train.main"), words[words.index("train/main.py") :])
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
         # A model that a reader has downloaded is not here, and its configuration would come from it.
@@ -124,7 +134,8 @@ def check_launcher(words: list[str]) -> None:
 
 
 def check_tool(words: list[str]) -> None:
-    check_options(help_of(words[1]), words[2:])
+    module = words[1].removesuffix(".py").replace("/", ".")
+    check_options(help_of(module), words[2:])
 
 
 def check_clozeline(words: list[str]) -> None:
@@ -134,7 +145,7 @@ def check_clozeline(words: list[str]) -> None:
     if module == "train.main":
         check_training(["python", "train/main.py", *words[2:]])
     elif module.startswith("tools."):
-        check_options(help_of("-m", "clozeline", words[1]), words[2:])
+        check_options(help_of(module), words[2:])
     else:
         check_pipeline(["python", "-m", module, *words[2:]])
 
@@ -148,7 +159,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     r"python -m pipeline(\.\w+)? ": check_pipeline,
     r"python train/main\.py ": check_training,
     r"deepspeed ": check_launcher,
-    r"python tools/\w+\.py ": check_tool,
+    r"python (tools|benchmarks)/\w+\.py ": check_tool,
     r"clozeline [a-z]": check_clozeline,
     r"make ": check_make,
     r"pre-commit install": lambda words: None,
