@@ -1,28 +1,40 @@
-"""Runs the pipeline and dies by SIGKILL at the publication of a named file: `before` its rename or `after` it."""
+"""Runs of the pipeline that die by SIGKILL at the publication of a named file."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.__main__ import main
-
-when, name, *arguments = sys.argv[1:]
-rename = Path.replace
+from tests.distributed import run_ranks
 
 
-def rename_or_die(self: Path, target: Path) -> Path:
-    hit = str(target).endswith(name)
-    if hit and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = rename(self, target)
-    if hit and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
+def killed(when: str, name: str, arguments: Sequence[str], folder: Path) -> None:
+    """Run the pipeline in a process that dies `before` the rename to a path that ends in `name`, or `after` it.
+
+    Args:
+        when: `before` or `after`.
+        name: end of the path.
+        arguments: words of the command line.
+        folder: where the process writes what it says.
+    """
+    done = run_ranks(1, _run_or_die, when, name, arguments, folder=folder)
+    assert done.codes == [-signal.SIGKILL], (when, name, done.errors)
 
 
-if __name__ == "__main__":
+def _run_or_die(when: str, name: str, arguments: Sequence[str]) -> int:
+    rename = Path.replace
+
+    def rename_or_die(self: Path, target: Path) -> Path:
+        hit = str(target).endswith(name)
+        if hit and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = rename(self, target)
+        if hit and when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
     Path.replace = rename_or_die  # type: ignore[method-assign]
-    raise SystemExit(main(arguments))
+    return main(arguments)

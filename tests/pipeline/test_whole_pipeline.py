@@ -11,6 +11,7 @@ from pipeline.__main__ import main, stage_main
 from pipeline.documents.files import read_documents
 from tests.pages import checked
 from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import STAGES, text, write_corpus, write_recipe
 
 
@@ -47,10 +48,8 @@ def test_killed_in_every_stage_and_restarted_gives_the_same_bytes(corpus, refere
     recipe, source = corpus
     output = tmp_path / "out"
     for number, (when, name) in enumerate(_points(reference)):
-        command = [sys.executable, "-m", "tests.pipeline.killed_run", when, name]
         arguments = ["--config", str(recipe), f"input={source}", f"output={output}", f"executor.tasks={1 + number % 3}"]
-        done = subprocess.run([*command, *arguments, "executor.workers=1"], capture_output=True, check=False)
-        assert done.returncode == -9, (when, name, done.stderr.decode())
+        killed(when, name, [*arguments, "executor.workers=1"], tmp_path)
     assert run(recipe, source, output) == 0
     mine, theirs = whole_tree(output), whole_tree(reference)
     assert sorted(mine) == sorted(theirs)

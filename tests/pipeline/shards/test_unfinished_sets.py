@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from pipeline.__main__ import main
 from pipeline.errors import StorageError
 from pipeline.shards import open_shards
+from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tools.validate_shards import validate
 
@@ -55,11 +54,7 @@ def test_killed_before_the_merge_there_is_no_set_and_a_rerun_completes_it(folder
     shards = sorted(path.name for path in (output / "corrupt/masked_lm/train").glob("shard-*"))
     assert len(shards) > 1
     for name in (shards[0], shards[-1], "manifest.json"):
-        command = [sys.executable, "-m", "tests.pipeline.killed_run", "before", f"corrupt/masked_lm/train/{name}"]
-        done = subprocess.run(
-            [*command, *words(folder, output, "executor.workers=1")], capture_output=True, check=False
-        )
-        assert done.returncode == -9, done.stderr.decode()
+        killed("before", f"corrupt/masked_lm/train/{name}", words(folder, output, "executor.workers=1"), tmp_path)
         with pytest.raises(StorageError, match="no shard set here"):
             open_shards(output / "corrupt/masked_lm/train")
     assert main(words(folder, output)) == 0
