@@ -7,6 +7,9 @@ import os
 import pytest
 from hypothesis import settings
 
+# Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other tests wait for.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from tests.crawled_chain import Chain, make_chain
 
 # No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each time, and
