@@ -122,7 +122,7 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
 
 @contextmanager
 def _interrupts_pending() -> Iterator[None]:
-    """Keep Ctrl-C pending; raise KeyboardInterrupt at the end of the block if it came.
+    """Keep Ctrl-C pending; raise KeyboardInterrupt at the end of the block if it came and is not ignored.
 
     Processes that are started meanwhile have it blocked: it is the driver's, which ends them without a traceback from
     each. A mask alone would not do for this process, since another of its threads may receive the signal.
@@ -136,7 +136,7 @@ def _interrupts_pending() -> Iterator[None]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
-    if came:
+    if came and handler is not signal.SIG_IGN:  # a shell's script lets what it starts with `&` ignore it
         raise KeyboardInterrupt
 
 

@@ -66,6 +66,20 @@ def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
+def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(tmp_path, monkeypatch):
+    real_start = BaseProcess.start
+
+    def start(process: BaseProcess) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        real_start(process)
+
+    monkeypatch.setattr(BaseProcess, "start", start)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    assert len(list(tmp_path.glob("*.blocked"))) == 2
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_ctrl_c_for_the_whole_group_of_processes_never_reaches_a_worker(tmp_path):
     run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
     assert {path.read_text() for path in tmp_path.glob("*.blocked")} == {"True"}
