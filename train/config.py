@@ -23,6 +23,7 @@ from pipeline.registry import Chosen, OneOf, choose
 from train.beginning.model_source import with_source
 from train.checkpoint.milestones import milestone_tokens
 from train.early_stopping import EarlyStopConfig
+from train.moving_average import AverageConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
 
@@ -144,6 +145,8 @@ class TrainConfig:
     all learn from the start"""
     regularizer: Annotated[Chosen, OneOf("train.regularizers")] | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
+    average: AverageConfig | None = None
+    """evaluate and export an exponential moving average of the weights, {decay: 0.999}, in their place; null: none"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -211,6 +214,8 @@ class TrainConfig:
             raise ValueError(
                 "early_stop: set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
             )
+        if self.average is not None and self.optimizer.type.averages:
+            raise ValueError(f"average: {self.optimizer.name} keeps an average of its own: remove the key")
         self._check_regularizer()
         for head in self.model.heads:
             self._check_groups(head)

@@ -27,8 +27,9 @@ from pipeline.seeding import keyed_hash
 from train.anchors import Anchors
 from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
-from train.flats import layout_of
+from train.flats import grouped_flats, layout_of
 from train.freezing import frozen_modules
+from train.moving_average import MovingAverage
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
 from train.step_clock import StepClock
@@ -111,6 +112,7 @@ class Engine:
         every = config.unfreeze_every
         regularizer = config.regularizer
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
+        self.average = None if config.average is None else MovingAverage(config.average)
         self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
         self.train(True)
 
@@ -142,6 +144,8 @@ class Engine:
             group["lr"] = learning_rate * layer_decay ** group["depth"]
         if self._unfreezing is not None:
             self._unfreezing.begin(step)
+        if self.average is not None:
+            self.average.begin(flat for flat, _ in grouped_flats(self.deepspeed))
         scales = {
             head: weight * self.world.size / counts[head] if counts[head] else 0.0
             for head, weight in self._weights.items()
@@ -165,6 +169,8 @@ class Engine:
         norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
         norm = norm if math.isfinite(norm) else math.inf
         self.skipped += norm == math.inf
+        if self.average is not None and norm < math.inf:
+            self.average.update(step - self.skipped)
         return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, Tensor]:

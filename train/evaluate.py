@@ -68,7 +68,7 @@ def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
 def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest) -> Evaluation | None:
     """Read the set once, dropout off; the same batches give the same figure at any world size.
 
-    Where the optimizer keeps averages of the weights, they are evaluated.
+    Where there are averages of the weights, they are evaluated.
     Sums and counts are kept in float64, so that no label is lost by rounding.
 
     Returns:

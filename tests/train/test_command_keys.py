@@ -15,6 +15,7 @@ DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "train.yaml"
 PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
 LAST = "{shards: s, corrupt: [masked_lm]}"
 GIVEN = {
+    "average": "{decay: 0.9}",
     "checkpoint.at": "[10M tokens]",
     "early_stop": "{metric: heldout/loss}",
     "model.family": "encoder",
@@ -39,6 +40,7 @@ HEADS = (
 
 
 MAPPINGS = {
+    "average": ["average={decay: 0.9}"],
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
     "model.adapter": ["model.init_from=runs/base"],
     "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],

@@ -27,6 +27,11 @@ def test_bytes_per_parameter(stage: int, precision: str, world: int, per_paramet
     assert estimate.total == pytest.approx(1000 * per_parameter)
 
 
+def test_a_moving_average_is_one_more_state() -> None:
+    estimate = estimate_memory(tiny(zero__stage=1, average={}), 1000, 2)
+    assert estimate.optimizer == pytest.approx(1000 * 16 / 2)
+
+
 def test_operations_of_samples_follow_the_phases() -> None:
     """Steps of 8 rows at 10 operations a row, then of 16 rows at 100; rows beyond the plan cost what the last do."""
     phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))

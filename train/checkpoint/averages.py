@@ -1,4 +1,4 @@
-"""The averages of the weights that an optimizer keeps, for a while in the place of the weights."""
+"""The averages of the weights, for a while in the place of the weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["averages_as_weights"]
 def averages_as_weights(engine: Engine) -> Iterator[None]:
     """Let the model compute with its averages; afterwards every weight and average has its bits again.
 
-    Where the optimizer keeps none, nothing happens.
+    Where there are none, nothing happens.
     """
     kept = _exchange(engine)
     try:
@@ -35,7 +35,7 @@ def _exchange(engine: Engine) -> bool:
 
     All ranks have some or none: a rank whose flats hold only padding keeps averages of that.
     """
-    if not any(AVERAGE in state for state in engine.optimizer.state.values()):
+    if engine.average is None and not any(AVERAGE in state for state in engine.optimizer.state.values()):
         return False
     for piece in fragments(engine, owned=False):
         if AVERAGE in piece.tensors:

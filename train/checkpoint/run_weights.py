@@ -48,7 +48,7 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
 
 
 def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the fp32 masters of a checkpoint by parameter, or their averages where its optimizer keeps some."""
+    """Return the fp32 masters of a checkpoint by parameter, or their averages where it has some."""
     reader = CheckpointReader(directory, index)
     keys = {name: AVERAGE if AVERAGE in record.keys else WEIGHT for name, record in index.parameters.items()}
     return {name: reader.whole(key, name) for name, key in keys.items()}

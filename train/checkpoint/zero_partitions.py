@@ -19,6 +19,7 @@ from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
 from train.flats import Segment, grouped_flats, segments_of
+from train.optimizers import AVERAGE
 from train.optimizers._whole_parameters import WholeParameterOptimizer
 
 __all__ = [
@@ -98,14 +99,21 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
 def _fragment(engine: Engine, piece: Segment) -> Fragment:
     tensors = {WEIGHT: piece.flat.data}
-    kept = {} if engine.anchors is None else engine.anchors.of.get(piece.flat, {})
-    for key, value in (engine.optimizer.state.get(piece.flat, {}) | kept).items():
+    for key, value in _states(engine, piece.flat).items():
         if isinstance(value, Tensor) and value.shape == piece.flat.shape:
             tensors[key] = value
         elif not isinstance(value, Tensor) or value.numel() != 1:
             raise CheckpointError(f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds yet")
     views = {key: piece.of(tensor) for key, tensor in tensors.items()}
     return Fragment(piece.name, piece.group, piece.start, piece.count, views)
+
+
+def _states(engine: Engine, flat: Tensor) -> dict[str, Any]:
+    """Return the optimizer's states of a flat, and what is kept beside them."""
+    states: dict[str, Any] = dict(engine.optimizer.state.get(flat, {}))
+    for beside in (engine.anchors, engine.average):
+        states |= {} if beside is None else beside.of.get(flat, {})
+    return states
 
 
 def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
@@ -177,6 +185,10 @@ def prepare_states(
         if engine.anchors is not None and names.issuperset(ANCHOR_STATES):
             engine.anchors.create(flat)
         names.difference_update(ANCHOR_STATES)
+        if engine.average is not None and AVERAGE in names:
+            engine.average.create(flat)
+        if not engine.config.optimizer.type.averages:
+            names.discard(AVERAGE)
         state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(names)}
         if state:
             engine.optimizer.state[flat] = state
@@ -221,8 +233,7 @@ def memory(engine: Engine) -> dict[str, int]:
     held = _storages(weights)
     optimizer: list[Tensor | None] = [*whole_states(engine).values()]
     for flat, _ in grouped_flats(engine.deepspeed):
-        optimizer += [flat, *(v for v in engine.optimizer.state.get(flat, {}).values() if isinstance(v, Tensor))]
-        optimizer += [] if engine.anchors is None else engine.anchors.of.get(flat, {}).values()
+        optimizer += [flat, *(value for value in _states(engine, flat).values() if isinstance(value, Tensor))]
     states = {address: size for address, size in _storages(optimizer).items() if address not in held}
     return {
         "weights": sum(held.values()),

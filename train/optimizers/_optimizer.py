@@ -21,7 +21,7 @@ from train.flats import Layout
 __all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]
 
 AVERAGE: Final = "average"
-"""State of an element that is evaluated and exported in the place of its weight, where an optimizer keeps it."""
+"""State of an element that is evaluated and exported in the place of its weight, where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -50,6 +50,8 @@ class OptimizerBuilder(ABC):
     """Numbers of its state that belong to each element, in fp32: what the estimate of memory needs."""
     matrices_apart: ClassVar[bool] = False
     """True if weights of layers that are matrices form groups of their own, named `matrix`."""
+    averages: ClassVar[bool] = False
+    """True if its state holds averages of the weights, under the name `AVERAGE`."""
     follows_heldout: ClassVar[bool] = False
     """True if the losses on the first held-out set change its update: a checkpoint lists them then."""
 

@@ -26,6 +26,7 @@ class NTASGD(OptimizerBuilder):
 
     statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 1
+    averages: ClassVar[bool] = True
     follows_heldout: ClassVar[bool] = True
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
