@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -237,6 +238,17 @@ def _cell(found: Counter[str]) -> str:
     return wrong or (f"{found['detected']}+{found['harmless']}" if found else "-")
 
 
+def _bench(place: Path, ranks: RankPool) -> HuntBench:
+    """Return the bench in a folder, made again where it was not finished: its files name the folder."""
+    whole = place.with_name(f"{place.name}.whole")
+    if whole.exists():
+        return HuntBench(place, ranks)
+    shutil.rmtree(place, ignore_errors=True)
+    bench = HuntBench.made(place, ranks)
+    whole.touch()
+    return bench
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Hunt, and return 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -248,8 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     ranks, end, wrong = RankPool(1), time.monotonic() + 60 * given.minutes, 0
     with tempfile.TemporaryDirectory() as folder:
-        place = given.bench or Path(folder) / "bench"
-        hunt = Hunt(HuntBench(place, ranks) if place.exists() else HuntBench.made(place, ranks))
+        hunt = Hunt(_bench(given.bench or Path(folder) / "bench", ranks))
         done, names = logged(given.log), given.only or sorted(hunt.bench.commands)
         with given.log.open("a", encoding="utf-8") as log:
             for case in (case for number in range(given.count) for case in hunt.cases(names, number)):
