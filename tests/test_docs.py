@@ -84,7 +84,9 @@ def test_bash_can_read_the_blocks(page: Path) -> None:
 def help_of(module: str) -> str:
     """Return the help of a module; the trainer, which leaves without the interpreter's end, runs in its own process."""
     if module == "train.main":
-        return subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, stdout=-1, text=True, check=True).stdout
+        return subprocess.run(
+            [sys.executable, "-m", module, "--help"], cwd=ROOT, stdout=-1, text=True, check=True
+        ).stdout
     printed = io.StringIO()
     with (
         unittest.mock.patch.object(sys, "argv", [module, "--help"]),

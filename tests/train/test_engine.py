@@ -50,6 +50,7 @@ def test_settings_written_out_for_deepspeed() -> None:
             "stage3_param_persistence_threshold": 100000, "stage3_prefetch_bucket_size": 2000},
         "bf16": {"enabled": true, "check_grad_overflow": true}, "data_types": {"grad_accum_dtype": "fp32"}}""")
     assert deepspeed_settings(tiny(zero__stage=0), 1, 1000)["gradient_clipping"] == 0.0
+    assert not deepspeed_settings(tiny(zero__stage=1), 2, 1000)["zero_optimization"]["overlap_comm"]
 
 
 def reference(
