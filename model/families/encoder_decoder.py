@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -42,13 +42,34 @@ class EncoderDecoder(Family):
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return hidden states of the decoder [B, Td, dim]."""
-        return self.decode(tensors, None)
+        ids, target_ids = tensors["input_ids"], tensors["decoder_input_ids"]
+        both = self.tokens(torch.cat((ids, target_ids), dim=1))  # each look-up has a gradient as large as the table
+        vectors, target_vectors = both.split((ids.shape[1], target_ids.shape[1]), dim=1)
+        return self._decode(tensors, target_vectors, *self._encode(tensors, vectors), None)
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         """Return hidden states [B, n, dim] of the decoder's tokens given; a cache keeps the encoder's states, too."""
-        encode = partial(self._encode, tensors)
-        source, visible = encode() if cache is None else cache.once(self, encode)
-        vectors = self.tokens(tensors["decoder_input_ids"])
+        if cache is None:
+            return self(tensors)  # type: ignore[no-any-return]
+        source, visible = cache.once(self, lambda: self._encode(tensors, self.tokens(tensors["input_ids"])))
+        return self._decode(tensors, self.tokens(tensors["decoder_input_ids"]), source, visible, cache)
+
+    def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return the states [B, T, dim] of the encoder's embeddings and of each of its layers."""
+        return layer_states(self.encoder, lambda: self._encode(tensors, self.tokens(tensors["input_ids"]))[0])
+
+    def _encode(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor | None]:
+        padding, types, documents = batch_padding(tensors), tensors.get("type_ids"), batch_documents(tensors)
+        return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents), padding
+
+    def _decode(
+        self,
+        tensors: Mapping[str, Tensor],
+        vectors: Tensor,
+        source: Tensor,
+        visible: Tensor | None,
+        cache: Cache | None,
+    ) -> Tensor:
         documents, pairs = tensors.get("decoder_document_ids"), None
         if documents is not None:
             pairs, across = document_mask(documents), document_mask(documents, tensors["document_ids"])
@@ -59,15 +80,6 @@ class EncoderDecoder(Family):
             vectors, tensors["decoder_position_ids"], None, None, source, visible, pairs=pairs, cache=cache
         )
         return hidden
-
-    def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of the encoder's embeddings and of each of its layers."""
-        return layer_states(self.encoder, lambda: self._encode(tensors)[0])
-
-    def _encode(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        vectors, padding = self.tokens(tensors["input_ids"]), batch_padding(tensors)
-        types, documents = tensors.get("type_ids"), batch_documents(tensors)
-        return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents), padding
 
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""

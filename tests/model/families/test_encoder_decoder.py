@@ -44,3 +44,11 @@ def test_both_stacks_share_the_token_table_and_nothing_else():
     for name in ("input_ids", "decoder_input_ids"):
         used = tensors[name].unique()
         assert gradient[used].abs().sum(-1).gt(0).all()
+
+
+def test_the_tokens_of_both_stacks_are_looked_up_once():
+    """The gradient of a look-up is as large as the table."""
+    network, seen = built("encoder_decoder"), []
+    network.family.tokens.register_forward_hook(lambda _, given, __: seen.append(given[0].shape))
+    states(network, batch_for("encoder_decoder", lengths=[6, 11]))
+    assert seen == [(2, 11 + 9)]
