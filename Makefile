@@ -9,7 +9,7 @@ export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid test test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid ablation test test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ continue: $(STAMP)  ## continue a model of transformers on the crawl, with its t
 
 hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged
 	$(BIN)/python tools/study.py configs/studies/hybrid --output runs/hybrid
+
+ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
+	$(BIN)/python tools/study.py configs/studies/ablation --output runs/ablation
 
 test: $(STAMP)  ## the test suite, about a quarter of an hour on two idle cores
 	$(BIN)/python -m pytest -n auto --dist loadfile

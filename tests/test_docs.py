@@ -84,16 +84,16 @@ def test_bash_can_read_the_blocks(page: Path) -> None:
 def help_of(module: str) -> str:
     """Return the help of a module; the trainer, which leaves without the interpreter's end, runs in its own process."""
     if module == "train.main":
-        return subprocess.run(
-            [sys.executable, "-m", module, "--help"], cwd=ROOT, stdout=-1, text=True, check=True
-        ).stdout
+        command = [sys.executable, "-m", module, "--help"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     printed = io.StringIO()
     with (
         unittest.mock.patch.object(sys, "argv", [module, "--help"]),
         contextlib.redirect_stdout(printed),
-        pytest.raises(SystemExit, match="^0$"),
+        pytest.raises(SystemExit, match=r"^0$"),
     ):
-        runpy.run_module(module, run_name="__main__")
+        file = ROOT / module.replace(".", "/")
+        runpy.run_path(str(file / "__main__.py" if file.is_dir() else file.with_suffix(".py")), run_name="__main__")
     return printed.getvalue()
 
 

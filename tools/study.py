@@ -3,7 +3,8 @@
 STUDY is a folder: study.yaml, pipeline.yaml, train.yaml and variants/*.yaml. The pipeline makes the sets from `input`,
 by default from the demo's crawl. Each variant is trained with every seed for the same number of operations, and its
 loss is taken on the same held-out rows, of the measures that its training prepared it for. The same command continues
-what was interrupted. `OUTPUT/study.txt` is made from the scores alone.
+what was interrupted. `OUTPUT/study.txt` is made from the scores alone; study.html adds the curves of the first seed
+over operations.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 import yaml
 
 from pipeline.files import publish, read_json
+from pipeline.html_page import grid, listing, page, section, write_page
 from pipeline.shards import open_shards
 from tools.evaluation.comparison import mean_and_deviation
 from tools.lib.chain import crawl, run_step
@@ -29,12 +31,15 @@ from tools.lib.command import Arguments, positive, run_tool, some_path
 from tools.lib.trained_model import load_trained
 from tools.studies.plan import Study, Training, Variant, load_study, planned
 from tools.studies.scores import batch_losses, loss_of, verdict
+from train.logs.curves import RecordedRun, heldout_losses, read_run
 from train.logs.journal import read_lines
 
 __all__ = ["main"]
 
 _PAGES: Final = 300
 """Pages of the demo's crawl."""
+_COLOURS: Final = 8
+"""Runs of a picture."""
 
 
 def _sets(folder: Path, output: Path, given: str | None) -> Path:
@@ -98,6 +103,13 @@ def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Ite
         )
 
 
+def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
+    """Yield the held-out losses over operations, of as many runs at once as there are colours."""
+    for first in range(0, len(runs), _COLOURS):
+        some = runs[first : first + _COLOURS]
+        yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
+
+
 def _study(options: argparse.Namespace) -> int:
     folder, output = options.study.resolve(), options.output.resolve()
     study, variants = load_study(folder)
@@ -115,6 +127,8 @@ def _study(options: argparse.Namespace) -> int:
     lines = list(_table(study, runs))
     with publish(output / "study.txt") as temporary:
         temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    first = [read_run(output / f"runs/{name}-0", name) for name in variants]
+    write_page(output / "study.html", page(study.title, [listing("\n".join(lines)), *_pictures(first)]))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 

@@ -19,6 +19,7 @@ from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, s
 from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
 from pipeline.objectives import Draws, Frame, Objective
 from pipeline.objectives._denoising import refuse_specials
+from pipeline.objectives._masked_rows import MASKED_FEATURES
 from pipeline.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.seeding import SLOTS
@@ -33,9 +34,10 @@ class SpanCorruption(Objective):
     Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k /
     mean_noise_span_length spans. Their lengths are a uniform composition of k. Each span has a gap between the n - k
     kept tokens to itself, so spans never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1]. For a
-    decoder, `input_ids` holds both and `prefix_length` says where the target starts. With `cross_documents: false`, a
-    span ends with its document: of one that would cross a boundary only the longest part is noise. `document_starts`
-    and `target_document_starts` say what is of which document; the mode token is of the first, `</s>` of the last.
+    decoder, `input_ids` holds both and `prefix_length` says where the target starts; with `attention: causal`, the
+    target's tokens are labels instead, and no token reads a later one. With `cross_documents: false`, a span ends with
+    its document: of one that would cross a boundary only the longest part is noise. `document_starts` and
+    `target_document_starts` say what is of which document; the mode token is of the first, `</s>` of the last.
 
     Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
         x       The puppies are frolicking outside the house .
@@ -56,6 +58,8 @@ class SpanCorruption(Objective):
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
         """`decoder` joins input and target in one row."""
+        attention: Literal["prefix", "causal"] = "prefix"
+        """Attention of a decoder in its input: `prefix` in both directions, `causal` from left to right."""
         noise_density: Rate = 0.15
         """Share of tokens that are noise."""
         mean_noise_span_length: MeanLength = 3.0
@@ -81,6 +85,8 @@ class SpanCorruption(Objective):
             """Check what concerns several options."""
             if not self.cross_documents and (self.grouping != "packed" or self.architecture != "encoder_decoder"):
                 raise ValueError("cross_documents: false concerns packed rows of an encoder-decoder")
+            if self.attention == "causal" and self.architecture != "decoder":
+                raise ValueError("attention: causal concerns architecture: decoder; an encoder reads all of its input")
 
     options: Options
 
@@ -91,7 +97,9 @@ class SpanCorruption(Objective):
         if not 0 < self._rate < 1_000_000:
             raise self.refuse_options(f"noise_density {options.noise_density} must be above 0 and below 1")
         self._mode = self.mode_id(options.mode)
-        self.frame = Frame("right", self.id_of(options.decoder_start))
+        self.frame = Frame(
+            "right", self.id_of(options.decoder_start), "previous" if options.attention == "causal" else "same"
+        )
         self._special = IdSet(vocabulary.special)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
         self.grouping = self.grouped(options.grouping, self._longest_row())
@@ -100,7 +108,8 @@ class SpanCorruption(Objective):
         targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
         prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
         pair = (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
-        self.features = pair if options.architecture == "encoder_decoder" else (inputs, prefix)
+        joined = (inputs, prefix) if options.attention == "prefix" else (inputs, *MASKED_FEATURES[1:])
+        self.features = pair if options.architecture == "encoder_decoder" else joined
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return noise tokens and spans of rows of `lengths` content tokens."""
@@ -164,7 +173,12 @@ class SpanCorruption(Objective):
         targets = self._targets(values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
-        return {"input_ids": _joined(inputs, targets), "prefix_length": scalars(inputs.lengths, np.uint16)}
+        joined = _joined(inputs, targets)
+        if self.options.attention == "prefix":
+            return {"input_ids": joined, "prefix_length": scalars(inputs.lengths, np.uint16)}
+        places = np.repeat(inputs.lengths, targets.lengths) + within(targets.lengths)
+        positions = Ragged(places.astype(np.uint16), targets.offsets)
+        return {"input_ids": joined, "label_positions": positions, "label_ids": targets}
 
     def _documents(self, documents: Ragged, spans: Int64, tokens: Int64) -> dict[str, Ragged]:
         """Return where documents start in input and target, from the spans before them and their tokens."""
@@ -217,7 +231,7 @@ class SpanCorruption(Objective):
         """Put each sentinel's span back; a target that repeats, lacks or adds a sentinel is an error."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":
-            prefix = int(example["prefix_length"][0])
+            prefix = int(example["prefix_length" if self.options.attention == "prefix" else "label_positions"][0])
             inputs, targets = inputs[:prefix], inputs[prefix:]
         else:
             targets = example["target_ids"]

@@ -33,6 +33,10 @@ def test_losses_are_those_of_the_trainer(
             loss = metrics[-1]["heldout"][measure]["loss"]
             assert loss_of(np.array(scores["losses"][measure])) == pytest.approx(loss, rel=1e-5)
 
+    shown = (tmp_path / "out" / "study.html").read_text()
+    assert "masked loss (nats) over FLOPs" in shown
+    assert "plain from" in shown
+
     def never(*_: object, **__: object) -> float:
         raise AssertionError("it was done")
 

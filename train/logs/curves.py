@@ -12,7 +12,17 @@ from pipeline.charts.curves import Series, areas, lines
 from train.logs.display import heldout_title
 from train.logs.journal import read_lines
 
-__all__ = ["AXES", "RecordedRun", "curves", "entropy_title", "last_heldout", "parts_of_steps", "read_run", "results"]
+__all__ = [
+    "AXES",
+    "RecordedRun",
+    "curves",
+    "entropy_title",
+    "heldout_losses",
+    "last_heldout",
+    "parts_of_steps",
+    "read_run",
+    "results",
+]
 
 Record = Mapping[str, Any]
 AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of training", "flops": "FLOPs"}
@@ -90,21 +100,13 @@ def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
     x = AXES[axis]
     over = "" if axis == "step" else f" over {x}"
     training = [Series(_named(run, runs, "training"), points(run, axis, "loss")) for run in runs]
-    sets = list(dict.fromkeys(name for run in runs for name in last_heldout(run.records)))
-    heldout = {
-        name: [
-            Series(_named(run, runs, heldout_title(name)), points(run, axis, "heldout", name, "loss")) for run in runs
-        ]
-        for name in sets
-    }
     if len(runs) == 1:
-        every = [*training, *(one for series in heldout.values() for one in series)]
+        sets = list(last_heldout(runs[0].records))
+        every = [*training, *(_heldout(runs[0], axis, name, heldout_title(name)) for name in sets)]
         yield lines(f"Loss (nats){over}", every, x, levels=_entropies(runs, sets))
     else:
         yield lines(f"Training loss (nats){over}", training, x)
-        for name, series in heldout.items():
-            title = heldout_title(name).capitalize()
-            yield lines(f"{title} loss (nats){over}", series, x, levels=_entropies(runs, [name]))
+        yield from heldout_losses(runs, axis)
     if axis != "step":
         return
     heads = sorted({head for run in runs for record in run.records for head in record.get("losses", {})})
@@ -117,6 +119,19 @@ def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
                 [Series(run.name, points(run, axis, "losses", head)) for run in runs],
                 x,
             )
+
+
+def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
+    """Yield the losses of runs on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
+    over = "" if axis == "step" else f" over {AXES[axis]}"
+    for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
+        series = [_heldout(run, axis, name, run.name) for run in runs]
+        title = f"{heldout_title(name).capitalize()} loss (nats){over}"
+        yield lines(title, series, AXES[axis], levels=_entropies(runs, [name]))
+
+
+def _heldout(run: RecordedRun, axis: str, name: str, title: str) -> Series:
+    return Series(title, points(run, axis, "heldout", name, "loss"))
 
 
 def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, float]:

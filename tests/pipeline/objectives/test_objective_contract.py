@@ -126,6 +126,7 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
         ("mass", {"architecture": "encoder"}),
         ("prefix_lm", {"architecture": "encoder_decoder", "suffix_rate": 0.25}),
         ("span_corruption", {"architecture": "decoder", "mode": "R"}),
+        ("span_corruption", {"architecture": "decoder", "attention": "causal", "final_sentinel": True}),
     ],
 )
 def test_other_options_are_undone_and_independent_of_the_batch(name: str, options: dict[str, Any]) -> None:

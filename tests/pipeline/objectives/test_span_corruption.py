@@ -8,6 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from pipeline.errors import ConfigurationError
 from pipeline.objectives import build_objective
 from pipeline.rows import Rows
 from pipeline.seeding import LENGTHS, SLOTS
@@ -148,6 +149,20 @@ def test_decoder_form_and_mode_token() -> None:
         assert both["input_ids"].tolist() == [*one["input_ids"], *one["target_ids"]]
         assert both["prefix_length"].tolist() == [len(one["input_ids"])]
     assert joined.frame.decoder_start is None or joined.architecture == "decoder"
+
+
+def test_a_decoder_may_read_the_input_from_left_to_right() -> None:
+    prefixed = wide("span_corruption", label="same", architecture="decoder")
+    causal = wide("span_corruption", label="same", architecture="decoder", attention="causal")
+    rows = samples([2, 30, 64])
+    for one, other in zip(corrupt(prefixed, rows), corrupt(causal, rows), strict=True):
+        prefix = int(one["prefix_length"][0])
+        assert other["input_ids"].tolist() == one["input_ids"].tolist()
+        assert other["label_positions"].tolist() == list(range(prefix, len(one["input_ids"])))
+        assert other["label_ids"].tolist() == one["input_ids"][prefix:].tolist()
+    assert causal.frame.predict_from == "previous"
+    with pytest.raises(ConfigurationError, match="attention: causal concerns architecture: decoder"):
+        wide("span_corruption", attention="causal")
 
 
 def test_special_ids_inside_are_refused() -> None:

@@ -87,6 +87,14 @@ def test_prefix_has_no_labels() -> None:
     assert found["label_ids"] == [8, 6, 7]
 
 
+def test_the_same_labels_may_be_stored_where_the_row_is_read_from_left_to_right() -> None:
+    rows = [[5, 6, 7, 8], [5, 6, 7]]
+    prefixed = collated("decoder", {"input_ids": rows, "prefix_length": [[3], [1]]})
+    stored = {"input_ids": rows, "label_positions": [[3], [1, 2]], "label_ids": [[8], [6, 7]]}
+    found = collated("decoder", stored, predict_from="previous")
+    assert found == {name: value for name, value in prefixed.items() if name != "prefix_length"}
+
+
 def test_documents_apart() -> None:
     lists = {"input_ids": [[5, 6, 7, 8, 9], [5, 6]], "document_starts": [[0, 3], [0]]}
     found = collated("decoder", lists, cross_documents=False)
