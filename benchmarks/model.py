@@ -24,7 +24,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,47 +171,60 @@ def t5_theirs() -> tuple[Step, int]:
     return step, ids.numel() + targets.numel()
 
 
-def document_sizes() -> list[int]:
-    """Return tokens of 16 documents of natural lengths, cut at 512."""
+def document_sizes(count: int = 16) -> list[int]:
+    """Return tokens of documents of natural lengths, cut at 512."""
     from benchmarks.filters import natural_texts
 
     texts = natural_texts()
-    chosen = np.random.default_rng(1).choice(len(texts), 16, replace=False)
+    chosen = np.random.default_rng(1).choice(len(texts), count, replace=len(texts) < count)
     return [min(512, max(4, len(texts[number]) // 4)) for number in chosen]
 
 
-def packed() -> tuple[Step, int]:
-    """Return a step over rows of up to 512 tokens that hold whole documents, first fit."""
+def short_rows(lengths: Sequence[int]) -> dict[str, torch.Tensor]:
+    """Return our batch of rows that are padded to the longest."""
+    ids, places = masked(len(lengths), max(lengths))
+    sizes = torch.tensor(lengths)
+    inside = (places % max(lengths)) < sizes[places // max(lengths)]
+    return encoder_batch(ids, places[inside]) | {"lengths": sizes}
+
+
+def packed_rows(sizes: Sequence[int]) -> list[list[int]]:
+    """Return rows of whole documents, of up to 512 tokens, first fit."""
     rows: list[list[int]] = []
-    sizes = document_sizes()
     for size in sizes:
         room = next((row for row in rows if sum(row) + size <= 512), None)
         if room is None:
             rows.append([size])
         else:
             room.append(size)
-    batches = []
-    for row in rows:
-        batch = encoder_batch(*masked(1, sum(row)))
-        batch["position_ids"] = torch.cat([torch.arange(size) for size in row])[None]
-        batch["document_ids"] = torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row))[None]
-        batch["cu_seqlens"] = torch.tensor(np.cumsum([0, *row]), dtype=torch.int32)
-        batch["max_seqlen"] = torch.tensor(max(row))
-        batches.append(batch)
-    return ours("tinybert_6", *batches), sum(sizes)
+    return rows
+
+
+def packed_batch(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+    """Return our batch of rows of documents that do not see each other; padding is a document of its own."""
+    batch = short_rows([sum(row) for row in rows])
+    columns = batch["input_ids"].shape[1]
+    filled = [[*row, columns - sum(row)] if sum(row) < columns else row for row in rows]
+    sizes = [size for row in filled for size in row]
+    numbers = [torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row)) for row in filled]
+    return batch | {
+        "position_ids": torch.cat([torch.arange(size) for size in sizes]).view(len(rows), columns),
+        "document_ids": torch.stack(numbers),
+        "cu_seqlens": torch.tensor(np.cumsum([0, *sizes]), dtype=torch.int32),
+        "max_seqlen": torch.tensor(max(sizes)),
+    }
+
+
+def packed() -> tuple[Step, int]:
+    """Return a step over rows of up to 512 tokens that hold whole documents."""
+    sizes = document_sizes()
+    return ours("tinybert_6", *(packed_batch([row]) for row in packed_rows(sizes))), sum(sizes)
 
 
 def padded() -> tuple[Step, int]:
     """Return a step over batches of 8 documents, each padded to its longest."""
     sizes = document_sizes()
-    batches = []
-    for first in range(0, len(sizes), 8):
-        lengths = torch.tensor(sizes[first : first + 8])
-        columns = int(lengths.max())
-        ids, places = masked(len(lengths), columns)
-        places = places[(places % columns) < lengths[places // columns]]
-        batches.append(encoder_batch(ids, places) | {"lengths": lengths})
-    return ours("tinybert_6", *batches), sum(sizes)
+    return ours("tinybert_6", *(short_rows(sizes[first : first + 8]) for first in range(0, len(sizes), 8))), sum(sizes)
 
 
 SIDES: dict[str, dict[str, Callable[[], tuple[Step, int]]]] = {

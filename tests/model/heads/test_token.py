@@ -59,3 +59,23 @@ def test_rows_without_labels_are_not_judged():
     head = Model(model, VOCABULARY).heads["token"]
     assert head.count(some) == 11
     assert head.count(tensors) == 11 + 8 + 11 + 3 + 9
+
+
+@pytest.mark.parametrize("name", ["token", "corrective"])
+def test_tokens_judged_rightly_are_counted_in_rows_with_labels_and_weight_alone(name):
+    tensors = full_batch()
+    config = ModelConfig(family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={name: 1.0})
+    head = Model(config, VOCABULARY).heads[name]
+    hidden = torch.randn(6, 11, 8, generator=torch.Generator().manual_seed(2))
+    deciding = head.logits if name == "token" else lambda states: -head.copy(states)  # above 0: another token
+    labels = dict(zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(), strict=True))
+    found = {"accuracy": 0, "replaced": 0}
+    for row, (length, weight) in enumerate(
+        zip(tensors["lengths"].tolist(), tensors["row_weight"].tolist(), strict=True)
+    ):
+        for place in range(length if weight else 0):
+            token = tensors["input_ids"][row, place].item()
+            other = labels.get(row * 11 + place, token) != token
+            found["replaced"] += other
+            found["accuracy"] += (deciding(hidden[row, place]).item() > 0) == other
+    assert {key: total.item() for key, total in head.figures(hidden, tensors).items()} == found

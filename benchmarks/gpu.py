@@ -1,0 +1,263 @@
+"""Speed of the models on one GPU: a JSON line for each experiment; experiments that the file holds are skipped.
+
+    python benchmarks/gpu.py [--output gpu.jsonl] [--only NAME ...] [--warm 30] [--steps 50] [--tiny]
+
+Forward and backward passes in bf16 without dropout, timed by events of the device; every line has the median and the
+quartiles of a step in milliseconds, tokens a second, the share of its maker's peak that the operations are (MFU), peak
+memory, clock and temperature at the end, and the ten kernels that took longest. Without a GPU nothing runs; --tiny runs
+small models in fp32 on any device, which shows that the script works and measures nothing.
+
+- product: matrices of BERT-base's feed-forward block, at 16k to 128k tokens: the peak that its width allows
+- bert, gpt2, t5: eager, and each layer and head compiled, at several micro-batches
+- documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
+- heads: BERT-base over all places, and GPT-2's scores 4,096 labels at a time
+- recomputed: activations of layers computed again in the backward pass
+- deterministic: the same bits each time
+- update: fused AdamW over BERT-base's fp32 weights
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import torch
+import yaml
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from benchmarks.model import (
+    LABELS,
+    VOCABULARY,
+    document_sizes,
+    encoder_batch,
+    masked,
+    packed_batch,
+    packed_rows,
+    short_rows,
+)
+from model.build import Model, build_model
+from model.config import ModelConfig
+from model.label_capacity import pad_labels
+from model.layer_calls import compile_heads, compile_layers, recompute_layers
+from model.settling import settle
+from train.logs.peak import peak_of
+
+ROOT = Path(__file__).parent.parent
+SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
+TINY_VOCABULARY = 30_000
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What one line measures; a preset of `configs/models` or none, where no model is needed."""
+
+    preset: str | None = None
+    rows: int
+    columns: int = 512
+    targets: int = 0
+    """Places of a decoder's row, beside an encoder."""
+    share: float = LABELS
+    """Places that are labels; GPT-2 and T5 have them all."""
+    layout: str = "full"
+    """full, packed or padded"""
+    compiled: bool = False
+    recomputed: bool = False
+    label_chunk: int | None = None
+    label_capacity: int = 4096
+    """Compiled models: labels of a batch are padded to a multiple."""
+    deterministic: bool = False
+    update: bool = False
+
+
+def experiments() -> dict[str, Experiment]:
+    """Return the experiments by name, the quick ones first."""
+    found = {f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1) for tokens in (16384, 32768, 131072)}
+    bert = Experiment(preset="bert_base", rows=128)
+    gpt2 = Experiment(preset="gpt2_small", rows=32, columns=1024, share=1.0)
+    t5 = Experiment(preset="t5_base", rows=64, targets=114, share=1.0)
+    for name, model, sizes in (("bert", bert, (32, 128, 256)), ("gpt2", gpt2, (16, 32, 64)), ("t5", t5, (32, 64, 128))):
+        for rows in sizes:
+            for compiled in (False, True):
+                kind = "compiled" if compiled else "eager"
+                found[f"{name} {kind} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
+    documents = replace(bert, preset="tinybert_6", rows=256)
+    return {
+        **found,
+        "documents packed": replace(documents, layout="packed"),
+        "documents padded": replace(documents, layout="padded"),
+        "heads all places": replace(bert, share=1.0, compiled=True),
+        "heads in chunks": replace(gpt2, label_chunk=4096),
+        "recomputed": replace(bert, compiled=True, recomputed=True),
+        "deterministic": replace(bert, compiled=True, deterministic=True),
+        "update": replace(bert, update=True),
+    }
+
+
+def build(one: Experiment, device: torch.device, tiny: bool) -> Model:
+    """Return the model of an experiment on its device."""
+    assert one.preset is not None
+    plain = yaml.safe_load((ROOT / f"configs/models/{one.preset}.yaml").read_text()) | {"dropout": {}}
+    plain |= SMALL if tiny else {}
+    if one.label_chunk is not None:
+        plain["heads"] = {name: {"weight": 1.0, "label_chunk": one.label_chunk} for name in plain["heads"]}
+    vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[one.preset]
+    model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
+    model.to(device=device, dtype=torch.float32 if tiny or one.update else torch.bfloat16)
+    if one.compiled:
+        compile_layers(model, "eager" if tiny else "inductor")
+        compile_heads(model, "eager" if tiny else "inductor")
+    if one.recomputed:
+        recompute_layers(model)
+    return model
+
+
+def batches(one: Experiment) -> list[dict[str, Tensor]]:
+    """Return the micro-batches of a step, on the host."""
+    if one.layout != "full":
+        sizes = document_sizes(one.rows)
+        return [packed_batch(packed_rows(sizes)) if one.layout == "packed" else short_rows(sizes)]
+    ids, places = masked(one.rows, one.columns)
+    if one.targets:
+        targets = torch.randint(5, 30_000, (one.rows, one.targets))
+        decoder = {
+            "decoder_input_ids": targets.roll(1, dims=1),
+            "decoder_position_ids": torch.arange(one.targets)[None],
+        }
+        return [encoder_batch(ids, torch.arange(targets.numel())) | decoder | {"label_ids": targets.flatten()}]
+    batch = encoder_batch(ids, torch.arange(ids.numel()) if one.share == 1 else places)
+    return [pad_labels(batch, one.label_capacity) if one.compiled else batch]
+
+
+def steps(one: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
+    """Return a step, its tokens, and its floating-point operations."""
+    if one.preset is None:
+        x, weight = (torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((one.rows, 768), (768, 3072)))
+        return partial(torch.mm, x, weight, out=torch.mm(x, weight)), one.rows, 2.0 * one.rows * 768 * 3072
+    model = build(one, device, tiny)
+    if one.update:
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        return torch.optim.AdamW(model.parameters(), fused=True).step, 0, 0.0
+    given = batches(one)
+    moved = [{key: value.to(device) for key, value in settle(batch, model.place_limit).items()} for batch in given]
+    lengths = [int(length) for batch in given for length in batch["lengths"]]
+    labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in given)
+    operations = sum(model.flops(length, one.targets, labels / len(lengths)) for length in lengths)
+
+    def step() -> None:
+        for batch in moved:
+            (loss,) = model(batch).values()
+            (loss.total / len(batch["label_index"])).backward()
+        model.zero_grad()
+
+    return step, sum(lengths) + one.targets * len(lengths), operations
+
+
+def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
+    """Return the milliseconds of each of `count` steps, after `warm` others; the host waits once, at the end."""
+    for _ in range(warm):
+        step()
+    if device.type != "cuda":
+        begun = [time.perf_counter()]
+        for _ in range(count):
+            step()
+            begun.append(time.perf_counter())
+        return [1000 * (after - before) for before, after in pairwise(begun)]
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    for mark in marks[:-1]:
+        mark.record()
+        step()
+    marks[-1].record()
+    torch.cuda.synchronize()
+    return [before.elapsed_time(after) for before, after in pairwise(marks)]
+
+
+def kernels(step: Step, device: torch.device) -> dict[str, float]:
+    """Return the share of the ten operations or kernels that took longest in one step."""
+    cuda = device.type == "cuda"
+    with torch.profiler.profile() as profile:
+        step()
+    kind = "self_device_time_total" if cuda else "self_cpu_time_total"
+    spent = {event.key: float(getattr(event, kind)) for event in profile.key_averages()}
+    total = sum(spent.values()) or 1.0
+    longest = sorted(spent, key=lambda key: -spent[key])[:10]
+    return {key[:80]: round(spent[key] / total, 4) for key in longest}
+
+
+def measure(one: Experiment, device: torch.device, warm: int, count: int, tiny: bool) -> dict[str, Any]:
+    """Return the line of an experiment."""
+    cuda = device.type == "cuda"
+    torch.manual_seed(0)
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(one.deterministic)
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    step, tokens, operations = steps(one, device, tiny)
+    low, middle, high = quantiles(times(step, device, warm, count), n=4)
+    peak = peak_of(device, "bf16", float("nan"))
+    found: dict[str, Any] = {**asdict(one), "tiny": tiny, "ms": middle, "ms_quartiles": [low, high]}
+    found |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
+    found |= {
+        "mfu": found["operations_per_s"] / peak.operations if cuda else None,
+        "peak": peak.origin if cuda else None,
+    }
+    found |= {"kernels": kernels(step, device)}
+    torch.use_deterministic_algorithms(before)
+    found |= {"torch": torch.__version__, "device": str(device)}
+    if cuda:
+        asked = "name,clocks.sm,temperature.gpu,power.draw,clocks_event_reasons.active"
+        state = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"], capture_output=True, text=True
+        )
+        found |= {"memory_gb": torch.cuda.max_memory_allocated() / 1e9, "state": state.stdout.strip()}
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what the file does not hold yet; return 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("gpu.jsonl"), metavar="FILE")
+    parser.add_argument("--only", nargs="*", choices=list(experiments()), default=list(experiments()), metavar="NAME")
+    parser.add_argument("--warm", type=int, default=30, metavar="N")
+    parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
+    parser.add_argument("--tiny", action="store_true", help="small models on any device: measures nothing")
+    given = parser.parse_args(arguments)
+    if not given.tiny and not torch.cuda.is_available():
+        print("no GPU here: nothing was run")
+        return 0
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    lines = given.output.read_text(encoding="utf-8").splitlines() if given.output.exists() else []
+    known = {json.loads(line)["name"] for line in lines}
+    for name in given.only:
+        if name in known:
+            continue
+        one = experiments()[name]
+        if given.tiny:
+            small = {"rows": min(one.rows, 4), "columns": min(one.columns, 16), "targets": min(one.targets, 5)}
+            one = replace(one, **small, label_capacity=64)
+        line = {"name": name, **measure(one, device, given.warm, given.steps, given.tiny)}
+        with given.output.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        share = "" if line["mfu"] is None else f", MFU {line['mfu']:.2f}"
+        print(f"{name}: {line['ms']:.2f} ms, {line['tokens_per_s']:,.0f} tokens/s{share}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic products ask for
+    raise SystemExit(main())
