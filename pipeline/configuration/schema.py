@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -82,7 +83,8 @@ def config_classes(kind: Any) -> list[Any]:
     return [found for part in get_args(kind) for found in config_classes(part)]
 
 
-def fields_of(kind: Any) -> dict[str, Any]:
+@functools.cache
+def fields_of(kind: Any) -> Mapping[str, Any]:
     """Return the annotated type of each key of a config class."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.alias or name: hints[name] for name, field in kind.__pydantic_fields__.items()}
