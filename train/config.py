@@ -23,6 +23,7 @@ from pipeline.registry import Chosen, OneOf, choose
 from train.beginning.model_source import with_source
 from train.checkpoint.milestones import milestone_tokens
 from train.early_stopping import EarlyStopConfig
+from train.logs.config import LogConfig
 from train.moving_average import AverageConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
@@ -30,7 +31,6 @@ from train.stream.config import DataConfig
 __all__ = [
     "CheckpointConfig",
     "EvaluateConfig",
-    "LogConfig",
     "TrainConfig",
     "ZeroConfig",
     "check_world",
@@ -102,18 +102,6 @@ class CheckpointConfig:
     def milestones(self) -> list[float]:
         """The tokens of each entry of `at`, ascending."""
         return milestone_tokens(self.at, self.tokens_per_word)
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class LogConfig:
-    """Records that are written during the run."""
-
-    every: Positive = 1
-    """steps between objects of metrics.jsonl"""
-    seconds: Annotated[float, Field(ge=0.0)] = 10.0
-    """seconds between the lines of a step that are printed where there is no terminal; 0: each record"""
-    tensorboard: bool = True
-    """also write TensorBoard event files"""
 
 
 def _words(value: Any) -> Any:
@@ -216,6 +204,12 @@ class TrainConfig:
             )
         if self.average is not None and self.optimizer.type.averages:
             raise ValueError(f"average: {self.optimizer.name} keeps an average of its own: remove the key")
+        batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
+        if self.log.noise_scale and data.micro_batch == (smallest := min(batches)):
+            raise ValueError(
+                "log.noise_scale: compares the micro-batches of a step: expected data.micro_batch below the global "
+                f"batch of {smallest} rows, got {data.micro_batch}"
+            )
         self._check_regularizer()
         for head in self.model.heads:
             self._check_groups(head)

@@ -29,6 +29,7 @@ from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
 from train.flats import grouped_flats, layout_of
 from train.freezing import frozen_modules
+from train.gradient_noise import MicroBatchSquares, Squares
 from train.moving_average import MovingAverage
 from train.parameter_groups import parameter_groups
 from train.sample_words import sample_words
@@ -68,6 +69,8 @@ class StepResult:
     """true if the gradient was not finite, so that nothing was updated"""
     clock: StepClock
     """seconds of its parts on this rank: forward, backward with its reductions, optimizer"""
+    squares: Squares | None = None
+    """sums of the micro-batches' squared norms on this rank, with `log.noise_scale`"""
 
 
 class Engine:
@@ -114,6 +117,7 @@ class Engine:
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
         self.average = None if config.average is None else MovingAverage(config.average)
         self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
+        self._squares = MicroBatchSquares(model, world.size) if config.log.noise_scale else None
         self.train(True)
 
     @property
@@ -161,6 +165,8 @@ class Engine:
             clock.end("forward")
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             add_sums(losses, sums, figures)
+            if self._squares is not None:
+                self._squares.end(self._label_share(batch, counts))
             clock.end("backward")
             if index + 1 == len(batches):
                 norm = self._finish_gradient()
@@ -171,7 +177,8 @@ class Engine:
         self.skipped += norm == math.inf
         if self.average is not None and norm < math.inf:
             self.average.update(step - self.skipped)
-        return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock)
+        squares = None if self._squares is None else self._squares.take()
+        return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock, squares=squares)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, Tensor]:
         """Return what the model reads of a batch; `step` 0 is an evaluation."""
@@ -218,6 +225,12 @@ class Engine:
         rows = micro_batches * self.config.data.micro_batch * self.world.size
         self.deepspeed.set_train_batch_size(rows)
         self.deepspeed.micro_steps = (step - 1) * micro_batches
+
+    def _label_share(self, batch: MicroBatch, counts: Mapping[str, float]) -> float:
+        """Return a micro-batch's part of the labels of the global batch, a mean over the heads by their weights."""
+        weights = {head: weight for head, weight in self._weights.items() if counts[head]}
+        parts = [weight * self.heads[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
+        return float(sum(parts) / sum(weights.values())) if parts else 0.0
 
     def _seed(self, step: int, micro_batch: int) -> None:
         lane = self.world.rank * (self.config.data.lane_count // self.world.size)

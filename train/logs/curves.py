@@ -19,6 +19,7 @@ __all__ = [
     "entropy_title",
     "heldout_losses",
     "last_heldout",
+    "noise_scales",
     "parts_of_steps",
     "read_run",
     "results",
@@ -39,6 +40,8 @@ _OVER_STEPS: Final = (
     ("Memory of the accelerator of rank 0 (MiB)", ("device_bytes",), 1 / _MIB),
 )
 """Title, keys and factor of what is drawn over steps."""
+_NOISE_WINDOW: Final = 100
+"""Records of which the noise scale is a quotient of sums: that of a single step is mostly chance."""
 _PARTS: Final = {
     "forward": "forward",
     "backward": "backward",
@@ -92,6 +95,8 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
     for title, keys, factor in _OVER_STEPS:
         series = [Series(_named(run, runs, keys[-1]), points(run, "step", *keys, factor=factor)) for run in runs]
         yield lines(title, series, "step")
+    noise = [Series(_named(run, runs, "noise scale"), noise_scales(run)) for run in runs]
+    yield lines(f"Gradient noise scale (rows), of {_NOISE_WINDOW} records", noise, "step")
     yield from (_time_of_steps(run, runs) for run in runs)
 
 
@@ -175,6 +180,17 @@ def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list
         x = record.get(axis)
         if isinstance(value, int | float) and isinstance(x, int | float):
             found.append((x, value if factor == 1.0 else value * factor))
+    return found
+
+
+def noise_scales(run: RecordedRun) -> list[tuple[float, float]]:
+    """Return (step, noise scale in rows) of each full window; one in which noise hides the gradient is left out."""
+    traces, squares = (points(run, "step", "gradient_noise", key) for key in ("trace", "square"))
+    found = []
+    for end in range(_NOISE_WINDOW, len(traces) + 1):
+        trace, square = (sum(value for _, value in one[end - _NOISE_WINDOW : end]) for one in (traces, squares))
+        if square > 0:
+            found.append((traces[end - 1][0], trace / square))
     return found
 
 

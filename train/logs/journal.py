@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psutil
 
@@ -23,9 +23,7 @@ from pipeline.configuration.redaction import redacted
 from pipeline.errors import StorageError, message_text
 from pipeline.files import parse_json, replacing
 from pipeline.sealed_json import sealed, unsealed
-
-if TYPE_CHECKING:  # a tool that only reads records starts without torch
-    from train.config import LogConfig
+from train.logs.config import LogConfig
 
 __all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
 

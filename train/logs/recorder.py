@@ -15,6 +15,7 @@ from train.cost_estimate import CostEstimate
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
 from train.global_batch import GlobalBatch, shares
+from train.gradient_noise import estimate
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, resident_bytes
@@ -157,6 +158,7 @@ class Recorder:
             "losses": losses,
             **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),
             "gradient_norm": result.gradient_norm,
+            **self._noise(result, rows),
             "skipped": state.skipped,
             "tokens": state.tokens,
             "flops": flops,
@@ -169,6 +171,14 @@ class Recorder:
             "memory_bytes": resident_bytes(),
             **_device_memory(self._engine.world.device),
         }
+
+    def _noise(self, result: StepResult, rows: int) -> dict[str, Any]:
+        """Return the estimates of the gradient's noise, where a step has them; all ranks call this together."""
+        if (mine := result.squares) is None:
+            return {}
+        sums = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
+        found = estimate(*sums, result.gradient_norm, rows)
+        return {} if found is None else {"gradient_noise": found}
 
     def _write(self, record: Mapping[str, Any]) -> None:
         self._journal.step(record)

@@ -12,7 +12,7 @@ from pipeline.configuration.redaction import redacted
 from pipeline.html_page import facts, folded, grid, page, section, table, write_page
 from train.checkpoint.state import TrainState
 from train.config import TrainConfig, flatten
-from train.logs.curves import curves, entropy_title, last_heldout, read_run, results
+from train.logs.curves import RecordedRun, curves, entropy_title, last_heldout, noise_scales, read_run, results
 from train.logs.display import heldout_title
 from train.logs.journal import read_lines
 
@@ -40,7 +40,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
     run = read_run(output, output.name)
     records = run.records
     parts = [
-        facts(_headline(records, len(memory))),
+        facts(_headline(run, len(memory))),
         grid(*curves([run])),
         section("Held-out sets", _heldout(records)),
         section("Memory per rank (MiB)", _memory(memory)),
@@ -77,8 +77,9 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     return said
 
 
-def _headline(records: Sequence[Record], ranks: int) -> dict[str, str]:
+def _headline(run: RecordedRun, ranks: int) -> dict[str, str]:
     """Return the figures of the end, and the median speed."""
+    records = run.records
     trained = [record for record in records if "loss" in record]
     shown: dict[str, str] = {}
     if trained:
@@ -92,6 +93,8 @@ def _headline(records: Sequence[Record], ranks: int) -> dict[str, str]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
         shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
+    if noise := noise_scales(run):
+        shown["gradient noise scale"] = f"{noise[-1][1]:,.0f} rows"
     return {**shown, "ranks": f"{ranks:,}"}
 
 

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipeline.html_page import page
 from tests.pages import checked
-from train.logs.curves import RecordedRun, curves, parts_of_steps, read_run
+from train.logs.curves import RecordedRun, curves, noise_scales, parts_of_steps, read_run
 
 
 def written(folder: Path, times: list[float], begun: list[tuple[str, float]]) -> Path:
@@ -87,3 +88,21 @@ def test_the_time_of_steps_has_the_parts_that_all_records_have() -> None:
     assert parts_of_steps([old]) == ["compute", "data"]
     assert parts_of_steps([old, new, {}]) == ["data"]
     assert parts_of_steps([{"step_ms": None}]) == []
+
+
+def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:
+    """Not a mean of quotients; windows in which noise hides the gradient have none."""
+    generator = np.random.Generator(np.random.PCG64(1))
+    traces, squares = generator.uniform(50, 100, 130), generator.uniform(-0.5, 1.5, 130)
+    squares[:15] = -20.0
+    records = [
+        {"step": 2 * n, "gradient_noise": {"trace": trace, "square": square}} if n % 3 else {"step": 2 * n}
+        for n, (trace, square) in enumerate(zip(traces.repeat(2), squares.repeat(2), strict=True))
+    ]
+    kept = [(r["step"], *r["gradient_noise"].values()) for r in records if "gradient_noise" in r]
+    expected = []
+    for end in range(100, len(kept) + 1):
+        _, trace, square = np.sum(kept[end - 100 : end], axis=0)
+        expected += [(kept[end - 1][0], trace / square)] if square > 0 else []
+    assert 0 < len(expected) < len(kept) - 99
+    np.testing.assert_allclose(noise_scales(RecordedRun("a", records)), expected)

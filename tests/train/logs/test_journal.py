@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from train.config import LogConfig
+from train.logs.config import LogConfig
 from train.logs.journal import Journal, numbers, read_lines
 
 QUIET = LogConfig(tensorboard=False)

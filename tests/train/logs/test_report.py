@@ -5,7 +5,8 @@ from pathlib import Path
 from tests.pages import checked
 from tests.train.synthetic import tiny
 from train.checkpoint.state import TrainState
-from train.config import LogConfig
+from train.logs.config import LogConfig
+from train.logs.curves import RecordedRun
 from train.logs.journal import Journal, read_lines
 from train.logs.report import _events, _headline, _heldout, closing_lines, write_report
 
@@ -120,7 +121,7 @@ def test_damaged_lines_cost_the_report_nothing_else(tmp_path: Path) -> None:
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 7]) + whole[at + 1 :])
             Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(3)
             records = read_lines(tmp_path / "metrics.jsonl")
-            _headline(records, 1), _heldout(records), _events(read_lines(tmp_path / "events.jsonl"))
+            _headline(RecordedRun("a", records), 1), _heldout(records), _events(read_lines(tmp_path / "events.jsonl"))
             closing_lines(tmp_path, TrainState(step=3, samples=24), 3, None)
             changes += 1
         path.write_bytes(whole)

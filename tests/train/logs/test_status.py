@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from train.config import LogConfig
+from train.logs.config import LogConfig
 from train.logs.journal import Journal
 from train.logs.status import read_status
 

@@ -1,0 +1,77 @@
+"""The noise of gradients, which says from which batch on more rows hardly help (arXiv 1812.06162, appendix A).
+
+The squared norm of the mean gradient of b rows is expected to be |G|² + tr(Σ) / b: G is the gradient of all data, Σ the
+covariance of the gradients of single rows. The micro-batches of a step and its whole batch are two such sizes, which
+give both numbers. tr(Σ) / |G|² is the noise scale, in rows. Both are noisy: only sums over many steps are divided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["MicroBatchSquares", "Squares", "estimate"]
+
+
+@dataclass
+class Squares:
+    """Sums over the micro-batches of a step on this rank; those without labels are left out."""
+
+    square: Tensor | float = 0.0
+    """of the squared norms of their mean gradients, float64"""
+    inverse: float = 0.0
+    """of the quotients of the global batch's labels and their own"""
+    count: int = 0
+
+
+class MicroBatchSquares:
+    """Observer of the gradients that backward passes make on this rank, before ZeRO cuts and averages them."""
+
+    def __init__(self, model: nn.Module, world_size: int) -> None:
+        self._world_size = world_size
+        self._square: Tensor | float = 0.0
+        self._sums = Squares()
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.register_hook(self._observe)  # type: ignore[no-untyped-call]
+
+    def _observe(self, gradient: Tensor) -> None:
+        norm = torch.linalg.vector_norm(gradient.detach(), dtype=torch.float32)
+        self._square = self._square + norm.double().square()
+
+    def end(self, share: float) -> None:
+        """End a micro-batch.
+
+        Args:
+            share: its part of the labels of the global batch, by which its gradient was scaled down.
+        """
+        if share > 0:
+            self._sums.square = self._sums.square + self._square / (share * self._world_size) ** 2
+            self._sums.inverse += 1 / share
+            self._sums.count += 1
+        self._square = 0.0
+
+    def take(self) -> Squares:
+        """Return the sums of a step, and begin those of the next one."""
+        taken, self._sums = self._sums, Squares()
+        return taken
+
+
+def estimate(square: float, inverse: float, count: float, norm: float, rows: int) -> dict[str, float] | None:
+    """Return the estimates of a step, tr(Σ) as `trace` and |G|² as `square`; None where there is nothing to compare.
+
+    Args:
+        square: sum of the micro-batches' squared norms over all ranks.
+        inverse: sum of the quotients of the global batch's labels and theirs.
+        count: number of the micro-batches.
+        norm: of the gradient of the global batch.
+        rows: of the global batch.
+
+    Example: micro-batches of 1 row with squared norms 5, 7, 6, 6 and a batch of these 4 with 3 give tr(Σ) 4, |G|² 2.
+    """
+    if count == 0 or inverse / count <= 1.0 or not norm < float("inf"):
+        return None
+    trace = (square / count - norm**2) / ((inverse / count - 1.0) / rows)
+    return {"trace": trace, "square": norm**2 - trace / rows}

@@ -1,0 +1,27 @@
+"""The configuration of what a run records."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+
+__all__ = ["LogConfig"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class LogConfig:
+    """Records that are written during the run."""
+
+    every: Annotated[int, Field(ge=1)] = 1
+    """steps between objects of metrics.jsonl"""
+    seconds: Annotated[float, Field(ge=0.0)] = 10.0
+    """seconds between the lines of a step that are printed where there is no terminal; 0: each record"""
+    tensorboard: bool = True
+    """also write TensorBoard event files"""
+    noise_scale: bool = False
+    """record the noise of the gradient, by which report.html draws the batch above which more rows hardly help; needs
+    several micro-batches in a step, over all ranks"""
