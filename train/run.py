@@ -12,7 +12,8 @@ from functools import partial
 from model.adaptation import freeze_base
 from model.build import Model, build_model
 from model.whole_shapes import WHOLE, Placement
-from pipeline.configuration.redaction import redacted_text
+from pipeline.config import to_plain
+from pipeline.configuration.redaction import redacted, redacted_text
 from pipeline.errors import ConfigurationError
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet
@@ -25,7 +26,7 @@ from train.checkpoint.checkpoints import Checkpoints, load
 from train.checkpoint.finding import newest_whole
 from train.checkpoint.state import TrainState
 from train.checkpoint.zero_partitions import set_anchors
-from train.config import TrainConfig, check_world
+from train.config import TrainConfig, check_world, flatten
 from train.cost_estimate import estimate_cost, operations_per_second
 from train.distributed import World, describe_environment, device_of, start
 from train.early_stopping import check_metric, exhausted
@@ -40,6 +41,7 @@ from train.logs.peak import Peak, peak_of
 from train.logs.recorder import Recorder, announcer, memory_by_rank
 from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
+from train.logs.trackers import check_tracker
 from train.loop import Run, train
 from train.run_directory import claim, refuse_output, settle, writing
 from train.sets.datasets import Datasets, open_datasets, open_stream
@@ -57,6 +59,7 @@ def dry_run(config: TrainConfig) -> int:
     rank, size = describe_environment(os.environ)
     config = branched(config)
     check_world(config, size)
+    check_tracker(config.log.tracker)
     refuse_output(config)
     datasets = open_datasets(config)
     config = _answering(config, datasets)
@@ -94,6 +97,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
     _, size = describe_environment(os.environ)
     config = branched(config)
     check_world(config, size)
+    check_tracker(config.log.tracker)
     datasets = open_datasets(config)
     config = _answering(config, datasets)
     world = joined or start(deterministic=config.deterministic)
@@ -188,6 +192,7 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     settle(config)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
+        journal.track(flatten(redacted(to_plain(config))))
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -22,6 +22,11 @@ class LogConfig:
     """seconds between the lines of a step that are printed where there is no terminal; 0: each record"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
+    tracker: Literal["wandb", "mlflow"] | None = None
+    """also send figures to Weights & Biases or MLflow, which must be installed; null: to neither"""
+    spike: Annotated[float, Field(gt=0.0)] | None = 6.0
+    """robust standard deviations above the last records at which a loss or gradient norm is reported as a spike, with
+    its rows; null: never"""
     noise_scale: bool = False
     """record the noise of the gradient, by which report.html draws the batch above which more rows hardly help; needs
     several micro-batches in a step, over all ranks"""

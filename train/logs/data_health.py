@@ -67,6 +67,21 @@ class LoadingHealth:
         """Return the counters of this rank's training stream, with the same names on all ranks, to be summed."""
         return dict.fromkeys(self._names, 0) | self._training.stats()
 
+    def origins(self, samples: int, rows: int) -> list[list[int]]:
+        """Return the set, stored block and row of each row of a global batch over all ranks, filler left out.
+
+        Args:
+            samples: read before it.
+            rows: of the batch.
+        """
+        found: list[list[int]] = []
+        end = samples + rows
+        while samples < end:
+            portion = self._training.explain(samples)
+            found += [origin for origin in portion.tolist() if origin[0] >= 0]
+            samples += len(portion)
+        return found
+
     def note(self, step: int, waited: float, seconds: float) -> None:
         """Say that a step begins a phase of the data, or that steps wait for data.
 

@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from pipeline.errors import StorageError, message_text
 from pipeline.files import parse_json, replacing
 from pipeline.sealed_json import sealed, unsealed
 from train.logs.config import LogConfig
+from train.logs.trackers import Tracker, open_tracker
 
 __all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
 
@@ -45,6 +46,8 @@ class Journal:
         self.config = config
         self._writes = rank == 0
         self._board: Any = None
+        self._tracker: Tracker | None = None
+        self._failed = False
         self._warned = False
         self._last: dict[str, Any] = {}
         """The object that was written last; empty where that did not work."""
@@ -81,6 +84,19 @@ class Journal:
 
                 self._board = SummaryWriter(str(self.directory / "tensorboard"), purge_step=step + 1)
         return dropped
+
+    def track(self, config: Mapping[str, Any]) -> None:
+        """Begin a run at the service that the configuration names, if any, or continue it there.
+
+        Args:
+            config: of the run, with dotted keys, without secrets.
+
+        Raises:
+            ConfigurationError: the service refuses.
+            OSError: the run directory cannot be written.
+        """
+        if self._writes and self.config.tracker is not None:
+            self._tracker = open_tracker(self.config.tracker, self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the object of a step; a number that is not finite becomes null."""
@@ -132,6 +148,7 @@ class Journal:
         if exit_code == 1:
             message = f"{type(error).__name__}: {error}"  # without the traceback, which stderr has
         message = message_text(message)
+        self._failed = True
         self.event("failed", error=message, exit_code=exit_code)
         self.status("failed", error=message, exit_code=exit_code)
 
@@ -140,6 +157,9 @@ class Journal:
         if self._board is not None:
             self._board.close()
             self._board = None
+        if self._tracker is not None:
+            tracker, self._tracker = self._tracker, None
+            self._sent(lambda: tracker.end(failed=self._failed))
 
     def _append(self, name: str, record: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None = None) -> bool:
         """Append an object, or put it in the place of the last one of the file; return whether that worked."""
@@ -155,9 +175,20 @@ class Journal:
         return True
 
     def _draw(self, step: int, record: Mapping[str, Any]) -> None:
+        figures = numbers(_finite(record)) if self._board is not None or self._tracker is not None else {}
         if self._board is not None:
-            for tag, value in numbers(_finite(record)).items():
+            for tag, value in figures.items():
                 self._board.add_scalar(tag, value, step)
+        if (tracker := self._tracker) is not None:
+            self._sent(lambda: tracker.log(figures, step))
+
+    def _sent(self, send: Callable[[], None]) -> None:
+        """Send to the service; what it raises ends sending, and not the training."""
+        try:
+            send()
+        except Exception as error:  # each service has types of its own
+            self._tracker = None
+            sys.stderr.write(f"{self.config.tracker}: {error}; training continues, and sends no more\n")
 
     def _warn(self, error: OSError) -> None:
         if not self._warned:

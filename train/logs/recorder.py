@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -18,8 +19,9 @@ from train.global_batch import GlobalBatch, shares
 from train.gradient_noise import estimate
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
-from train.logs.journal import Journal, resident_bytes
+from train.logs.journal import Journal, read_lines, resident_bytes
 from train.logs.peak import Peak
+from train.logs.spikes import Spikes
 
 __all__ = ["Recorder", "announcer", "memory_by_rank"]
 
@@ -62,6 +64,8 @@ class Recorder:
         self._cost, self._peak = cost, peak
         self._measured = False
         self._skipped_blocks = 0.0
+        bar = engine.config.log.spike if engine.world.rank == 0 else None
+        self._spikes = None if bar is None else Spikes(bar, read_lines(journal.directory / "metrics.jsonl"))
 
     def step(
         self,
@@ -101,6 +105,7 @@ class Recorder:
         stream = {
             name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
+        self._judge(record, self._rows(batch))
         self._write(
             {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": batch.waited / seconds}}
         )
@@ -146,7 +151,7 @@ class Recorder:
         config, counts = self._engine.config, batch.counts
         means = shares(totals, counts)
         losses = {head: means[head] for head in result.sums}
-        rows = len(batch.micro_batches) * config.data.micro_batch * self._engine.world.size
+        rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples)
         per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds
         return {
@@ -176,8 +181,8 @@ class Recorder:
         """Return the estimates of the gradient's noise, where a step has them; all ranks call this together."""
         if (mine := result.squares) is None:
             return {}
-        sums = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
-        found = estimate(*sums, result.gradient_norm, rows)
+        square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
+        found = estimate(square, inverse, count, result.gradient_norm, rows)
         return {} if found is None else {"gradient_noise": found}
 
     def _write(self, record: Mapping[str, Any]) -> None:
@@ -185,6 +190,25 @@ class Recorder:
         self._display.step(record)
         figures = {key: record[key] for key in ("step", "samples", "loss")}
         self._journal.status("running", steps=self._engine.config.steps, **figures)
+
+    def _rows(self, batch: GlobalBatch[MicroBatch]) -> int:
+        """Return the rows of a global batch, filler included."""
+        return len(batch.micro_batches) * self._engine.config.data.micro_batch * self._engine.world.size
+
+    def _judge(self, record: Mapping[str, Any], rows: int) -> None:
+        """Say that the loss or the gradient norm of a step is far above those before, and name its rows."""
+        spikes = {} if self._spikes is None else self._spikes.judge(record)
+        if not spikes:
+            return
+        step, config = record["step"], self._engine.config
+        named = self._supply.origins(record["samples"] - rows, rows)[:_ROWS_NAMED]
+        command = f"python tools/explain_batch.py --run {shlex.quote(str(config.output))} --step {step}"
+        self._journal.event("spike", step=step, **spikes, command=command, rows_source_block_row=named)
+        said = ", ".join(
+            f"{key} {one['value']:.4g} is {one['deviations']:.1f} deviations above the median {one['median']:.4g}"
+            for key, one in spikes.items()
+        )
+        self._display.say(f"step {step}: {said}; its rows and documents: {command}")
 
     def _skipped(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Name the rows of a step whose gradient was not finite, over all ranks."""
