@@ -205,7 +205,7 @@ class TrainConfig:
         if self.average is not None and self.optimizer.type.averages:
             raise ValueError(f"average: {self.optimizer.name} keeps an average of its own: remove the key")
         batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
-        if self.log.noise_scale and data.micro_batch == (smallest := min(batches)):
+        if self.log.noise_scale and data.batch_tokens is None and data.micro_batch == (smallest := min(batches)):
             raise ValueError(
                 "log.noise_scale: compares the micro-batches of a step: expected data.micro_batch below the global "
                 f"batch of {smallest} rows, got {data.micro_batch}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class CostEstimate:
     """ZeRO stage of the run"""
     memory: dict[int, MemoryEstimate]
     """by ZeRO stage"""
+    batch_tokens: int | None = None
+    """tokens of a step at least; its rows are then a mean"""
 
     def flops_until(self, samples: int) -> float:
         """Return the operations of training on the first `samples` rows, evaluations left out."""
@@ -129,8 +132,9 @@ class CostEstimate:
         count = phase.rows_per_step // self.world_size // self.micro_batch
         when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
         shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
+        about = "" if self.batch_tokens is None else f"at least {self.batch_tokens:,} tokens a step, about "
         return (
-            f"batch      {phase.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
+            f"batch      {about}{phase.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
             f"{self.micro_batch} rows{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
         )
 
@@ -175,22 +179,26 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
             stage: estimate_memory(config, model.num_parameters(), world_size, stage, frozen=frozen_count(model))
             for stage in range(1 if config.precision == "bf16" else 0, 4)
         },
+        batch_tokens=config.data.batch_tokens,
     )
 
 
 def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
     remaining, position = config.steps, 0
     for phase in datasets.phases:
+        end = phase.until_samples
+        if not remaining or (end is not None and end <= position):
+            continue
+        figures = np.array([_of_a_row(one.shards, config, model, one.corruption) for one in phase.sources])
+        sets = [one.shards for one in phase.sources]
+        figures *= [[len(shards) / _places(shards, config)] for shards in sets]  # filler has no tokens
+        mixture = phase.mixture()
+        tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
         batch = phase.global_batch or config.data.global_batch
-        steps = remaining if phase.until_samples is None else min(remaining, (phase.until_samples - position) // batch)
-        if steps:
-            figures = np.array([_of_a_row(one.shards, config, model, one.corruption) for one in phase.sources])
-            sets = [one.shards for one in phase.sources]
-            figures *= [[len(shards) / _places(shards, config)] for shards in sets]  # filler has no tokens
-            mixture = phase.mixture()
-            tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
-            shares = (mixture.counts / mixture.period).tolist()
-            yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(sets), shares, strict=True)))
+        batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
+        steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
+        shares = (mixture.counts / mixture.period).tolist()
+        yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(sets), shares, strict=True)))
         remaining, position = remaining - steps, position + steps * batch
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "CountingHead",
     "GlobalBatch",
     "count_labels",
+    "next_batch_of_tokens",
     "next_global_batch",
     "padded_tokens",
     "real_tokens",
@@ -95,6 +96,33 @@ def next_global_batch(
         stops > 0,
         max(totals[: world.size]),
         int(padded),
+    )
+
+
+def next_batch_of_tokens(
+    source: BatchSource[B], heads: Mapping[str, CountingHead], world: World, stop: StopRequest, tokens: int | None
+) -> GlobalBatch[B]:
+    """Return the next global batch, of as many portions of the source as hold so many real tokens; None: of one.
+
+    The portions that a batch has follow from its tokens over all ranks, the same at every world size.
+
+    Raises:
+        ClozelineError: as `next_global_batch`.
+    """
+    batch = next_global_batch(source, heads, world, stop)
+    while tokens is not None and batch.tokens < tokens and not batch.stop:
+        batch = _joined(batch, next_global_batch(source, heads, world, stop))
+    return batch
+
+
+def _joined(first: GlobalBatch[B], second: GlobalBatch[B]) -> GlobalBatch[B]:
+    return GlobalBatch(
+        [*first.micro_batches, *second.micro_batches],
+        {head: count + second.counts[head] for head, count in first.counts.items()},
+        first.tokens + second.tokens,
+        second.stop,
+        first.waited + second.waited,
+        first.padded_tokens + second.padded_tokens,
     )
 
 

@@ -15,7 +15,7 @@ from train.early_stopping import exhausted, judged, metric_value
 from train.engine import Engine, MicroBatch
 from train.errors import DivergedError
 from train.evaluate import Evaluation, HeldoutSet, evaluate
-from train.global_batch import BatchSource, next_global_batch
+from train.global_batch import BatchSource, next_batch_of_tokens
 from train.logs.recorder import Recorder
 from train.stopping import StopRequest
 from train.watchdog import Watchdog
@@ -115,7 +115,7 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     """Do one optimizer step; return the new state, or the same one and True if a stop was requested."""
     config, engine = run.config, run.engine
     began = time.perf_counter()
-    batch = next_global_batch(run.stream, engine.heads, run.world, run.stop)
+    batch = next_batch_of_tokens(run.stream, engine.heads, run.world, run.stop, config.data.batch_tokens)
     if batch.stop:
         return state, True
     step = state.step + 1

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pipeline.errors import StorageError
-from train.global_batch import next_global_batch, padded_tokens, real_tokens
+from train.global_batch import next_batch_of_tokens, next_global_batch, padded_tokens, real_tokens
 from train.stopping import Interrupted, StopRequest
 
 
@@ -64,6 +64,29 @@ def test_labels_and_tokens_are_summed() -> None:
     found = next_global_batch(source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest())
     assert (found.counts, found.tokens, found.stop) == ({"lm": 3.0, "token": 3.0}, 33 + 11, False)
     assert found.micro_batches == batches
+
+
+def test_portions_are_added_until_there_are_enough_tokens() -> None:
+    """Portions of 33 tokens: one for up to 33, and one more for each 33 above."""
+    head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+    for tokens, portions in ((None, 1), (1, 1), (33, 1), (34, 2), (66, 2), (67, 3)):
+        portion = source(lambda: [micro_batch([1.0, 1.0])])
+        found = next_batch_of_tokens(portion, {"lm": head}, ALONE, StopRequest(), tokens)
+        assert (len(found.micro_batches), found.tokens, found.counts) == (
+            portions,
+            33 * portions,
+            {"lm": 2.0 * portions},
+        )
+
+
+def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:
+    stop = StopRequest()
+
+    def read() -> list[Any]:
+        stop.reason = "SIGTERM"
+        return [micro_batch([1.0])]
+
+    assert next_batch_of_tokens(source(read), {}, ALONE, stop, 1000).stop
 
 
 def test_nothing_is_read_after_a_request_to_stop() -> None:

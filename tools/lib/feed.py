@@ -55,6 +55,7 @@ class Feed:
         saved: phases by which a run had read when it started last; empty: it began with these.
         since: samples that it had read by then.
         skip: whether rows of blocks that cannot be read are filler, as `data.on_damaged: skip` has it.
+        by_tokens: whether steps hold as many rows as `data.batch_tokens` needs.
     """
 
     phases: Sequence[Phase[Input]]
@@ -66,6 +67,7 @@ class Feed:
     saved: Sequence[Phase[Key]] = ()
     since: int = 0
     skip: bool = False
+    by_tokens: bool = False
 
     @cached_property
     def reading(self) -> ReadingOrder:
@@ -81,7 +83,7 @@ class Feed:
     @cached_property
     def run_steps(self) -> RunSteps:
         """The steps of the run, or those that a run would have."""
-        return RunSteps(self.reading.timeline, self.taken or ())
+        return RunSteps(self.reading.timeline, self.taken or (), by_tokens=self.by_tokens)
 
     def batch(self, samples: int) -> list[Visit]:
         """Return the rows of the global batch that begins at a position, in their order.
@@ -197,7 +199,8 @@ def _of_run(run: Path) -> Feed:
         feed = _of_data(data)
     except StorageError as error:
         raise StorageError(f"{error}; {path} names it, relative to where the run was started") from error
-    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip)
+    by_tokens = data.batch_tokens is not None
+    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)
 
 
 def _recorded(path: Path, what: Callable[[list[dict[str, Any]]], T]) -> T:

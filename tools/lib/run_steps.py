@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from pipeline.errors import ConfigurationError
 from train.stream.mixture import Timeline
 
 __all__ = ["RunSteps", "Step"]
+
+
+_NOT_RECORDED: Final = (
+    "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each one with log.every=1"
+)
 
 
 class Step(NamedTuple):
@@ -27,12 +33,14 @@ class RunSteps:
     Args:
         timeline: the phases.
         taken: steps done and samples read by then, ascending; steps between two of them are equally large.
+        by_tokens: they are not, as `data.batch_tokens` decides: only recorded steps are known.
 
     Example: a global batch of 32, after `taken` [(4, 64)]: step 4 begins at 48 with 16 rows, step 5 at 64 with 32.
     """
 
-    def __init__(self, timeline: Timeline, taken: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(self, timeline: Timeline, taken: Sequence[tuple[int, int]] = (), *, by_tokens: bool = False) -> None:
         self._timeline = timeline
+        self._by_tokens = by_tokens
         self._done = [0, *(done for done, _ in taken)]
         self._read = [0, *(read for _, read in taken)]
 
@@ -62,11 +70,23 @@ class RunSteps:
         raise AssertionError("the last phase has no end")
 
     def _recorded(self, after: int) -> int:
-        """Return rows of the steps up to record `after`."""
+        """Return rows of the steps up to record `after`.
+
+        Raises:
+            ConfigurationError: they differ, and not each of them is recorded.
+        """
+        if self._by_tokens and self._done[after] - self._done[after - 1] > 1:
+            raise ConfigurationError(_NOT_RECORDED)
         return (self._read[after] - self._read[after - 1]) // (self._done[after] - self._done[after - 1])
 
     def _planned(self) -> Iterator[tuple[Step, int | None, int]]:
-        """Yield, for each phase to come, its first step, its end, and its rows a step."""
+        """Yield, for each phase to come, its first step, its end, and its rows a step.
+
+        Raises:
+            ConfigurationError: that follows from tokens that nothing has counted yet.
+        """
+        if self._by_tokens:
+            raise ConfigurationError(_NOT_RECORDED)
         number, begin = self._done[-1] + 1, self._read[-1]
         for stretch in self._timeline.stretches:
             stop, rows = None if stretch.stop is None else stretch.stop * self._timeline.lanes, stretch.global_batch

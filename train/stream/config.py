@@ -81,6 +81,9 @@ class DataConfig:
     exists, and `../dev*/manifest.json` of a task; beside a URL none is looked for"""
     global_batch: Positive = 64
     """rows of one optimizer step, over all ranks and micro-batches"""
+    batch_tokens: Positive | None = None
+    """real tokens of one optimizer step at least, over all ranks: portions of `global_batch` rows, or of a phase's, are
+    added until a step has so many; null: one portion"""
     micro_batch: Positive = 8
     """rows of one forward pass on one rank; never changes a result beyond rounding"""
     lanes: Positive | None = None

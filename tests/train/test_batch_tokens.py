@@ -1,0 +1,109 @@
+"""Steps of a number of tokens: the same rows as counted from the shards, at any world size and after any resume."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline.config import load_config
+from pipeline.errors import ConfigurationError
+from pipeline.shards import open_shards
+from tests.distributed import RankPool
+from tests.train.masked_set import write_masked_sets
+from tests.train.synthetic import plain_config
+from tools.explain_batch import main
+from train.config import TrainConfig
+from train.distributed import World
+from train.logs.journal import read_lines
+from train.run import run
+from train.stream.phases import phase_of
+from train.stream.stream import Stream
+
+TOKENS, STEPS, CHANGE = 210, 6, 56
+
+
+def start(world: World, config: Path, words: list[str]) -> int:
+    return run(load_config(TrainConfig, config, words), joined=world)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Portions of 8 rows, and of 16 from sample 56 on, in the middle of a step."""
+    folder = tmp_path_factory.mktemp("tokens")
+    shards = str(write_masked_sets(folder / "sets"))
+    plain = plain_config(model__dropout={}, steps=STEPS, schedule__steps=STEPS, output=str(folder / "straight"))
+    phases = [{"shards": shards, "until_samples": CHANGE, "global_batch": 8}, {"shards": shards, "global_batch": 16}]
+    plain["data"] = {**plain["data"], "phases": phases, "batch_tokens": TOKENS}
+    del plain["data"]["shards"]
+    (folder / "run.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
+    return folder / "run.yaml"
+
+
+def records(output: Path) -> list[dict[str, Any]]:
+    return [line for line in read_lines(output / "metrics.jsonl") if "loss" in line]
+
+
+def counted(config: Path) -> list[tuple[int, int]]:
+    """Samples and tokens after each step, from the lengths of the stored rows."""
+    shards = open_shards(config.parent / "sets" / "train" / "manifest.json")
+    phases = [phase_of((shards,), until_samples=CHANGE, global_batch=8), phase_of((shards,), global_batch=16)]
+    found, samples, tokens, of_step = [], 0, 0, 0
+    with Stream(phases, rank=0, world_size=1, seed=0, global_batch=8, micro_batch=2, lanes=4) as stream:
+        while len(found) < STEPS:
+            portion = stream.explain(samples)
+            lengths = [
+                len(shards.read_block(block).row(row).columns["input_ids"]) for _, block, row in portion.tolist()
+            ]
+            samples, tokens, of_step = samples + len(portion), tokens + sum(lengths), of_step + sum(lengths)
+            if of_step >= TOKENS:
+                found.append((samples, tokens))
+                of_step = 0
+    return found
+
+
+def test_steps_are_cut_by_tokens_at_every_world_size(
+    one_rank: RankPool, two_ranks: RankPool, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = counted(config)
+    ends = [samples for samples, _ in expected]
+    assert any(before < CHANGE < after for before, after in pairwise(ends))
+    assert len({after - before for before, after in pairwise(ends)}) > 1
+    assert one_rank.run(start, config, []) == [0]
+    straight = records(config.parent / "straight")
+    assert [(record["samples"], record["tokens"]) for record in straight] == expected
+    for number, steps in enumerate((2, 3, STEPS)):
+        ranks, words = (two_ranks, one_rank)[number % 2], [f"output={config.parent / 'turns'}", f"steps={steps}"]
+        assert set(ranks.run(start, config, [*words, "zero.stage=2"])) == {0}
+    turns = records(config.parent / "turns")
+    for mine, theirs in zip(straight, turns, strict=True):
+        assert [mine[key] for key in ("samples", "tokens", "labels")] == [
+            theirs[key] for key in ("samples", "tokens", "labels")
+        ]
+        assert theirs["loss"] == pytest.approx(mine["loss"], abs=1e-5)
+        assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
+    assert main(["--run", str(config.parent / "straight"), "--step", "2", "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == expected[1][0] - expected[0][0]
+
+
+def test_a_resumed_run_has_the_same_losses_to_the_last_bit(one_rank: RankPool, config: Path) -> None:
+    for steps in (3, STEPS):
+        assert one_rank.run(start, config, [f"output={config.parent / 'again'}", f"steps={steps}"]) == [0]
+    figures = [
+        [(record["loss"], record["gradient_norm"], record["samples"]) for record in records(config.parent / name)]
+        for name in ("straight", "again")
+    ]
+    assert figures[0] == figures[1]
+
+
+def test_a_continuation_with_another_number_is_refused(
+    one_rank: RankPool, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"output={config.parent / 'again'}", "steps=8", "data.batch_tokens=300"]
+    with pytest.raises(AssertionError, match=r"data\.batch_tokens: 210 in the checkpoint, 300 now"):
+        one_rank.run(start, config, words)
+    assert main(["--run", str(config.parent / "again"), "--step", "9"]) == ConfigurationError.exit_code
+    assert "only steps of metrics.jsonl are known" in capsys.readouterr().err
