@@ -86,14 +86,14 @@ def help_of(module: str) -> str:
     if module == "train.main":
         command = [sys.executable, "-m", module, "--help"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    printed = io.StringIO()
+    place, printed = ROOT / module.replace(".", "/"), io.StringIO()
+    file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
     with (
         unittest.mock.patch.object(sys, "argv", [module, "--help"]),
         contextlib.redirect_stdout(printed),
         pytest.raises(SystemExit, match=r"^0$"),
     ):
-        file = ROOT / module.replace(".", "/")
-        runpy.run_path(str(file / "__main__.py" if file.is_dir() else file.with_suffix(".py")), run_name="__main__")
+        runpy.run_path(str(file), run_name="__main__")
     return printed.getvalue()
 
 

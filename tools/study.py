@@ -29,6 +29,7 @@ from tools.evaluation.comparison import mean_and_deviation
 from tools.lib.chain import crawl, run_step
 from tools.lib.command import Arguments, positive, run_tool, some_path
 from tools.lib.trained_model import load_trained
+from tools.studies.pairs import PairTest, pair_table
 from tools.studies.plan import Study, Training, Variant, load_study, planned
 from tools.studies.scores import batch_losses, loss_of, verdict
 from train.logs.curves import RecordedRun, heldout_losses, read_run
@@ -52,10 +53,13 @@ def _sets(folder: Path, output: Path, given: str | None) -> Path:
     return output / "shards" / "corrupt"
 
 
-def _run(name: str, variant: Variant, training: Training, sets: Path, output: Path) -> dict[str, Any]:
+def _run(
+    name: str, variant: Variant, training: Training, sets: Path, output: Path, test: PairTest | None
+) -> dict[str, Any]:
     """Train and measure one run, unless that is done; return its figures."""
     scores = output / "scores" / f"{name}.json"
-    if (known := read_json(scores) if scores.exists() else None) is not None:
+    known = read_json(scores) if scores.exists() else None
+    if known is not None and (test is None or "pairs" in known):
         return dict(known)
     run = Path(training.config["output"])
     written = output / "configs" / f"{name}.yaml"
@@ -73,7 +77,7 @@ def _run(name: str, variant: Variant, training: Training, sets: Path, output: Pa
             measure: batch_losses(trained, open_shards(sets / chosen / "heldout"), most)
             for measure, chosen in variant.measures.items()
         },
-    }
+    } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
     scores.parent.mkdir(parents=True, exist_ok=True)
     with publish(scores) as temporary:
         temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
@@ -115,16 +119,17 @@ def _study(options: argparse.Namespace) -> int:
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
     sets = _sets(folder, output, options.input)
+    test = None if options.pairs is None else PairTest.read(options.pairs, sets.parent / "dedup" / "documents")
     trainings = {
         f"{name}-{seed}": (variant, planned(folder, study, variant, sets, output / f"runs/{name}-{seed}", seed))
         for name, variant in variants.items()
         for seed in range(study.seeds)
     }
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a run is a process of its own, with one thread
-        begun = {name: pool.submit(_run, name, *training, sets, output) for name, training in trainings.items()}
+        begun = {name: pool.submit(_run, name, *training, sets, output, test) for name, training in trainings.items()}
         found = {name: run.result() for name, run in begun.items()}
     runs = {name: [found[f"{name}-{seed}"] for seed in range(study.seeds)] for name in variants}
-    lines = list(_table(study, runs))
+    lines = [*_table(study, runs), *pair_table(runs)]
     with publish(output / "study.txt") as temporary:
         temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
@@ -141,6 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of sets, runs and scores")
     parser.add_argument("--input", metavar="FILES", help="texts, as the pipeline takes them; default: the demo's crawl")
+    parser.add_argument(
+        "--pairs", type=Path, metavar="FILES", help="minimal pairs, in BLiMP's format or as good and bad; default: none"
+    )
     parser.add_argument("--flops", type=float, help="operations of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs of each variant; default: those of study.yaml")
     return run_tool(parser, arguments, _study)

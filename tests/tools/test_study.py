@@ -10,6 +10,7 @@ import pytest
 
 from tests.tools.studies.small_study import write_study
 from tools import study as tool
+from tools.evaluate import EvaluateOptions, evaluate_texts
 from tools.studies.scores import loss_of
 from train.logs.journal import read_lines
 
@@ -37,10 +38,21 @@ def test_losses_are_those_of_the_trainer(
     assert "masked loss (nats) over FLOPs" in shown
     assert "plain from" in shown
 
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)
+    assert tool.main([*words, "--pairs", str(pairs)]) == 0
+    run = tmp_path / "out" / "runs" / "plain-0"
+    alone = json.loads(evaluate_texts(run, EvaluateOptions(suite="pairs", input=pairs, score="pll"))[0])
+    of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"]["pll"]
+    assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
+    assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
+    assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
+    assert with_pairs.startswith(first)
+
     def never(*_: object, **__: object) -> float:
         raise AssertionError("it was done")
 
     monkeypatch.setattr(tool, "run_step", never)
     assert tool.main(words) == 0
-    assert (tmp_path / "out" / "study.txt").read_text() == first
-    assert first in capsys.readouterr().out
+    assert (tmp_path / "out" / "study.txt").read_text() == with_pairs
+    assert with_pairs in capsys.readouterr().out

@@ -15,6 +15,7 @@ from model.build import build_model
 from pipeline.config import STRICT, load_config, validate
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
+from tools.lib.text_scores import Score
 from train.config import TrainConfig
 from train.cost_estimate import estimate_cost
 from train.sets.datasets import open_datasets
@@ -74,6 +75,8 @@ class Variant:
     """parts in their order"""
     measures: dict[str, str]
     """measure → set whose held-out rows it is computed on: those that the training prepared the model for"""
+    pairs: list[Score] = Field(default_factory=list)
+    """scores of minimal pairs, where pairs are given"""
     train: dict[str, Any] = Field(default_factory=dict)
     """keys that differ from the study's train.yaml"""
 

@@ -15,7 +15,7 @@ seeds: 1
 evaluations: 2
 orderings: [{measure: masked, lower: plain, higher: mixed, said: none}]
 """
-PLAIN = "{phases: [{sets: {one: 1.0}}], measures: {masked: one}}"
+PLAIN = "{phases: [{sets: {one: 1.0}}], measures: {masked: one}, pairs: [pll]}"
 MIXED = """
 phases: [{sets: {one: 3.0, two: 1.0}, share: 0.7}, {sets: {two: 1.0}, share: 0.3}]
 measures: {masked: one, other: two}
