@@ -26,9 +26,10 @@ from train.distributed import World
 from train.failures import explain
 from train.run import run
 
-NO_READERS = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", *WITHOUT_FILES)
-"""Commands that read the network, or only what comes with Clozeline."""
-_OTHERWISE = ("train", "evaluate", "finetune", "generate", "pipeline", "export_model", "compare_logits", *STAGES)
+NO_READERS = ("continue_demo", "crawl_site", "demo", "draw_flow", "forgetting", "make_gallery", "study", *WITHOUT_FILES)
+"""Commands that read the network, only what comes with Clozeline, or start other commands, which are hunted."""
+_OTHERWISE = ("train", "evaluate", "export_adapter", "finetune", "generate", "pipeline", "export_model",
+              "compare_logits", *STAGES)  # fmt: skip
 """Commands that are started with words of their own."""
 
 

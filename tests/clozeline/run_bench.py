@@ -24,7 +24,7 @@ _NOT_READ = (".lock", "report.html")
 
 
 class RunBench:
-    """An encoder's run, a decoder's, the export of the first for transformers, and the import of that."""
+    """An encoder's run, a decoder's, the export of the first for transformers, its import, and an adapter beside it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,13 +53,23 @@ class RunBench:
         for tool, source, target in (("export", "encoder", "exported"), ("import", "exported", "imported")):
             made = bench._tool(f"{tool}_model", str(folder / source), str(folder / target))
             assert made.code == 0, made
+        bench.adapt(plain)
         return bench
+
+    def adapt(self, config: dict[str, Any]) -> None:
+        """Train an adapter beside the exported model."""
+        more = {"init_from": str(self.folder / "exported"), "adapter": {"name": "lora", "rank": 2}}
+        config = {**config, "model": {**config["model"], **more}, "output": str(self.folder / "adapted")}
+        path = self.folder / "adapted.yaml"
+        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        done = run_ranks(1, train, ["--config", str(path)], None, folder=self.folder)
+        assert done.codes == [0], done.errors
 
     def commands(self) -> dict[str, tuple[str, Callable[[], Answer]]]:
         """Return commands by name, each with the folder that it reads."""
         new, begin = str(self.new), ["--config", str(self.folder / "begin.yaml"), "--dry-run", f"output={self.new}"]
-        encoder, decoder, exported, imported = (
-            str(self.folder / name) for name in ("encoder", "decoder", "exported", "imported")
+        encoder, decoder, exported, imported, adapted = (
+            str(self.folder / name) for name in ("encoder", "decoder", "exported", "imported", "adapted")
         )
         texts = [f"{imported}/tokenizer", str(self.folder / "out" / "dedup")]
         return {
@@ -71,6 +81,7 @@ class RunBench:
             "begin with a run": ("encoder", lambda: self._train(*begin, f"model.init_from={encoder}")),
             "generate": ("decoder", lambda: self._tool("generate", decoder, "a text", "max_tokens=3")),
             "export an import": ("imported", lambda: self._tool("export_model", imported, new)),
+            "export_adapter": ("adapted", lambda: self._tool("export_adapter", adapted, new)),
             "compare": ("imported", lambda: self._tool("compare_logits", imported, exported)),
             "begin with an import": ("imported", lambda: self._train(*begin, f"model.init_from={imported}")),
             "report a tokenizer": ("imported", lambda: self._tool("tokenizer_report", *texts)),
