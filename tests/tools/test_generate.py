@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,26 @@ def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: py
     (wanted,) = continuations(trained, manifest, "the <extra_0> page", Settings(max_tokens=4))
     assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
     assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop}, {wanted.score:.3f})\n"
+
+
+def test_a_tokenizer_without_an_end_continues_to_the_last_token(
+    decoder: tuple[Path, TrainedModel], shard_sets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A published tokenizer may have none, and an encoder's mistake is not that."""
+    trained = decoder[1]
+    vocabulary = trained.tokenizer.vocabulary
+    kept = {name: number for name, number in vocabulary.specials.items() if name != "eos"}
+    monkeypatch.setattr(trained.tokenizer, "vocabulary", replace(vocabulary, specials=kept))
+    prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
+    manifest = open_shards(example_sets(shard_sets)["causal_lm"][0]).manifest
+    wanted = generate(trained.model, [prompt], Decoding(max_tokens=5))
+    assert continuations(trained, manifest, "the page", Settings(max_tokens=5)) == wanted
+
+
+def test_an_encoder_has_no_next_tokens(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path, shard_sets, [3], 1, "masked_lm")
+    assert main([str(tmp_path), "the page"]) == 64
+    assert "needs a head that predicts next tokens, got masked_lm" in capsys.readouterr().err
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(

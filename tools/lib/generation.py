@@ -49,7 +49,7 @@ def continuations(trained: TrainedModel, manifest: Manifest, text: str, settings
     tokenizer = trained.tokenizer
     prompt = prompt_ids(tokenizer, objective, text)
     rules: dict[str, Any] = {
-        "end_ids": {tokenizer.vocabulary.id_of("eos", "generate")},
+        "end_ids": {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"},
         "banned": _sequences(tokenizer, settings.ban),
         "finishes": _finishes(tokenizer, settings.stop),
         "decoder_start": objective.frame.decoder_start,

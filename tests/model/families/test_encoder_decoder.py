@@ -52,3 +52,14 @@ def test_the_tokens_of_both_stacks_are_looked_up_once():
     network.family.tokens.register_forward_hook(lambda _, given, __: seen.append(given[0].shape))
     states(network, batch_for("encoder_decoder", lengths=[6, 11]))
     assert seen == [(2, 11 + 9)]
+
+
+def test_a_document_reads_its_own_source_and_its_own_target_alone():
+    network, tensors = built("encoder_decoder"), batch_for("encoder_decoder", lengths=[6, 11])
+    tensors["document_ids"] = (torch.arange(11) >= 5).long().expand(2, -1)
+    tensors["decoder_document_ids"] = (torch.arange(9) >= 4).long().expand(2, -1)
+    before = states(network, tensors)
+    for name, place, first in (("input_ids", 2, True), ("input_ids", 8, False), ("decoder_input_ids", 0, True)):
+        after = states(network, changed(tensors, name, 1, place))
+        assert torch.equal(before[1, :4], after[1, :4]) != first
+        assert torch.equal(before[1, 4:], after[1, 4:]) == first
