@@ -26,6 +26,7 @@ from pipeline.configuration.overrides import override
 from pipeline.files import file_hash, publish
 from tools.evaluation.last_words import last_word_lines, last_word_scores, read_passages
 from tools.evaluation.local_texts import texts_of_files
+from tools.evaluation.masked_facts import fact_lines, fact_scores, read_facts, read_words
 from tools.evaluation.minimal_pairs import pair_lines, pair_scores, read_pairs
 from tools.evaluation.ngrams import WordModel
 from tools.evaluation.perplexity import perplexity_lines, perplexity_scores
@@ -59,15 +60,17 @@ class EvaluateOptions:
     """perplexity: tokens that a prediction reads at most; default: those of the training rows"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """perplexity: tokens between windows, of which the last `stride` are scored; default: half a window"""
-    suite: Literal["blimp", "pairs", "lambada"] | None = None
+    suite: Literal["blimp", "pairs", "lambada", "lama"] | None = None
     """minimal pairs that are scored: those of BLiMP, or any lines of JSON with good and bad; lambada: passages
-    whose last word is asked for"""
+    whose last word is asked for; lama: sentences in which a word is masked"""
     input: Path | None = None
     """suite: its file, or the folder of its files"""
     score: Score | None = None
     """suite: score of a sentence; default: the first of causal, pll that the training prepared"""
     pairs: Annotated[int, Field(ge=1)] | None = None
     """suite: pairs of a paradigm that are scored, the first ones; default: all"""
+    candidates: Path | None = None
+    """suite: file with the words that compete in lama, one a line; default: those of all facts"""
     baseline: Path | None = None
     """suite: texts whose words the unigram and bigram baselines count: a file, or a folder"""
 
@@ -83,7 +86,7 @@ class EvaluateOptions:
             raise ValueError("suite, perplexity: one at a time")
 
 
-_OPTIONS = {"perplexity": ("window", "stride"), "suite": ("input", "score", "pairs", "baseline")}
+_OPTIONS = {"perplexity": ("window", "stride"), "suite": ("input", "score", "pairs", "candidates", "baseline")}
 """Options that another one needs."""
 
 
@@ -133,10 +136,15 @@ def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[s
         first = opening(trained, ready_scores(objectives_of(run))["causal"])
         scores |= {"suite": "lambada", **last_word_scores(trained, first, read_passages(options.input))}
         return text_of(scores), last_word_lines(scores)
+    if options.suite == "lama":
+        open_scorer(run, trained, "pll")
+        words = None if options.candidates is None else read_words(options.candidates)
+        scores |= {"suite": "lama", **fact_scores(trained, read_facts(options.input), words)}
+        return text_of(scores), fact_lines(scores)
     scorer, kind = open_scorer(run, trained, options.score)
-    words = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
+    counted = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
     pairs = read_pairs(options.input, options.pairs)
-    scores |= {"suite": options.suite, "score": kind, **pair_scores(pairs, scorer, words)}
+    scores |= {"suite": options.suite, "score": kind, **pair_scores(pairs, scorer, counted)}
     if options.suite != "blimp":
         del scores["published"]
     return text_of(scores), pair_lines(scores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from model.build import Model
 from model.errors import ConfigurationError
+from model.heads import Head
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, head_of, like_lengths, log_probabilities
 
-__all__ = ["hidden_log_likelihoods", "masked_places", "pseudo_log_likelihoods"]
+__all__ = ["candidate_scores", "hidden_log_likelihoods", "masked_places", "pseudo_log_likelihoods"]
 
 _UNKNOWN = frozenset({"rank", "prediction_order"})
 """Tensors of a family whose rows are predicted in an order (arXiv 1906.08237), which a masked row does not have."""
@@ -103,24 +104,67 @@ def hidden_log_likelihoods(
         ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
         BatchError: a row is longer than the position table.
     """
-    family = model.family
-    if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
-        raise ConfigurationError(f"masked scores need an encoder of whole rows, got the family {model.config.family}")
-    name, head = head_of(model, "masked_lm", "masked scores")
+    _, head = _masked_head(model)
     copies = [
         _Copy([mask_id if at in masked else token for at, token in enumerate(row)], place, row[place])
         for row, scored, of in zip(rows, places, hidden, strict=True)
         for place, masked in zip(scored, of, strict=True)
     ]
-    check_lengths(model, rows)
     found = torch.zeros(len(copies), dtype=torch.float64)
-    device = model.family.tokens.weight.device
-    for batch in like_lengths([len(copy.ids) for copy in copies], tokens):
-        tensors = batch_tensors([copies[one].ids for one in batch], device)
+    read = [copy.place - previous for copy in copies]
+    for batch, states in _states(model, [copy.ids for copy in copies], read, tokens):
+        wanted = torch.tensor([copies[one].token for one in batch], device=states.device)
         with torch.no_grad():
-            read = model.family.views(tensors, {name: head})[name].hidden
-            at = torch.tensor([copies[one].place - previous for one in batch], device=device)
-            states = read[torch.arange(len(batch), device=device), at]
-            wanted = torch.tensor([copies[one].token for one in batch], device=device)
             found[batch] = log_probabilities(head, states, wanted, model.vocab_size)
     return list(torch.split(found, [len(scored) for scored in places]))
+
+
+def candidate_scores(
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    places: Sequence[int],
+    candidates: Sequence[int],
+    *,
+    tokens: int = TOKENS,
+) -> Tensor:
+    """Return the score of each candidate at one place of each row, fp32 [rows, candidates].
+
+    Args:
+        model: in evaluation mode, with a head of masked tokens.
+        rows: token ids with their frame, masked already.
+        places: place of each row that is predicted.
+        candidates: ids of tokens.
+        tokens: places of a batch; it changes nothing but the rounding.
+
+    Raises:
+        ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
+        BatchError: a row is longer than the position table.
+    """
+    _, head = _masked_head(model)
+    found = torch.zeros((len(rows), len(candidates)))
+    for batch, states in _states(model, rows, places, tokens):
+        with torch.no_grad():
+            found[batch] = head.logits(states).float()[:, list(candidates)].cpu()
+    return found
+
+
+def _masked_head(model: Model) -> tuple[str, Head]:
+    family = model.family
+    if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
+        raise ConfigurationError(f"masked scores need an encoder of whole rows, got the family {model.config.family}")
+    return head_of(model, "masked_lm", "masked scores")
+
+
+def _states(
+    model: Model, rows: Sequence[Sequence[int]], places: Sequence[int], tokens: int
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield numbers of rows of like lengths, with the state [n, dim] at the place of each."""
+    name, head = _masked_head(model)
+    check_lengths(model, rows)
+    device = model.family.tokens.weight.device
+    for batch in like_lengths([len(row) for row in rows], tokens):
+        tensors = batch_tensors([rows[one] for one in batch], device)
+        with torch.no_grad():
+            read = model.family.views(tensors, {name: head})[name].hidden
+            at = torch.tensor([places[one] for one in batch], device=device)
+            yield batch, read[torch.arange(len(batch), device=device), at]

@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Question, Refused, TaskFacts, TaskFile, TaskReader
+from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 from pipeline.task_readers._whole_json import read_whole_json
 
 __all__ = ["Squad"]
@@ -37,7 +38,7 @@ class Squad(TaskReader):
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ("fields", "answer_not_found", "no_answer")
+    reasons: ClassVar[tuple[str, ...]] = QUESTION_REASONS
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -74,32 +75,9 @@ class Squad(TaskReader):
         place = 0
         for number, article in enumerate(file.layout.articles):
             group = f"article {article.get('title', number)}"
-            for paragraph in _maps(article.get("paragraphs")):
-                for asked in _maps(paragraph.get("qas")):
-                    yield self._question(asked, paragraph.get("context"), place, group)
+            for paragraph in maps(article.get("paragraphs")):
+                for asked in maps(paragraph.get("qas")):
+                    yield question_of(
+                        asked, paragraph.get("context"), place, group, unanswerable=self.options.unanswerable
+                    )
                     place += 1
-
-    def _question(self, asked: Mapping[str, Any], context: Any, place: int, group: str) -> Question | Refused:
-        question, key, given = asked.get("question"), asked.get("id"), asked.get("answers", [])
-        texts = all(isinstance(one, str) and one.strip() for one in (question, context))
-        if not texts or not isinstance(key, (str, int)) or not isinstance(given, list):
-            return Refused("fields", place)
-        answers = []
-        for answer in [] if asked.get("is_impossible") else given:
-            start, text = (
-                (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
-            )
-            if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
-                return Refused("fields", place)
-            if start < 0 or context[start : start + len(text)] != text:
-                return Refused("answer_not_found", place)
-            answers.append((start, text))
-        if not answers and not self.options.unanswerable:
-            return Refused("no_answer", place)
-        return Question(str(question), str(context), tuple(answers), str(key), place, group)
-
-
-def _maps(given: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list, an empty one in place of anything else."""
-    for one in given if isinstance(given, list) else []:
-        yield one if isinstance(one, Mapping) else {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from itertools import zip_longest
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -39,7 +39,8 @@ class Sts(TaskReader):
     STS-B (`sts-train.csv`) has seven fields and more between tabs, without header: the score is the fifth. A year has
     `STS.input.NAME.txt`, the sentences with a tab between them, and `STS.gs.NAME.txt`, a number a line, for each of its
     subsets. The `subsets` are read one after the other, as one list of pairs: a correlation over all of them at once is
-    what papers call "all". Quotes have no meaning.
+    what papers call "all". With `average: mean` the pairs of a subset belong together, and the metrics are the means
+    over subsets. Quotes have no meaning.
 
     A line with too few fields is refused as `fields`, one without a sentence as `empty_text`, a number outside of 0 to
     5 as `bad_label`, an empty one, as most pairs of 2015 and 2016 have, as `no_label`, and one of a longer file as
@@ -60,13 +61,16 @@ class Sts(TaskReader):
         """name of the task, and of the folder of its sets"""
         subsets: list[str] = field(default_factory=list)
         """subsets of a year whose files are beside the given one: [MSRpar, MSRvid]; empty: that of the file alone"""
+        average: Literal["all", "mean"] = "all"
+        """all: correlations over the pairs of all subsets at once; mean: the mean of those of the subsets"""
 
     options: Options
 
     @property
     def facts(self) -> TaskFacts:
         """Facts of the task."""
-        metrics = ("spearman", "pearson")
+        mean = self.options.average == "mean"
+        metrics = ("mean_spearman", "mean_pearson") if mean else ("spearman", "pearson")
         return TaskFacts(name=self.options.task, head="regression", metrics=metrics, texts=2, low=0.0, high=_HIGHEST)
 
     def open(self, path: Path) -> TaskFile:
@@ -112,14 +116,11 @@ class Sts(TaskReader):
                     )
             return
         place = 0
-        for subset in file.layout.subsets:
+        for number, subset in enumerate(file.layout.subsets):
             lines = (text_lines(one, self.limits) for one in (subset, _gold_of(subset)))
             for pair in zip_longest(*lines):
-                yield self._aligned(pair, place)
+                yield self._aligned(pair, number if self.options.average == "mean" else place)
                 place += 1
-
-    def _row(self, fields: list[str], place: int) -> LabelledText | Refused:
-        return self._pair(fields[5:7], fields[4], place) if len(fields) >= _BENCHMARK else Refused("fields", place)
 
     def _aligned(self, pair: tuple[tuple[int, str | Refused] | None, ...], place: int) -> LabelledText | Refused:
         if any(side is None for side in pair):

@@ -1,8 +1,8 @@
-"""SuperGLUE: ten tasks in lines of JSON (arXiv 1905.00537); ReCoRD is not among them."""
+"""SuperGLUE: its tasks and diagnostics in lines of JSON (arXiv 1905.00537)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.task_readers import Choices, LabelledText, Refused, TaskFacts, TaskFile, TaskItem, TaskReader
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields
+from pipeline.task_readers._questions import QUESTION_REASONS, maps, question_of
 
 __all__ = ["Superglue"]
 
@@ -68,7 +69,7 @@ _TASKS: Final = {
         _pair("cb", ("entailment", "contradiction", "neutral"), ("macro_f1", "accuracy"), "premise", "hypothesis"),
         _pair("rte", _ENTAILMENT, ("accuracy",), "premise", "hypothesis"),
         _pair("axb", _ENTAILMENT, ("matthews_correlation",), "sentence1", "sentence2"),
-        _pair("axg", _ENTAILMENT, ("accuracy",), "premise", "hypothesis"),
+        _pair("axg", _ENTAILMENT, ("accuracy", "gender_parity"), "premise", "hypothesis"),
         _classes("wic", ("word", "sentence1", "sentence2"), _word_in_two),
         _classes("wsc", ("text", "target.span1_text", "target.span2_text", "target.span2_index"), _pronoun),
         _Task(
@@ -82,29 +83,38 @@ _TASKS: Final = {
             ("passage.text", "passage.questions"),
             lambda row: (str(row["passage"]["text"]),),
         ),
+        _Task(
+            TaskFacts(name="record", head="span", metrics=("f1", "exact_match"), texts=2),
+            ("passage.text", "qas"),
+            lambda row: (str(row["passage"]["text"]),),
+        ),
     )
 }  # fmt: skip
 
 
 class Superglue(TaskReader):
-    """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage (MultiRC).
+    """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage.
 
     An answer of MultiRC is a row of the passage and the question with the answer; F1 is over all answers, exact match
-    over questions, of which all answers must be right. A line without a field is refused as `fields`, an answer of
-    MultiRC likewise; so are an `empty_text`, a `bad_label`, and rows of a file without labels as `no_label`.
+    over questions, of which all answers must be right. A query of ReCoRD is a question whose answers are the places of
+    an entity in the passage, as SQuAD has them, with SQuAD's F1 and exact match; what is found may be any part of the
+    text. The rows of a `pair_id` of AX-g differ in a gender: parity is the share of pairs with one class for both.
+
+    A line without a field is refused as `fields`, an answer of MultiRC or a query likewise; so are an `empty_text`, a
+    `bad_label`, rows of a file without labels as `no_label`, and queries as SQuAD's questions are.
 
     Example (boolq):
         `{"question": "is it", "passage": "It is.", "idx": 0, "label": true}`
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label")
+    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label", *QUESTION_REASONS[1:])
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
         """The task."""
 
-        task: Literal["boolq", "cb", "copa", "rte", "wic", "wsc", "axb", "axg", "multirc"]
+        task: Literal["boolq", "cb", "copa", "rte", "wic", "wsc", "axb", "axg", "multirc", "record"]
         """task of the collection"""
 
     options: Options
@@ -123,10 +133,11 @@ class Superglue(TaskReader):
         require_fields(path, self.limits, *_TASKS[self.options.task].fields)
         _, first = next(json_objects(path, self.limits))
         assert not isinstance(first, Refused), "the first line has fields"
-        return TaskFile(path, _Layout(self.options.task == "multirc" or first.get("label") is not None))
+        several = self.options.task in ("multirc", "record")
+        return TaskFile(path, _Layout(several or first.get("label") is not None))
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
-        """Yield every row of a file; of MultiRC every answer."""
+        """Yield every row of a file; of MultiRC every answer, of ReCoRD every query."""
         questions = 0
         for place, row in json_objects(file.path, self.limits):
             if isinstance(row, Refused):
@@ -134,8 +145,12 @@ class Superglue(TaskReader):
             elif any(field_of(row, name) is None for name in _TASKS[self.options.task].fields):
                 yield Refused("fields", place)
             elif self.options.task == "multirc":
-                for question in _maps(row["passage"]["questions"]):
+                for question in maps(row["passage"]["questions"]):
                     yield from self._answers(str(row["passage"]["text"]), question, questions, f"passage {place}")
+                    questions += 1
+            elif self.options.task == "record":
+                for query in maps(row["qas"]):
+                    yield question_of(_asked(query, questions), row["passage"]["text"], questions, f"passage {place}")
                     questions += 1
             else:
                 yield self._row(row, place)
@@ -150,6 +165,8 @@ class Superglue(TaskReader):
         label = self._label(row.get("label"))
         if isinstance(label, str):
             return Refused(label, place)
+        if self.options.task == "axg":
+            place = row["pair_id"] if isinstance(row.get("pair_id"), int) else place // 2
         if self.options.task != "copa":
             return LabelledText((texts[0], texts[1]), label, None, place)
         question = _QUESTIONS.get(str(row["question"]))
@@ -157,9 +174,11 @@ class Superglue(TaskReader):
             Refused("fields", place) if question is None else Choices(f"{texts[0]} {question}", texts[1:], label, place)
         )
 
-    def _answers(self, passage: str, question: Object, number: int, group: str) -> Iterator[LabelledText | Refused]:
+    def _answers(
+        self, passage: str, question: Mapping[str, Any], number: int, group: str
+    ) -> Iterator[LabelledText | Refused]:
         """Yield the answers of a question; they share its number, by which they are judged together."""
-        for answer in _maps(question.get("answers")):
+        for answer in maps(question.get("answers")):
             asked, text = question.get("question"), answer.get("text")
             if not isinstance(asked, str) or not isinstance(text, str):
                 yield Refused("fields", number)
@@ -183,7 +202,7 @@ class Superglue(TaskReader):
         return self.facts.labels.index(given) if given in self.facts.labels else "bad_label"
 
 
-def _maps(given: Any) -> Iterator[Object]:
-    """Yield the objects of a list, an empty one in place of anything else."""
-    for one in given if isinstance(given, list) else []:
-        yield one if isinstance(one, dict) else {}
+def _asked(query: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return a query of ReCoRD as SQuAD writes a question."""
+    answers = [{"answer_start": one.get("start"), "text": one.get("text")} for one in maps(query.get("answers"))]
+    return {"question": query.get("query"), "id": number, "answers": answers}

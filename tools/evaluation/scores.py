@@ -14,9 +14,9 @@ from pipeline.rows import Rows
 from tools.evaluation.answer_scores import answer_scores, read_spans
 from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.choice_baselines import choice_baselines
+from tools.evaluation.group_units import GROUPED, Grouped
 from tools.evaluation.metrics import Scored, degenerate, score
 from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
-from tools.evaluation.question_units import question_units
 from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
 from tools.evaluation.text_scores import generated_share, text_scores
@@ -101,8 +101,9 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     else:
         given = texts_of(train, tokenizer), answers_of(train, facts)
         baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
-    if "exact_match" in facts.metrics:
-        return _question_scores(answers, predictions.predicted, baselines, rows.fixed["document_uid"])
+    for name in facts.metrics:
+        if name in GROUPED:
+            return _grouped_scores(GROUPED[name], answers, predictions.predicted, baselines, rows.fixed["document_uid"])
     return Scored(
         len(answers),
         score(facts, answers, predictions.predicted),
@@ -111,20 +112,24 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     )
 
 
-def _question_scores(
-    answers: NDArray[Any], predicted: NDArray[Any], baselines: Mapping[str, NDArray[Any]], questions: NDArray[Any]
+def _grouped_scores(
+    units_of: Grouped,
+    answers: NDArray[Any],
+    predicted: NDArray[Any],
+    baselines: Mapping[str, NDArray[Any]],
+    groups: NDArray[Any],
 ) -> Scored:
-    """Return the scores of answers that are judged together, by the key of their question."""
+    """Return the scores of rows that are judged together, by the keys of their groups."""
 
     def metrics(found: NDArray[Any]) -> dict[str, float]:
-        units = question_units(answers, found, questions)
+        units = units_of(answers, found, groups)
         return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
 
     return Scored(
         len(answers),
         metrics(predicted),
         {name: metrics(found) for name, found in baselines.items()},
-        units=question_units(answers, predicted, questions),
+        units=units_of(answers, predicted, groups),
     )
 
 

@@ -46,6 +46,15 @@ def test_the_subsets_of_a_year_are_one_list(tmp_path: Path) -> None:
         reader_of("sts", subsets=["MSRvid"]).open(first)
 
 
+def test_the_pairs_of_a_subset_belong_together(tmp_path: Path) -> None:
+    for name, pairs in (("one", "a\tb\nc\td\n"), ("two", "e\tf\n")):
+        first = written(tmp_path, pairs, f"STS.input.{name}.txt")
+        written(tmp_path, "1\n" * pairs.count("\n"), f"STS.gs.{name}.txt")
+    reader = reader_of("sts", subsets=["one", "two"], average="mean")
+    assert [item.place for item in items_of(reader, first)] == [0, 0, 1]
+    assert reader.facts.metrics == ("mean_spearman", "mean_pearson")
+
+
 @pytest.mark.parametrize(
     "text", ["", "index\tgenre\tscore\n", "a\tb\tc\td\tscore\tf\tg\n"], ids=["empty", "few", "glue"]
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import ConfigurationError
-from pipeline.task_readers import Choices, LabelledText
+from pipeline.task_readers import Choices, LabelledText, Question
 from tests.pipeline.task_readers.reading import items_of, reader_of, reasons, written
 
 WSC = {"text": "Mark told Pete lies, which Pete had in his book . He was cross.", "label": True,
@@ -17,7 +17,7 @@ ROWS: dict[str, tuple[Any, tuple[str, ...], int]] = {
     "cb": ({"premise": "a", "hypothesis": "b", "label": "neutral"}, ("a", "b"), 2),
     "rte": ({"premise": "a", "hypothesis": "b", "label": "not_entailment"}, ("a", "b"), 1),
     "axb": ({"sentence1": "a", "sentence2": "b", "label": "entailment", "logic": "x"}, ("a", "b"), 0),
-    "axg": ({"premise": "a", "hypothesis": "b", "label": "entailment", "pair_id": 1}, ("a", "b"), 0),
+    "axg": ({"premise": "a", "hypothesis": "b", "label": "entailment"}, ("a", "b"), 0),
     "wic": ({"word": "place", "sentence1": "Any place.", "sentence2": "He placed it.", "label": False},
             ("place: Any place.", "He placed it."), 0),
     "wsc": (WSC, ("Mark told Pete lies, which Pete had in his book . * He * was cross.", "Mark"), 1),
@@ -74,6 +74,29 @@ def test_answers_share_the_number_of_their_question(tmp_path: Path) -> None:
     ]
     assert reasons(items) == {"bad_label": 1, "empty_text": 1}
     assert [item.place for item in items[3:]] == [2, 2]
+
+
+def test_the_two_rows_of_a_pair_share_its_number(tmp_path: Path) -> None:
+    """By their `pair_id`; files without one have them one after the other."""
+    lines = [{"premise": text, "hypothesis": "b", "label": "entailment"} for text in "abcd"]
+    named = [{**line, "pair_id": pair} for line, pair in zip(lines, (7, 5, 7, 5), strict=True)]
+    for rows, places in ((lines, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        assert [item.place for item in items_of(reader_of("superglue", task="axg"), written(tmp_path, text))] == places
+
+
+def test_a_query_is_answered_by_places_of_the_passage(tmp_path: Path) -> None:
+    def query(text: str | None, *answers: tuple[int, str]) -> Any:
+        return {"query": text, "idx": {}, "answers": [{"start": at, "end": 0, "text": name} for at, name in answers]}
+
+    passage = {"text": "Ada met Bob.\n@highlight\nAda wrote.", "entities": [{"start": 0, "end": 2}]}
+    queries = [query("@placeholder wrote.", (0, "Ada"), (24, "Ada")), query("@placeholder came.", (1, "Bob")),
+               query("@placeholder left."), query(None, (0, "Ada"))]  # fmt: skip
+    reader = reader_of("superglue", task="record")
+    items = items_of(reader, written(tmp_path, f"{json.dumps({'passage': passage, 'qas': queries})}\n"))
+    assert items[0] == Question("@placeholder wrote.", passage["text"], ((0, "Ada"), (24, "Ada")), "0", 0, "passage 0")
+    assert reasons(items) == {"answer_not_found": 1, "no_answer": 1, "fields": 1}
+    assert (reader.facts.head, reader.facts.metrics) == ("span", ("f1", "exact_match"))
 
 
 def test_a_file_of_another_task(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 
-from tools.evaluation.scores import _question_scores, lines_of, text_of
+from tools.evaluation.group_units import question_units
+from tools.evaluation.scores import _grouped_scores, lines_of, text_of
 
 SCORES = {
     "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
@@ -37,7 +38,9 @@ def test_the_text_is_one_line_with_sorted_keys() -> None:
 def test_answers_of_a_question_are_judged_together() -> None:
     """Three questions of two answers: all right, one wrong, both wrong."""
     answers, keys = np.array([1, 0, 1, 1, 0, 1]), np.repeat(np.arange(3, dtype=np.uint8), 2)[:, None]
-    found = _question_scores(answers, np.array([1, 0, 1, 0, 1, 0]), {"majority": np.ones(6, np.int64)}, keys)
+    found = _grouped_scores(
+        question_units, answers, np.array([1, 0, 1, 0, 1, 0]), {"majority": np.ones(6, np.int64)}, keys
+    )
     assert found.count == 6
     assert found.metrics == {"f1": 2 * 2 / (3 + 4), "exact_match": 1 / 3}
     assert found.baselines == {"majority": {"f1": 2 * 4 / (6 + 4), "exact_match": 1 / 3}}
