@@ -19,9 +19,10 @@ from pipeline.recorded_file import check_recorded
 from pipeline.registry import Chosen
 from pipeline.shards import SetWriter, feature_columns, fixed_columns
 from pipeline.shards.layout import block_rows_of
-from pipeline.task_readers import Refused, TaskFile, TaskItem, TaskReader
+from pipeline.task_readers import Refused, TaskFacts, TaskFile, TaskItem, TaskReader
 from pipeline.task_readers._reader import TASK
 from pipeline.tasks.carving import carved, without
+from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary, switched
 from pipeline.tasks.counts import SplitCounts, TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
 from pipeline.tasks.row_kinds import ROW_KINDS
@@ -67,6 +68,7 @@ class TaskSets(Pass[TaskCounts]):
     max_length: int
     stride: int | None
     exclude: tuple[Path, ...]
+    code_switch: CodeSwitchConfig | None
     tokenizer: Path
     corpus: str
     seed: int
@@ -82,7 +84,10 @@ class TaskSets(Pass[TaskCounts]):
         form = Form(FRAMES[self.frame], self.max_length, self.stride)
         kind = ROW_KINDS[reader.facts.head, form.frame.architecture]
         rows = kind(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
-        found = rows.rows(self.items(source, reader, file))
+        items = self.items(source, reader, file)
+        if self.code_switch is not None and source.split == "train":
+            items = self._switched(items, self.code_switch, reader.facts)
+        found = rows.rows(items)
         output.inputs[source.source] = file_hash(source.path)
         if len(found):
             writer = self.writer(source.split, reader, rows.tokenizer.vocabulary)
@@ -110,6 +115,12 @@ class TaskSets(Pass[TaskCounts]):
         for item, split in zip(found, carved(found, source.carve, source.own, self.seed), strict=True):
             if split == source.split:
                 yield item
+
+    def _switched(
+        self, items: Iterator[TaskItem | Refused], config: CodeSwitchConfig, facts: TaskFacts
+    ) -> Iterator[TaskItem | Refused]:
+        dictionaries = [read_dictionary(path, self.limits) for path in config.dictionaries]
+        return switched(items, config, dictionaries, facts, self.seed)
 
     def open_reader(self) -> TaskReader:
         """Return the reader of the task."""

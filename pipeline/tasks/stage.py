@@ -19,6 +19,7 @@ from pipeline.execution.unit_record import require_equal
 from pipeline.files import file_hash
 from pipeline.registry import Chosen, OneOf
 from pipeline.seeding import keyed_hash
+from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
 from pipeline.tasks.counts import TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
 from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets
@@ -50,6 +51,8 @@ class TasksConfig:
     splits share a document or a text"""
     exclude: list[Path] = field(default_factory=list)
     """files of the task whose documents and texts no split may hold, such as those of another test set"""
+    code_switch: CodeSwitchConfig | None = None
+    """words of the rows of train that dictionaries replace: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
 
     def __post_init__(self) -> None:
         """Check that rows are left for train."""
@@ -80,7 +83,11 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
         facts = self.config.reader.build(self.recipe.limits).facts
-        head = facts.head
+        head, switch = facts.head, self.config.code_switch
+        if switch is not None:
+            switch.check_head(facts)
+            for path in switch.dictionaries:
+                read_dictionary(path, self.recipe.limits)
         yield from self._lost(self.folder / facts.name, {*files.splits, *self.config.carve})
         if (head, frame.architecture) not in ROW_KINDS:
             fit = [name for name, one in FRAMES.items() if (head, one.architecture) in ROW_KINDS]
@@ -105,7 +112,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
         reader = self.config.reader.build(self.recipe.limits)
         beside = [path for file in files.values() for path in reader.companions(file.path)]
-        contents += [file_hash(path) for path in (*beside, *self.config.exclude)]
+        switch = self.config.code_switch
+        dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
+        contents += [file_hash(path) for path in (*beside, *self.config.exclude, *dictionaries)]
         return keyed_hash(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
@@ -117,8 +126,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         work = TaskSets(
             len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
-            config.max_length, config.stride, tuple(config.exclude), tokenizer_stage(recipe).folder / "tokenizer",
-            recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
+            config.max_length, config.stride, tuple(config.exclude), config.code_switch,
+            tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
         )  # fmt: skip
         return [work, TaskManifests(work, recipe.seed)]
 

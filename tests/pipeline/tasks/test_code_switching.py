@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import ConfigurationError
+from pipeline.formats.limits import Limits
+from pipeline.task_readers import LabelledText, Refused, TaggedWords, TaskFacts
+from pipeline.tasks import code_switching
+from pipeline.tasks.code_switching import CodeSwitchConfig, Dictionary, read_dictionary, switched
+
+TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
+TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
+GERMAN: Dictionary = {"cat": ["Katze"], "black": ["schwarz", "dunkel"], "new": ["ganz neu"]}
+FRENCH: Dictionary = {"cat": ["chat"], "runs": ["court"]}
+
+
+def config(sentences: float = 1.0, words: float = 1.0) -> CodeSwitchConfig:
+    return CodeSwitchConfig(dictionaries=[Path("x")], sentence_rate=sentences, word_rate=words)
+
+
+def rows(count: int) -> list[LabelledText | TaggedWords | Refused]:
+    return [LabelledText(("The Cat's new, it runs!", "black cat"), place % 2, None, place) for place in range(count)]
+
+
+def texts(found: object) -> tuple[str, ...]:
+    assert isinstance(found, LabelledText)
+    return found.texts
+
+
+def test_words_of_a_dictionary_are_replaced_and_nothing_else_is() -> None:
+    (found,) = switched(rows(1), config(), [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}], TEXTS, seed=1)
+    assert found == LabelledText(("Die Katze's ganz neu, it runs!", "black Katze"), 0, None, 0)
+
+
+def test_languages_and_translations_are_drawn_and_answers_stay() -> None:
+    """Each of two languages for about half of the words, whatever rows are beside a row."""
+    found = list(switched(rows(400), config(), [GERMAN, FRENCH], TEXTS, seed=1))
+    cats = [texts(one)[1].split()[1] for one in found]
+    assert set(cats) == {"Katze", "chat"}
+    assert 150 < cats.count("chat") < 250
+    assert {texts(one)[1].split()[0] for one in found} == {"schwarz", "dunkel", "black"}
+    assert [one.label for one in found if isinstance(one, LabelledText)] == [0, 1] * 200
+    assert list(switched(rows(400)[7:9], config(), [GERMAN, FRENCH], TEXTS, seed=1)) == found[7:9]
+    assert list(switched(rows(400), config(), [GERMAN, FRENCH], TEXTS, seed=2)) != found
+
+
+def test_rates_are_those_of_rows_and_of_words() -> None:
+    every: Dictionary = {word: ["x"] for word in ("the", "cat", "s", "new", "it", "runs", "black")}
+    found = [texts(one) for one in switched(rows(500), config(0.4, 0.7), [every], TEXTS, seed=3)]
+    changed = [one for one in found if one != texts(rows(1)[0])]
+    assert 160 < len(changed) < 240
+    share = sum(" ".join(one).lower().count("x") for one in changed) / (8 * len(changed))
+    assert 0.65 < share < 0.75
+
+
+def test_the_words_of_a_translation_have_the_class_of_its_word() -> None:
+    given = TaggedWords(("New", "cat", "sat"), (1, 2, 0), 4, "doc")
+    refused = Refused("fields", 5)
+    found = list(switched([given, refused], config(), [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS, seed=1))
+    assert found == [TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"), refused]
+
+
+def test_examples_in_docstrings() -> None:
+    assert doctest.testmod(code_switching).failed == 0
+
+
+def test_files_of_words_and_translations(tmp_path: Path) -> None:
+    path = tmp_path / "en-de.txt"
+    path.write_text("cat Katze\nCat\tKater\nnew\tganz neu\n\n", encoding="utf-8")
+    assert read_dictionary(path, Limits()) == {"cat": ["Katze", "Kater"], "new": ["ganz neu"]}
+    for text, message in (("cat\n", "line 1: expected a word and its translation, got 'cat'"), ("", "got none")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=message):
+            read_dictionary(path, Limits())
+    with pytest.raises(ConfigurationError, match="no such file"):
+        read_dictionary(tmp_path / "none.txt", Limits())
+
+
+def test_answers_that_are_places_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
+        config().check_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
