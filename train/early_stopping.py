@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Any
+from statistics import fmean
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -13,7 +14,10 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 
-__all__ = ["Best", "EarlyStopConfig", "check_metric", "exhausted", "judged", "metric_value"]
+__all__ = ["MEAN", "Best", "EarlyStopConfig", "check_metric", "exhausted", "judged", "metric_value"]
+
+MEAN: Final = "mean"
+"""Name, in metrics, of the mean over the held-out sets; a set of this name comes first."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -21,7 +25,8 @@ class EarlyStopConfig:
     """The metric that must improve, and for how long it may not."""
 
     metric: str
-    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy"""
+    """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy; mean/loss:
+    the mean over all held-out sets, such as one for each language"""
     patience: Annotated[int, Field(ge=1)] = 3
     """evaluations in a row without improvement after which the run ends"""
     min_improvement: Annotated[float, Field(ge=0.0)] = 0.0
@@ -54,9 +59,13 @@ def check_metric(config: EarlyStopConfig, sets: Mapping[str, Any], heads: Mappin
     name, _, rest = config.metric.partition("/")
     kind, _, inside = rest.partition("/")
     heads_known = inside.partition("/")[0] in heads
-    if name in sets and (rest == "loss" or (kind in ("losses", "figures") and heads_known)):
+    if (name in sets or (name == MEAN and sets)) and (
+        rest == "loss" or (kind in ("losses", "figures") and heads_known)
+    ):
         return
-    listed = [f"{one}/loss" for one in sets] + [f"{one}/losses/{head}" for one in sets for head in heads]
+    listed = [f"{one}/loss" for one in (*sets, *([MEAN] if sets else []))] + [
+        f"{one}/losses/{head}" for one in sets for head in heads
+    ]
     raise ConfigurationError(
         f"early_stop.metric: expected one of {', '.join(listed) or 'a held-out set, of which there is none'}, or "
         f"SET/figures/HEAD/NAME, got {config.metric!r}"
@@ -70,6 +79,8 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
         ConfigurationError: the set has none of that name; the message lists those that it has.
     """
     name, _, rest = metric.partition("/")
+    if name == MEAN and name not in evaluations:
+        return fmean(metric_value(evaluations, f"{one}/{rest}") for one in evaluations)
     kind, _, inside = rest.partition("/")
     found = evaluations[name]
     if rest == "loss":

@@ -62,21 +62,25 @@ def test_another_metric_begins_afresh_and_another_patience_does_not() -> None:
 def test_metrics_are_found_by_set_kind_and_name() -> None:
     evaluation = SimpleNamespace(loss=1.0, losses={"masked_lm": 2.0}, figures={"token/accuracy": 0.5})
     found = {"de": evaluation, "en": SimpleNamespace(loss=7.0)}
-    metrics = ("de/loss", "de/losses/masked_lm", "de/figures/token/accuracy", "en/loss")
-    assert [metric_value(found, metric) for metric in metrics] == [1.0, 2.0, 0.5, 7.0]
+    metrics = ("de/loss", "de/losses/masked_lm", "de/figures/token/accuracy", "en/loss", "mean/loss")
+    assert [metric_value(found, metric) for metric in metrics] == [1.0, 2.0, 0.5, 7.0, 4.0]
+    named = {**found, "mean": SimpleNamespace(loss=9.0)}
+    assert metric_value(named, "mean/loss") == 9.0, "a set of this name comes first"
     with pytest.raises(ConfigurationError, match="one of de/figures/token/accuracy, got 'de/figures/token/f1'"):
         metric_value(found, "de/figures/token/f1")
 
 
-@pytest.mark.parametrize("metric", ["de/loss", "de/losses/token", "de/figures/token/f1"])
+@pytest.mark.parametrize("metric", ["de/loss", "de/losses/token", "de/figures/token/f1", "mean/loss"])
 def test_a_metric_that_an_evaluation_may_have_passes(metric: str) -> None:
     check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
 
 
-@pytest.mark.parametrize("metric", ["loss", "fr/loss", "de/los", "de/losses/lm", "de/figures/lm/f1", "de/loss/x", ""])
+@pytest.mark.parametrize(
+    "metric", ["loss", "fr/loss", "de/los", "de/losses/lm", "de/figures/lm/f1", "de/loss/x", "mean/los", ""]
+)
 def test_a_metric_that_no_evaluation_has_is_refused_with_a_list(metric: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
-    assert "expected one of de/loss, de/losses/masked_lm, de/losses/token, or SET" in str(caught.value)
+    assert "expected one of de/loss, mean/loss, de/losses/masked_lm, de/losses/token, or SET" in str(caught.value)
     with pytest.raises(ConfigurationError, match="of which there is none"):
         check_metric(EarlyStopConfig(metric=metric), {}, HEADS)

@@ -17,6 +17,7 @@ from model.draws import normal, own_generator
 from model.layers.vocabulary import padded_rows
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.errors import ConfigurationError
+from train.beginning.other_family import translated
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
@@ -71,7 +72,8 @@ def fill(
     """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
 
     The body must be the same, parameter for parameter: what is new are heads alone, and so is what is not used. Heads
-    take what the source has of them; one whose classes have other names there is new.
+    take what the source has of them; one whose classes have other names there is new. Of another architecture the
+    stacks are taken that `translated` says.
 
     Args:
         model: with its initial values.
@@ -86,11 +88,13 @@ def fill(
         CheckpointError: no checkpoint of the run is whole.
         WeightsError: files of the folder are damaged or incomplete.
     """
-    config, tensors = open_model(source.expanduser())
-    _refuse_other_body(model, config, source)
+    read = translated(model.config, *open_model(source.expanduser()))
+    config, tensors = read.config, read.tensors
+    _refuse_other_body(model, config, source, read.free)
     ours = dict(model.named_parameters())
-    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)}
-    if differing := sorted(name for name in body if name not in ours or name not in tensors):
+    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - read.dropped
+    differing = sorted(name for name in body if name not in ours or name not in tensors)
+    if differing := [name for name in differing if name not in ours or not name.startswith(read.lacking)]:
         raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
     added = range(len(tensors[_TABLE]), model.vocab_size) if grow else range(0)
     if not added:
@@ -158,8 +162,8 @@ def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
     return checkpoint.config, checkpoint.tensors
 
 
-def _refuse_other_body(model: Model, config: ModelConfig, source: Path) -> None:
-    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE}
+def _refuse_other_body(model: Model, config: ModelConfig, source: Path, free: frozenset[str]) -> None:
+    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | free}
     if pairs:
         listed = "; ".join(f"model.{key}: {here} here, {there} there" for key, (here, there) in pairs.items())
         raise ConfigurationError(f"model.init_from: {source} is another model: {listed}; take its values")
