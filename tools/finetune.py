@@ -5,6 +5,8 @@ task's sets with the tokenizer of BODY, trains one run for each seed, and scores
 with the weights of BODY: all, embeddings, or random, which is nothing. Words that begin with `tasks.` go to the stage,
 all others to `train/main.py`: `steps=500`, `freeze=body`. The same command continues after an interruption, and a seed
 that has a score is not run again. `--compare DIR ...` prints the table of such outputs, each against the first.
+`tests='{de: FILE, fr: FILE}'` scores each run on further files, of other languages, say; `--matrix DIR ...` prints the
+table of outputs by files.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -21,14 +24,22 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT, config_file, validate
 from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
-from tools.evaluation.tuned_folder import comparison_lines, read_scored, score_run, table_lines
+from tools.evaluation.tuned_folder import (
+    comparison_lines,
+    matrix_lines,
+    read_by_split,
+    read_scored,
+    score_run,
+    scores_path,
+    table_lines,
+)
 from tools.lib.chain import run_step
 from tools.lib.command import IntermixedArguments, run_tool, some_path
 from tools.lib.own_words import remember
 
 __all__ = ["FinetuneOptions", "finetune", "main"]
 
-_OWN: Final = ("task", "train", "dev", "output", "seeds", "from")
+_OWN: Final = ("task", "train", "dev", "tests", "output", "seeds", "from")
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
 
@@ -44,6 +55,8 @@ class FinetuneOptions:
     """file with the rows to score on"""
     output: Path
     """folder of all sets, runs and scores"""
+    tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
+    """further files to score the runs on, by name: {de: FILE, fr: FILE}"""
     seeds: Annotated[int, Field(ge=1)] = 5
     """runs, with the seeds 0, 1, ...; more may be asked for later"""
     begin: Literal["all", "embeddings", "random"] = "all"
@@ -67,18 +80,23 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
     remember(output / "finetune.json", _facts(body, options, overrides))
     sets = [word for word in overrides if word.startswith("tasks.")]
-    files = f"[{{path: {options.train.resolve()}, source: train}}, {{path: {options.dev.resolve()}, source: dev}}]"
+    splits = {"train": options.train, "dev": options.dev} | {
+        f"test_{name}": file for name, file in options.tests.items()
+    }
+    files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
     stage: list[str | Path] = ["python", "-m", "pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
     run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
     (shards,) = sorted((output / "sets" / "tasks").glob("*/train"))
     for seed in range(options.seeds):
-        run, scores = output / f"seed-{seed}", output / "scores" / f"seed-{seed}.json"
-        if scores.exists():
+        run, scores = output / f"seed-{seed}", {split: scores_path(output, split, seed) for split in splits}
+        del scores["train"]
+        if all(path.exists() for path in scores.values()):
             continue
         words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
         words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in sets)]
         run_step("python", "train/main.py", "--config", recipes["train.yaml"], *words, accelerator=None)
-        score_run(run, "dev", scores)
+        for split, path in scores.items():
+            score_run(run, split, path)
 
 
 def _config(task: str, kind: str) -> Path:
@@ -92,6 +110,7 @@ def _config(task: str, kind: str) -> Path:
 def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
     """Return what the folder is for."""
     ours = {"body": str(body.resolve()), "overrides": list(overrides), "task": options.task, "from": options.begin}
+    ours |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
     return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 
 
@@ -113,7 +132,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--compare", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool to compare")
 
+    parser.add_argument(
+        "--matrix", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool by their tests"
+    )
+
     def action(options: argparse.Namespace) -> int:
+        if options.matrix is not None:
+            for line in matrix_lines([(str(folder), read_by_split(folder)) for folder in options.matrix]):
+                sys.stdout.write(f"{line}\n")
+            return 0
         folders = options.compare
         if folders is None:
             if options.body is None:

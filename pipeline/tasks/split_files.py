@@ -15,6 +15,8 @@ __all__ = ["SplitFiles", "split_files"]
 
 _SPLITS: Final = ("train", "dev", "test")
 _NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
+_LABEL: Final = re.compile(r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+"""Labels of inputs: the names of files, and those of further sets to score, such as other languages."""
 _UNNAMED: Final = "default"
 """Label of an input that has none."""
 
@@ -62,10 +64,10 @@ def split_files(files: Sequence[SourceFile]) -> SplitFiles:
 
 def _split_of(file: SourceFile) -> str | None:
     if file.entry.source != _UNNAMED:
-        if not (found := _NAME.fullmatch(file.entry.source)) or found[1] != file.entry.source:
+        if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
                 f"tasks: input {file.path}: source: expected the name of a split, {', '.join(_SPLITS)} or "
-                f"dev_matched and the like, got {file.entry.source!r}"
+                f"dev_matched, test_de and the like, got {file.entry.source!r}"
             )
         return file.entry.source
     found = _NAME.fullmatch(PurePosixPath(file.source).name.partition(".")[0].replace("-", "_"))

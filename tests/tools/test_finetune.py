@@ -50,11 +50,16 @@ def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
     assert "holds runs of other words: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
     other = tmp_path / "random"
-    assert main([*words, f"output={other}", "seeds=1", "from=random", "log.tensorboard=false"]) == 0
+    further = f"tests={{other: {files / 'dev.tsv'}}}"
+    assert main([*words, f"output={other}", "seeds=1", "from=random", further, "log.tensorboard=false"]) == 0
     text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
     assert "init_parts:\n- none\n" in text
     assert main(["--compare", str(output), str(other)]) == 0
     assert f"{other} - {output}: accuracy" in capsys.readouterr().out
+    assert main(["--matrix", str(output), str(other)]) == 0
+    _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert first[2:] == ["-", "-"]
+    assert second[1] == second[2], "the same file under another name"
 
 
 @pytest.mark.parametrize(

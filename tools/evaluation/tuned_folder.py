@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,15 @@ from tools.evaluation.predictions import predict, set_rows
 from tools.evaluation.scores import scored_of, scores_of, share_of
 from tools.evaluation.task_run import open_task_run
 
-__all__ = ["comparison_lines", "read_scored", "score_run", "table_lines"]
+__all__ = [
+    "comparison_lines",
+    "matrix_lines",
+    "read_by_split",
+    "read_scored",
+    "score_run",
+    "scores_path",
+    "table_lines",
+]
 
 _SCORES: Final = "scores"
 
@@ -42,18 +51,35 @@ def score_run(run: Path, split: str, path: Path) -> None:
         temporary.write_text(json.dumps(sealed(plain), sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_scored(folder: Path) -> list[ScoredRun]:
-    """Return the scores of all seeds of a folder, by seed.
+def scores_path(folder: Path, split: str, seed: int) -> Path:
+    """Return the file of a seed's scores; those on dev are the table's, those of further sets have folders."""
+    return folder / _SCORES / ("" if split == "dev" else split) / f"seed-{seed}.json"
+
+
+def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
+    """Return the scores of all seeds of a folder on dev, and on each further set by its name.
+
+    Raises:
+        ConfigurationError: there are none, or those of a split are of several sets.
+        IntegrityError: one cannot be read.
+    """
+    further = sorted(path.name for path in (folder / _SCORES).glob("test_*"))
+    return {"dev": read_scored(folder)} | {name.removeprefix("test_"): read_scored(folder, name) for name in further}
+
+
+def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
+    """Return the scores of all seeds of a folder on a split, by seed.
 
     Raises:
         ConfigurationError: there are none, or they are of several sets.
         IntegrityError: one cannot be read.
     """
-    found = [_scored(path) for path in sorted((folder / _SCORES).glob("seed-*.json"))]
+    scores = scores_path(folder, split, 0).parent
+    found = [_scored(path) for path in sorted(scores.glob("seed-*.json"))]
     if not found:
         raise ConfigurationError(f"{folder}: expected an output of tools/finetune.py with scores, found none")
     if len({one.scores["set"] for one in found}) > 1:
-        raise ConfigurationError(f"{folder / _SCORES}: the seeds were scored on different sets; remove the old ones")
+        raise ConfigurationError(f"{scores}: the seeds were scored on different sets; remove the old ones")
     return sorted(found, key=lambda one: int(one.scores["seed"]))
 
 
@@ -86,6 +112,27 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
                 + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
                 + (f"  BELOW {' and '.join(below)}" if below else "")
             )
+
+
+def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
+    """Yield a table of folders by sets: the mean over seeds of the first metric, and how far the others are below dev.
+
+    Of runs that have learnt one language, dev is that language, and the gap what is lost on the others (XTREME, arXiv
+    2003.11080). A set that a folder was not scored on is a dash.
+    """
+    sets = list(dict.fromkeys(name for _, splits in named for name in splits))
+    width = max(len(name) for name, _ in named)
+    metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))
+    yield f"{metric:<{width}}  " + "".join(f"{name:>9}" for name in (*sets, "gap"))
+    for name, splits in named:
+        means = {
+            split: mean_and_deviation([run.scores["metrics"][metric] for run in runs])[0]
+            for split, runs in splits.items()
+        }
+        others = [mean for split, mean in means.items() if split != "dev"]
+        cells = [f"{means[split]:>9.4f}" if split in means else f"{'-':>9}" for split in sets]
+        gap = f"{means['dev'] - fmean(others):>9.4f}" if others else f"{'-':>9}"
+        yield f"{name:<{width}}  " + "".join((*cells, gap))
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:

@@ -8,7 +8,14 @@ import pytest
 
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.sealed_json import sealed
-from tools.evaluation.tuned_folder import comparison_lines, read_scored, table_lines
+from tools.evaluation.tuned_folder import (
+    comparison_lines,
+    matrix_lines,
+    read_by_split,
+    read_scored,
+    scores_path,
+    table_lines,
+)
 
 FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics": ["accuracy"], "texts": 1,
          "positive": None, "low": 0.0, "high": 1.0}  # fmt: skip
@@ -39,6 +46,25 @@ def test_a_table_of_two_folders(tmp_path: Path) -> None:
     (line,) = comparison_lines(groups)
     assert line.startswith("b - a: accuracy -0.5000 [")
     assert list(comparison_lines(groups[:1])) == []
+
+
+def test_a_matrix_of_folders_by_sets(tmp_path: Path) -> None:
+    """Means over seeds; the gap is dev less the mean of the others."""
+    for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0])):
+        write(tmp_path / "en", seed, predicted)
+        for name, other in (("de", [0, 1, 1, 0]), ("fr", [0, 1, 0, 0])):
+            write(tmp_path / "en", seed, other, set=name)
+            path = scores_path(tmp_path / "en", f"test_{name}", seed)
+            path.parent.mkdir(exist_ok=True)
+            (tmp_path / "en" / "scores" / f"seed-{seed}.json").rename(path)
+        write(tmp_path / "en", seed, predicted)
+    write(tmp_path / "fr", 0, [0, 1, 0, 0])
+    found = list(matrix_lines([(name, read_by_split(tmp_path / name)) for name in ("en", "fr")]))
+    assert [line.split() for line in found] == [
+        ["accuracy", "dev", "de", "fr", "gap"],
+        ["en", "0.8750", "0.5000", "0.7500", "0.2500"],
+        ["fr", "0.7500", "-", "-", "-"],
+    ]
 
 
 def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
