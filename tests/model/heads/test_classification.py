@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from model.build import Model
-from model.config import ModelConfig, PositionConfig
+from model.config import InitConfig, ModelConfig, PositionConfig
 from model.errors import ConfigurationError
 from tests.model.heads.head_peers import BERT, PLACES, VOCABULARY, peers
 from tests.model.small_models import batch_for, built, full_batch, only
@@ -110,6 +110,45 @@ def test_thirty_two_rows_are_learnt_by_heart():
         (loss.total / loss.count).backward()
         optimizer.step()
     assert loss.figures["accuracy"].item() == 32
+
+
+def pairs(count, seed, blank):
+    """Two texts of three symbols of eight, and whether they begin with the same one; the second text may be blanked."""
+    draw = torch.Generator().manual_seed(seed)
+    texts = torch.randint(5, 13, (count, 2, 3), generator=draw)
+    label = torch.arange(count) % 2
+    other = texts[:, 0, 0] + torch.randint(1, 8, (count,), generator=draw)
+    texts[:, 1, 0] = torch.where(label == 1, texts[:, 0, 0], 5 + (other - 5) % 8)
+    second = torch.full_like(texts[:, 1], 3) if blank else texts[:, 1]
+    cls, sep = torch.full((count, 1), 1), torch.full((count, 1), 2)
+    ids = torch.cat((cls, texts[:, 0], sep, second, sep), dim=1)
+    return {
+        "input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.full((count,), 9), "label": label,
+        "type_ids": torch.tensor([0] * 5 + [1] * 4).expand(count, 9), "row_weight": torch.ones(count),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_label_that_depends_on_both_texts_is_learnt_from_both_alone():
+    """Held-out pairs; without the second text there is nothing to know, and both segments have a gradient."""
+    found = {}
+    for blank in (False, True):
+        heads = {"classification": {"classes": 2, "pool": "cls"}}
+        network = built("encoder", dim=64, layers=2, attention_heads=4, ffn_dim=128, type_vocab_size=2, heads=heads,
+                        init=InitConfig(std=0.1))  # fmt: skip
+        optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
+        for step in range(200):
+            loss = only(network(pairs(64, step, blank)))
+            optimizer.zero_grad()
+            (loss.total / loss.count).backward()
+            optimizer.step()
+        types = next(one for name, one in network.named_parameters() if "types" in name)
+        assert types.grad.abs().sum(1).min() > 0
+        with torch.no_grad():
+            judged = only(network.eval()(pairs(1000, 10**6, blank)))
+        found[blank] = judged.figures["accuracy"].item() / 1000
+    assert found[False] > 0.97
+    assert 0.45 < found[True] < 0.55
 
 
 @pytest.mark.parametrize(
