@@ -109,7 +109,8 @@ def _config(task: str, kind: str) -> Path:
 
 def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> dict[str, Any]:
     """Return what the folder is for."""
-    ours = {"body": str(body.resolve()), "overrides": list(overrides), "task": options.task, "from": options.begin}
+    ours: dict[str, Any] = {"body": str(body.resolve())}
+    ours |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
     ours |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
     return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 

@@ -77,7 +77,7 @@ def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tens
         if not places:
             found[name] = tensor
             dropped.add(name)
-    lacking = ("family.decoder.",) if here.family == "encoder_decoder" else ()
+    lacking: tuple[str, ...] = ("family.decoder.",) if here.family == "encoder_decoder" else ()
     if of.position.kind == "t5":
         lacking += tuple(f"family.{stack}.position." for stack in _STACKS[here.family])
     return Translated(replace(of, family=there.family), found, _FREE, lacking, frozenset(dropped))
