@@ -88,7 +88,7 @@ GROUPED: Final[dict[str, Grouped]] = {
     "gender_parity": parity_units,
     "mean_spearman": subset_units,
 }
-"""What computes all metrics of a task, by one that tells it."""
+"""Computations of all metrics of a task, by the one that tells it."""
 
 
 def _numbers(keys: NDArray[Any]) -> NDArray[np.int64]:
