@@ -201,10 +201,11 @@ def _check_unchanged(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], v
     ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
     changed = changed_inputs(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
     if changed:
+        given = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
             f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in name, "
-            f"size or content, first {changed[0]!r}); a run's inputs are frozen: restore them, or use another output "
-            "folder"
+            f"size or content, first {changed[0]!r}, of input={given}); a run's inputs are frozen: restore them, or "
+            "use another output folder"
         )
 
 

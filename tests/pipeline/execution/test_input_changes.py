@@ -51,8 +51,11 @@ def edit(path: Path, place: int, *, same_time: bool = False) -> None:
 def test_an_edit_of_the_same_size_is_refused_wherever_it_is(started, place):
     path, recipe = started
     edit(path, place)
-    with pytest.raises(ConfigurationError, match=r"1 differ in .* content, first 'default/a\.jsonl'.*restore"):
+    with pytest.raises(
+        ConfigurationError, match=r"1 differ in .* content, first 'default/a\.jsonl'.*restore"
+    ) as refused:
         start(recipe)
+    assert f"of input={path.parent}" in str(refused.value), "two folders may hold files of one name"
     edit(path, place)
     assert start(recipe) == [True]
 
