@@ -33,8 +33,8 @@ OUTCOMES = ("detected", "harmless", "silent", "traceback", "unclear")
 GOOD = OUTCOMES[:2]
 FOREIGN = ("published", "exported")
 """Folders in a form of transformers, which holds no hashes: a changed digit is another model, not a damaged one."""
-INPUTS = ("crawl", "files", "words")
-"""Folders with texts of a user: any content may be meant so."""
+INPUTS = ("crawl", "files", "words", "texts.txt")
+"""Folders and a file with texts of a user: any content may be meant so."""
 OWN_FORM = (".arrow", ".json", ".jsonl", ".safetensors", ".tar", ".bin")
 _VALUES = ("flip", "digit", "swap")
 _PLACES = ("deleted", "a folder", "a link to nothing", "a link to itself")
@@ -77,7 +77,7 @@ def _kinds_for(path: Path) -> Sequence[str]:
     """Return the kinds of damage of a file that are no other content which may be meant so."""
     if {*INPUTS} & {*path.parts}:
         return _PLACES
-    if {*FOREIGN} & {*path.parts} and path.suffix != ".safetensors":
+    if {*FOREIGN} & {*path.parts}:
         return [kind for kind in KINDS if kind not in _VALUES]
     return list(KINDS)
 
@@ -207,7 +207,7 @@ def _figures(line: bytes) -> object:
         record = json.loads(line)
         return {key: record.get(key) for key in ("step", "samples", "loss", "losses", "gradient_norm", "learning_rate",
                                                  "heldout")}  # fmt: skip
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return line
 
 
