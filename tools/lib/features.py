@@ -145,7 +145,7 @@ def open_features(folder: Path) -> Features:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        raise ConfigurationError(f"{folder}: expected an output of tools/extract_features.py, found no {MANIFEST}")
+        raise ConfigurationError(f"{folder}: found no {MANIFEST}: give an output of tools/extract_features.py")
     try:
         facts = unsealed(read_json(path) or {}, path, _FORMAT)
     except ValueError as error:

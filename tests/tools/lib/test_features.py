@@ -140,7 +140,7 @@ def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path
 
 
 def test_damaged_files(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"found no features\.json"):
+    with pytest.raises(ConfigurationError, match=r"found no features\.json: give an output of tools"):
         open_features(tmp_path)
     written(encoder, tmp_path)
     manifest, file = tmp_path / "features.json", tmp_path / "features.arrow"
