@@ -81,12 +81,15 @@ def test_portions_are_added_until_there_are_enough_tokens() -> None:
 
 def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:
     stop = StopRequest()
+    read: list[int] = []
 
-    def read() -> list[Any]:
-        stop.reason = "SIGTERM"
+    def reading() -> list[Any]:
+        stop.reason = "SIGTERM" if read else None
+        read.append(len(read))
+        assert len(read) < 3, "read after the request"
         return [micro_batch([1.0])]
 
-    assert next_batch_of_tokens(source(read), {}, ALONE, stop, 1000).stop
+    assert next_batch_of_tokens(source(reading), {}, ALONE, stop, 22).stop, "though the tokens are there"
 
 
 def test_nothing_is_read_after_a_request_to_stop() -> None:
