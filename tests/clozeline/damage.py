@@ -16,7 +16,7 @@ from tests.clozeline.bench import Answer
 CODES = (64, 65, 69, 74)
 """Exit codes of files that cannot be taken."""
 WAY_OUT = re.compile(
-    r"\b(copy|run|import|train|start|resume|remove|delete|choose|take|give|set|repair|restore|ask|wait|correct|see)\b"
+    r"\b(copy|run|extract|import|train|start|resume|remove|delete|choose|take|give|set|repair|restore|ask|wait|correct|see)\b"
 )
 """A verb of what to do, in the imperative."""
 
