@@ -13,10 +13,12 @@ import transformers
 from model.adapter_config import AdapterConfig
 from model.build import Model, build_model
 from model.checkpoints import read_checkpoint
+from model.config import ModelConfig, PositionConfig
 from model.errors import ModelError
 from pipeline.errors import ConfigurationError
 from tests.model.checkpoints.published import VOCABULARY, saved
 from train.beginning.initial_weights import fill
+from train.beginning.other_family import translated
 
 IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
@@ -128,3 +130,19 @@ def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
     with pytest.raises((ConfigurationError, ModelError), match=message):
         fill(model, tmp_path)
+
+
+def test_a_table_of_distances_does_not_change_its_direction() -> None:
+    config = ModelConfig(
+        family="decoder",
+        dim=8,
+        layers=1,
+        attention_heads=2,
+        ffn_dim=8,
+        heads={"lm": 1.0},
+        position=PositionConfig(kind="t5"),
+    )
+    names = ("family.stack.position.table.weight", "family.stack.norm.weight")
+    found = translated(replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1)))
+    assert found.dropped == {names[0]}
+    assert found.lacking == ("family.stack.position.",)
