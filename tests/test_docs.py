@@ -37,10 +37,6 @@ LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
 ONLY_PARSED = (
     r"python3 -m venv \.venv",
     r"pip install torch==2\.13\.0 --index-url \S+",
-    r"export MASTER_ADDR=.*",
-    r"code=\$\?",
-    r'if \[ "\$code" -eq 75 \]; then scontrol requeue "\$SLURM_JOB_ID"; fi',
-    r'exit "\$code"',
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
 

@@ -24,15 +24,16 @@ from train.beginning.model_source import with_source
 from train.checkpoint.milestones import milestone_tokens
 from train.early_stopping import EarlyStopConfig
 from train.logs.config import LogConfig
+from train.logs.profiling import ProfileConfig
 from train.moving_average import AverageConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
+from train.zero_config import ZeroConfig
 
 __all__ = [
     "CheckpointConfig",
     "EvaluateConfig",
     "TrainConfig",
-    "ZeroConfig",
     "check_world",
     "flatten",
     "frozen",
@@ -42,19 +43,6 @@ __all__ = [
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class ZeroConfig:
-    """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
-
-    stage: Literal[0, 1, 2, 3] = 1
-    """0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters; 1 is right until memory is short. One rank in
-    fp32 runs 1 and 2 as 0"""
-    bucket: Positive | None = None
-    """elements sent in one collective; default: twice the parameters, at stage 3 a quarter of them, at most 5e8"""
-    persistent: Natural = 100_000
-    """stage 3: parameters with at most this many elements stay whole on every rank: no gathering"""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -168,6 +156,8 @@ class TrainConfig:
     """saving"""
     log: LogConfig = LogConfig()
     """metrics"""
+    profile: ProfileConfig | None = None
+    """steps whose operations are timed, as a trace and a table: {from: 20, steps: 5}; null: none"""
     watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
     """seconds without progress after which a process dumps its stacks and ends; 0: never"""
     max_consecutive_skips: Positive = 20
@@ -210,6 +200,17 @@ class TrainConfig:
                 "log.noise_scale: compares the micro-batches of a step: expected data.micro_batch below the global "
                 f"batch of {smallest} rows, got {data.micro_batch}"
             )
+        if self.profile is not None:
+            self.profile.check(self.steps)
+        beside = {
+            "average": self.average,
+            "data.batch_tokens": data.batch_tokens,
+            "log.noise_scale": self.log.noise_scale or None,
+            "unfreeze_every": self.unfreeze_every,
+        }
+        self.zero.check_offload(
+            self.optimizer, self.precision, [key for key, value in beside.items() if value is not None]
+        )
         self._check_regularizer()
         for head in self.model.heads:
             self._check_groups(head)
@@ -295,11 +296,11 @@ def check_world(config: TrainConfig, world_size: int) -> int:
 def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
     """Return the ZeRO stage in force, for the configured one or another.
 
-    One rank in fp32 runs stages 1 and 2 as stage 0: it has nobody to share state with, and masters beside weights of
-    the same type would be a second copy.
+    One rank in fp32 runs stages 1 and 2 as stage 0: it has no other to share state with, and masters beside weights of
+    the same type would be a second copy, unless they are in the memory of the host.
     """
     stage = config.zero.stage if stage is None else stage
-    alone = world_size == 1 and config.precision == "fp32"
+    alone = world_size == 1 and config.precision == "fp32" and config.zero.offload == "none"
     return 0 if alone and stage < 3 else stage
 
 
@@ -313,6 +314,7 @@ _FREE: Final = (
     "early_stop",
     "checkpoint",
     "log",
+    "profile",
     "watchdog_s",
     "max_consecutive_skips",
     "activation_checkpointing",

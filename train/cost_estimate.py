@@ -86,6 +86,8 @@ class CostEstimate:
     """by ZeRO stage"""
     batch_tokens: int | None = None
     """tokens of a step at least; its rows are then a mean"""
+    on_host: str = ""
+    """words for the part of it in the memory of the host, which follow its size"""
 
     def flops_until(self, samples: int) -> float:
         """Return the operations of training on the first `samples` rows, evaluations left out."""
@@ -118,7 +120,8 @@ class CostEstimate:
             f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, at least {seconds:,.0f} s on "
             f"{self.world_size} ranks of this machine",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
-            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}; activations come on top",
+            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}"
+            f"{self.on_host}; activations come on top",
             "           "
             + ", ".join(f"stage {stage}: {_mebibytes(one.total)}" for stage, one in self.memory.items())
             + f", on {self.world_size} ranks",
@@ -180,6 +183,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
             for stage in range(1 if config.precision == "bf16" else 0, 4)
         },
         batch_tokens=config.data.batch_tokens,
+        on_host={"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload],
     )
 
 
@@ -262,7 +266,7 @@ def estimate_memory(
     half = config.precision == "bf16"
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
-    gradient_width = 6 if half and stage == 1 else width
+    gradient_width = 6 if half and stage == 1 else 4
     states, trained = 4 * (config.optimizer.type.states + (config.average is not None)), parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],

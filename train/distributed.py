@@ -7,6 +7,7 @@ taken from the environment, from Slurm, or set for one process.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import warnings
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -26,6 +27,9 @@ from train.errors import PeerError
 __all__ = ["World", "describe_environment", "device_of", "fill_environment", "load_deepspeed", "start"]
 
 T = TypeVar("T")
+
+_FIRST_PORT: Final = 29500
+"""Port of the rendezvous under Slurm; a job adds the last digits of its number, so that two jobs may share a node."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +97,27 @@ class World:
 def fill_environment(environment: MutableMapping[str, str]) -> None:
     """Fill in the five variables of torch's rendezvous, from Slurm or for a single process.
 
-    A single process gets a free port, so that two runs on one machine never collide.
+    Tasks of one `srun` are the ranks. Its first node and a port by the job's number are where they meet, unless the
+    variables say something else. A script of `sbatch` outside `srun` is a single process, which gets a free port, so
+    that two runs on one machine never collide.
     """
-    if "RANK" not in environment and "SLURM_PROCID" in environment and "MASTER_ADDR" in environment:
-        environment["RANK"] = environment["SLURM_PROCID"]
-        environment.setdefault("LOCAL_RANK", environment.get("SLURM_LOCALID", "0"))
-        environment.setdefault("WORLD_SIZE", environment.get("SLURM_NTASKS", "1"))
-        environment.setdefault("MASTER_PORT", "29500")
+    if "RANK" not in environment and "SLURM_PROCID" in environment:
+        if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+            environment.setdefault("MASTER_ADDR", _first_host(environment.get("SLURM_STEP_NODELIST", "127.0.0.1")))
+        if "MASTER_ADDR" in environment:
+            environment["RANK"] = environment["SLURM_PROCID"]
+            environment.setdefault("LOCAL_RANK", environment.get("SLURM_LOCALID", "0"))
+            environment.setdefault("WORLD_SIZE", environment.get("SLURM_NTASKS", "1"))
+            environment.setdefault("MASTER_PORT", str(_FIRST_PORT + int(environment.get("SLURM_JOB_ID", "0")) % 1000))
     for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1")):
         environment.setdefault(name, value)
     if "MASTER_PORT" not in environment:
         environment["MASTER_PORT"] = str(_free_port())
+
+
+def _first_host(nodes: str) -> str:
+    """Return the first name of a list of nodes as Slurm writes it: node003 of `node[003-006,9],login`."""
+    return re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0]
 
 
 def _free_port() -> int:

@@ -163,6 +163,8 @@ class Engine:
             losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             clock.end("forward")
+            if self.config.zero.offload != "none":  # it asks while a bucket is sent, and learns the answer after that
+                self.deepspeed.set_gradient_accumulation_boundary(index + 1 == len(batches))
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             add_sums(losses, sums, figures)
             if self._squares is not None:
@@ -270,6 +272,7 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
     stage = zero_stage(config, world_size)
     usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 the bucket is memory beside the gradients
     bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
+    bucket += bucket % 2  # DeepSpeed aligns to two elements, and stops at an odd number
     settings: dict[str, Any] = {
         "train_batch_size": config.data.global_batch,
         "train_micro_batch_size_per_gpu": config.data.micro_batch,
@@ -290,6 +293,10 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
             "stage3_prefetch_bucket_size": min(50_000_000, bucket),
         },
     }
+    if config.zero.offload != "none":
+        settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
+    if config.zero.offload == "parameters":
+        settings["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     if config.precision == "bf16":
         settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
@@ -322,6 +329,7 @@ def _gradient_bytes(engine: Any) -> int:
     held += [gradient for group in averaged.values() if group is not None for gradient in group]
     held += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
     held.append(getattr(zero, "grad_partitions_flat_buffer", None))
+    held += [flat.grad for flat, _ in grouped_flats(engine)]  # with zero.offload, on the host
     storages = {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
         for tensor in held

@@ -16,6 +16,7 @@ from train.engine import Engine, MicroBatch
 from train.errors import DivergedError
 from train.evaluate import Evaluation, HeldoutSet, evaluate
 from train.global_batch import BatchSource, next_batch_of_tokens
+from train.logs.profiling import Profiler
 from train.logs.recorder import Recorder
 from train.stopping import StopRequest
 from train.watchdog import Watchdog
@@ -36,6 +37,7 @@ class Run:
     recorder: Recorder
     watchdog: Watchdog
     stop: StopRequest
+    profiler: Profiler | None = None
 
     @cached_property
     def schedule(self) -> Callable[[int], float]:
@@ -113,7 +115,9 @@ def train(run: Run, state: TrainState) -> TrainState:
 
 def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     """Do one optimizer step; return the new state, or the same one and True if a stop was requested."""
-    config, engine = run.config, run.engine
+    config, engine, profiler = run.config, run.engine, run.profiler
+    if profiler is not None:
+        profiler.begin(state.step + 1)
     began = time.perf_counter()
     batch = next_batch_of_tokens(run.stream, engine.heads, run.world, run.stop, config.data.batch_tokens)
     if batch.stop:
@@ -127,6 +131,8 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     state = state.advanced(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     log = step == config.steps or _due(step, config.log.every)
     run.recorder.step(state, batch, result, rate, seconds, log=log)
+    if profiler is not None:
+        profiler.end(step)
     return state, False
 
 

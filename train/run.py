@@ -38,6 +38,7 @@ from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, read_lines
 from train.logs.peak import Peak, peak_of
+from train.logs.profiling import Profiler
 from train.logs.recorder import Recorder, announcer, memory_by_rank
 from train.logs.report import closing_lines, write_report
 from train.logs.status import read_status
@@ -162,7 +163,8 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     journal.event("data", step=state.step, samples=state.samples, phases=supply.phases(), plans=plans)
     watchdog = parts.enter_context(Watchdog(config.watchdog_s, world.rank))
     recorder = Recorder(engine, supply, journal, display, cost, peak)
-    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop)
+    profiler = _profiler(config, world, announce, display, parts)
+    job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     return _finish(job, journal, display, train(job, state))
 
 
@@ -224,6 +226,15 @@ def _streams(
         for name, shards in datasets.heldout.items()
     ]
     return parts.enter_context(opened(datasets.phases)), heldout
+
+
+def _profiler(
+    config: TrainConfig, world: World, announce: Callable[..., None], display: Display, parts: ExitStack
+) -> Profiler | None:
+    """Return the profiler of the first rank, which `parts` closes; None on others, and where none is asked for."""
+    if config.profile is None or world.rank > 0:
+        return None
+    return parts.enter_context(closing(Profiler(config.profile, config.output, world.device, announce, display.say)))
 
 
 def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> int:

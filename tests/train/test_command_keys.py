@@ -18,6 +18,7 @@ GIVEN = {
     "average": "{decay: 0.9}",
     "checkpoint.at": "[10M tokens]",
     "early_stop": "{metric: heldout/loss}",
+    "profile": "{from: 20}",
     "model.family": "encoder",
     "model.heads": "{masked_lm: 2.0}",
     "model.heads.similarity.group_size": "4",
@@ -42,6 +43,7 @@ HEADS = (
 MAPPINGS = {
     "average": ["average={decay: 0.9}"],
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
+    "profile": ["profile={from: 20}"],
     "model.adapter": ["model.init_from=runs/base"],
     "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
     "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],

@@ -21,7 +21,7 @@ from train.config import TrainConfig, check_world, frozen
         ({"precision": "bf16", "zero__stage": 0}, "precision: bf16 needs zero.stage 1, 2 or 3, got 0"),
         ({"precision": "fp16"}, "precision: expected 'fp32' or 'bf16', got 'fp16'"),
         ({"zero__stage": 4}, "zero.stage: expected 0, 1, 2 or 3, got 4"),
-        ({"zero__offload": "none"}, "unknown key 'zero.offload'"),
+        ({"zero__ofload": "none"}, "unknown key 'zero.ofload'; did you mean 'zero.offload'?"),
         ({"optimizer__name": "adam"}, "did you mean 'adamw'?"),
         ({"optimizer__beta": 0.9}, "unknown key 'beta'; did you mean 'betas'?"),
         ({"schedule__name": "lienar"}, "did you mean 'linear'?"),

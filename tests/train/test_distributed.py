@@ -27,6 +27,28 @@ def test_slurm_variables_are_mapped() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [
+        ("node7", "node7"),
+        ("gpu-a01,gpu-b02", "gpu-a01"),
+        ("node[003-006,9],login", "node003"),
+        ("rack[2-3]n[10,12-14]", "rack2n10"),
+        ("n[8].cluster,n9.cluster", "n8.cluster"),
+    ],
+)
+def test_tasks_of_srun_meet_on_its_first_node(nodes: str, first: str) -> None:
+    """At a port by the job, so that two jobs of one node do not meet."""
+    step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": nodes, "SLURM_NTASKS": "4", "SLURM_JOB_ID": "70123"}
+    assert describe_environment(task := {"SLURM_PROCID": "2", "SLURM_LOCALID": "0", **step}) == (2, 4)
+    assert (task["MASTER_ADDR"], task["MASTER_PORT"]) == (first, "29623")
+
+
+def test_a_script_of_sbatch_is_one_process() -> None:
+    """It has the variables of the job, and is no task of it."""
+    assert describe_environment({"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_JOB_NODELIST": "n[1-2]"}) == (0, 1)
+
+
 def test_launchers_variables_win() -> None:
     environment = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
     fill_environment(extended := {**environment, "SLURM_PROCID": "0"})

@@ -39,6 +39,9 @@ _SAID: Final = {
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
     "data.io_threads or data.prefetch_blocks, or bring the shards nearer",
     "skipped_block": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
+    "profile": "profile of {steps} steps: {trace} opens in Perfetto or chrome://tracing",
+    "profile_failed": "step {step}: no trace of the profile: {error}; training continues",
+    "profile_missed": "profile: step {first} was done before this start, so nothing is profiled",
     "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
 }
 """Events that a person should know, and their text."""

@@ -1,0 +1,127 @@
+"""A profile of a few steps: a trace of every operation for a viewer, and the largest items as a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pipeline.config import STRICT
+from pipeline.errors import ClozelineError, StorageError
+from pipeline.files import publish, read_json
+
+__all__ = ["ProfileConfig", "Profiler"]
+
+_LARGEST: Final = 10
+"""Rows of the table."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ProfileConfig:
+    """The steps that are profiled."""
+
+    first: Annotated[int, Field(alias="from", ge=1)]
+    """first step that is profiled; later than the first few, which also warm up"""
+    steps: Annotated[int, Field(ge=1)] = 5
+    """steps that are profiled; each takes longer than usual, and some MB of the trace"""
+
+    @property
+    def last(self) -> int:
+        """Last step that is profiled."""
+        return self.first + self.steps - 1
+
+    def check(self, steps: int) -> None:
+        """Check that a run of so many steps has all of them.
+
+        Raises:
+            ValueError: it ends before.
+        """
+        if self.last > steps:
+            raise ValueError(
+                f"profile: steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps: lower "
+                "profile.from, or raise steps"
+            )
+
+
+class Profiler:
+    """Torch's profiler over the steps of a configuration, on the first rank; it changes no result.
+
+    Args:
+        config: steps to profile.
+        output: the run directory, which gets `trace-NNNNNNNN.json`, named by the first step.
+        device: of the rank; kernels are recorded on an accelerator.
+        announce: writes an event.
+        say: prints a line.
+    """
+
+    def __init__(
+        self,
+        config: ProfileConfig,
+        output: Path,
+        device: torch.device,
+        announce: Callable[..., None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._path = output / f"trace-{config.first:08d}.json"
+        self._on_device = device.type == "cuda"
+        self._announce, self._say = announce, say
+        self._running: Any = None
+        self._first_of_start = True
+
+    def begin(self, step: int) -> None:
+        """Say that a step begins. A start that comes too late for the first one profiles nothing."""
+        if self._first_of_start and step > self._config.first and not self._path.exists():
+            self._announce("profile_missed", step=step, first=self._config.first)
+        self._first_of_start = False
+        if step == self._config.first:
+            os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # it prints a line at its start, and one at its end
+            kinds = [torch.profiler.ProfilerActivity.CPU]
+            kinds += [torch.profiler.ProfilerActivity.CUDA] if self._on_device else []
+            self._running = torch.profiler.profile(activities=kinds)
+            self._running.start()
+
+    def end(self, step: int) -> None:
+        """Say that a step has ended; after the last one the trace is written and the table is printed."""
+        if self._running is None or step < self._config.last:
+            return
+        found = self._running
+        self.close()
+        for line in self._table(found.key_averages()):
+            self._say(line)
+        try:
+            with publish(self._path) as temporary:
+                found.export_chrome_trace(str(temporary))
+                if read_json(temporary) is None:  # the library says nothing of what a full disk does not take
+                    raise StorageError(f"{self._path} is not whole: free some space")
+        except (ClozelineError, OSError, RuntimeError) as error:
+            self._announce("profile_failed", step=step, error=str(error))
+            return
+        self._announce("profile", step=step, steps=self._config.steps, trace=self._path.name)
+
+    def close(self) -> None:
+        """Stop; a profile that has not come to its end is dropped."""
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+    def _table(self, items: Any) -> Iterator[str]:
+        """Yield the largest items by the time that they took themselves, without what they called."""
+        name = "self_device_time_total" if self._on_device else "self_cpu_time_total"
+        times = {
+            item.key: (float(getattr(item, name)), int(item.count))
+            for item in items
+            if (item.device_type.name == "CUDA") == self._on_device  # an operation is charged for its kernels, too
+        }
+        whole = sum(time for time, _ in times.values())
+        largest = sorted(times.items(), key=lambda item: (-item[1][0], item[0]))[:_LARGEST]
+        where = "on the device" if self._on_device else "of the processor"
+        yield f"profile of steps {self._config.first} to {self._config.last}: time {where} by operation"
+        yield f"  {'ms a step':>10}  {'share':>6}  {'calls':>7}  operation"
+        for key, (time, calls) in largest:
+            yield f"  {time / 1e3 / self._config.steps:10.3f}  {time / whole:6.1%}  {calls:7,}  {key}"
