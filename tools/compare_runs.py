@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import statistics
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from train.config import flatten
 from train.errors import reading_run
 from train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from train.logs.display import heldout_title
+from train.logs.journal import unreadable_lines
 from train.logs.status import read_status
 
 __all__ = ["config_differences", "figures_of", "main"]
@@ -115,6 +117,16 @@ def _config_of(run: Path) -> dict[str, Any]:
     return dict(redacted(plain))
 
 
+def _warn(run: Path) -> None:
+    """Say on stderr which records of a run are not shown."""
+    for name, what in (("metrics.jsonl", "steps"), ("events.jsonl", "starts, from which seconds are counted")):
+        path = run / name
+        if not path.is_file() or not path.stat().st_size:
+            sys.stderr.write(f"note: {path} is missing or empty: no {what}\n")
+        elif lost := unreadable_lines(path):
+            sys.stderr.write(f"note: {path}: {counted(lost, 'line')} cannot be read, torn or damaged, and left out\n")
+
+
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return a short name for each run: its folder's, with as many folders above as tell them apart."""
     parts = [path.absolute().parts for path in paths]
@@ -156,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigurationError(f"RUN: expected at most {_MOST} runs, which a picture can tell apart, got more")
         names, configs = _names(options.runs), [_config_of(path) for path in options.runs]
         runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
+        for path in options.runs:
+            _warn(path)
         figures = [figures_of(run) for run in runs]
         states = ["not known" if (status := read_status(path)) is None else status.text for path in options.runs]
         keys = config_differences(configs)

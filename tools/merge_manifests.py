@@ -1,6 +1,7 @@
 """Join shard sets into one: `python tools/merge_manifests.py MANIFEST MANIFEST ... --output DIR --name NAME`.
 
-The shards do not change. They are linked under new names, or copied if the file system has no links. One manifest lists
+The shards do not change. Each is read once to compare its hash, then linked under a new name, or copied if the file
+system has no links. One manifest lists
 them all, in the order of the sets given. The meaning of rows must be the same in all sets, and a sample should be in
 one of them only: sets with a common shard are refused, and so is a set beside its own repacked or merged copy. To keep
 examples and samples in step, merge the example sets and their sample sets in the same order.
@@ -57,6 +58,7 @@ def merge(paths: Sequence[Path], output: Path, name: str, *, copy: bool = False)
     names = [shard_name(number, len(ordered), first.container) for number in range(len(ordered))]
     with new_files(output) as target:
         for (shards, old), new in zip(ordered, names, strict=True):
+            shards.verify_shard(old)
             _link_or_copy(shards.shard_path(old), target, new, copy=copy)
         write_quarantine(target, _quarantined(sets, ordered, names))
         fields = carried(first) | {"config": {"merged": [_origin(manifest) for manifest in manifests]}}

@@ -190,7 +190,9 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     """
     config = begin.config
     before = read_status(config.output)
-    read_lines(config.output / "metrics.jsonl")
+    metrics = config.output / "metrics.jsonl"
+    read_lines(metrics)
+    lost = state.step > 0 and not metrics.is_file()
     settle(config)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
@@ -198,6 +200,8 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)
+    if lost:
+        announce("metrics_lost", steps=state.step)
     if dropped:
         announce("metrics_dropped", lines=dropped)
 

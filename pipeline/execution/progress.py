@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -32,6 +33,10 @@ class Progress:
         else:
             self.console.print(f"{title}: {total} unit{'s' if total > 1 else ''}", highlight=False)
             yield lambda done: None
+
+    def removed(self, path: Path) -> None:
+        """Say that a file that people made is removed, because what it speaks of is made again."""
+        self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
 
     def waiting(self) -> None:
         """Say that another run holds the output."""

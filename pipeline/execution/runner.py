@@ -35,6 +35,8 @@ from pipeline.recipe import Recipe
 
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 """Files of a stage's folder that records do not list."""
+_MADE_BY_PEOPLE: Final = "quarantine.json"
+"""A file that a tool writes beside an output, not a stage."""
 
 __all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key"]
 
@@ -185,7 +187,7 @@ class StageRun(Generic[C]):
         found = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
         return [path for path, record in found.items() if path not in wanted or record is None or record.key != key]
 
-    def _remove_unlisted(self) -> None:
+    def _remove_unlisted(self, progress: Progress) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
         folder = self.stage.folder
         listed = {folder / relative for record in self.all_records() for relative in record.outputs}
@@ -194,6 +196,8 @@ class StageRun(Generic[C]):
             inside = path.relative_to(folder).parts[0]
             if path.is_file() and path not in listed and inside not in ("records", LOGS, TEMPORARY):
                 path.unlink()
+                if path.name == _MADE_BY_PEOPLE:
+                    progress.removed(path)
 
     def digest(self, upstream: str) -> str:
         """Return the digest of everything published up to and with this stage."""
@@ -213,7 +217,7 @@ class StageRun(Generic[C]):
         for path in stale:
             path.unlink()
         if missing:
-            self._remove_unlisted()
+            self._remove_unlisted(progress)
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
             failed = self._run_pass(work, runner, units, progress)
             if failed:

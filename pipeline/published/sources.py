@@ -77,7 +77,7 @@ def find_source(path: Path) -> Source:
     if path.is_dir():
         return _directory(path)
     if not path.is_file():
-        raise ConfigurationError(f"tokenizer.path {path}: no such file or folder")
+        raise ConfigurationError(f"tokenizer.path {path}: no such file or folder; give that of a tokenizer")
     if path.name in ("vocab.json", "encoder.json"):
         return Source(kind="tokenizer_json", files=(path, _merges(path)))
     kinds = {".model": "sentencepiece_model", ".txt": "wordpiece", ".json": "tokenizer_json"}
@@ -131,7 +131,7 @@ def _directory(path: Path) -> Source:
         )
     raise ConfigurationError(
         f"tokenizer.path {path}: expected a `.model`, vocab.txt, tokenizer.json, or vocab.json with merges.txt in this "
-        f"folder, got {', '.join(sorted(file.name for file in path.iterdir())) or 'nothing'}"
+        f"folder, got {', '.join(sorted(file.name for file in path.iterdir())) or 'nothing'}; give a folder with one"
     )
 
 

@@ -93,7 +93,12 @@ def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixtur
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 3, "loss"\n{"step": "x"}\n[]\n{"step": 4, "heldout": [1], "loss": "x"}\n')
     assert main([str(run), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["runs"][0]["figures"]["step"] == 4
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
+    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and left out" in shown.err
+    (run / "events.jsonl").unlink(missing_ok=True)
+    assert main([str(run), "--json"]) == 0
+    assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.shards import Manifest, ShardSet, open_shards
+from pipeline.shards.errors import ManifestError
 from tests.shard_sets import IDS, TOKENIZER, objective, rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 from tools.merge_manifests import main, merge
@@ -79,6 +80,17 @@ def test_shards_are_linked_or_copied(tmp_path, monkeypatch):
         target = open_shards(tmp_path / folder, verify="shard").shard_path(0)
         assert target.name == "shard-00000-of-00003.arrow"
         assert target.samefile(source) == links
+
+
+def test_a_damaged_shard_is_refused_and_leaves_nothing(tmp_path):
+    sets = [toy_set(tmp_path / "first", [9, 2]), toy_set(tmp_path / "second", [5], name="other")]
+    shard = sets[1].shard_path(0)
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(ManifestError, match=r"second/shard-00000-of-00001\.arrow: expected SHA-256"):
+        merge([one.path for one in sets], tmp_path / "both", "both")
+    assert not (tmp_path / "both").exists()
 
 
 @pytest.mark.parametrize(

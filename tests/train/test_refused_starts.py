@@ -184,6 +184,15 @@ def test_an_output_that_cannot_be_written(
     assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
 
 
+def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> None:
+    (folder / "run" / "metrics.jsonl").unlink()
+    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
+    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
+    assert {"event": "metrics_lost", "steps": 4} in [
+        {key: event[key] for key in ("event", "steps") if key in event} for event in events
+    ]
+
+
 def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
     """In the journal too; damaged lines of the metrics are left out, and folders of other names are left alone."""
     checkpoints = folder / "run" / "checkpoints"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,7 +59,7 @@ def open_task_run(run: Path, split: str, task: Path | None = None, step: int | N
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
     folder = task or _folder_of(config.data.first_set)
-    if not (folder / split / _MANIFEST).is_file():
+    if not os.path.lexists(folder / split / _MANIFEST):
         have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
         raise ConfigurationError(f"split={split}: {folder} holds no such split, but {have}")
     shards = open_shards(folder / split)

@@ -25,11 +25,17 @@ def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
 
 
 def document_tables(manifest_path: Path) -> list[Path]:
-    """Return the tables of documents above a set, in the order of the token shards."""
+    """Return the tables of documents above a set, in the order of the token shards, one of which each belongs to.
+
+    Raises:
+        IntegrityError: a token shard is there without its table.
+    """
     for folder in manifest_path.resolve().parents:
-        found = sorted((folder / "encode").glob("documents-*.arrow"))
+        found = [shard.with_name(f"documents{shard.stem[5:]}.arrow") for shard in (folder / "encode").glob("shard-*")]
+        if missing := [path for path in sorted(found) if not path.is_file()]:
+            raise IntegrityError(f"{missing[0]}: the table of documents is missing; {repair_of(missing[0])}")
         if found:
-            return found
+            return sorted(found)
     return []
 
 

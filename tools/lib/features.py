@@ -150,7 +150,9 @@ def open_features(folder: Path) -> Features:
         facts = unsealed(read_json(path) or {}, path, _FORMAT)
     except ValueError as error:
         raise IntegrityError(f"{path}: is damaged: {error}; extract the features again") from error
-    file = folder / str(facts.get("file"))
+    if not isinstance(facts.get("file"), str):
+        raise IntegrityError(f"{path}: is damaged: expected the name of a file; extract the features again")
+    file = folder / facts["file"]
     if not file.is_file() or file_hash(file) != facts.get("hash"):
         raise IntegrityError(f"{file}: is missing or not what {path} says; extract the features again")
     with pa.memory_map(str(file)) as mapped:

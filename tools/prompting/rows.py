@@ -48,7 +48,7 @@ def read_rows(path: Path, template: Template, *, labelled: bool) -> PromptRows:
         IntegrityError: the file is damaged.
     """
     if not path.is_file():
-        raise ConfigurationError(f"{path}: no such file; expected lines of JSON, or a .tsv with a header")
+        raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a .tsv with a header")
     found, refused = [], Counter[str]()
     lines = _table(path) if ".tsv" in path.suffixes else (plain for _, plain in json_lines(path))
     for plain in lines:

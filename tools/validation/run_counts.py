@@ -90,6 +90,8 @@ def _records(folder: Path) -> list[UnitRecord]:
 def _from_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
     """Yield what the records of a stage sum up to, and what the stages before it wrote against what it read."""
     path, found = folder / "report.json", _records(folder)
+    if len(found) < (units := report["units"]):
+        raise IntegrityError(f"{folder / 'records'}: expected {units} records, got {len(found)}; {repair_of(path)}")
     total: Counts = {}
     for record in found:
         add_counts(total, record.counts)
@@ -138,6 +140,15 @@ def _read_json(path: Path, newest: int) -> Any:
     return content
 
 
+def _bytes_of(plan: Path) -> int:
+    """Return the bytes of all units of a plan."""
+    content = _read_json(plan, PLAN_FORMAT)
+    try:
+        return sum(one["end"] - one["start"] for one in content["units"])
+    except (KeyError, TypeError) as error:
+        raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
+
+
 def _amount(count: Any) -> int:
     """Return a count, or the sum of those that a mapping holds."""
     return sum(count.values()) if isinstance(count, Mapping) else count
@@ -157,8 +168,7 @@ def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any
     """Yield what the documents, rejects and shard sets of a stage hold."""
     counts, path = report["counts"], folder / "report.json"
     if (plan := folder / "plan.json").is_file():
-        ranges = _read_json(plan, PLAN_FORMAT)["units"]
-        yield path, "bytes_in", counts["bytes_in"], sum(one["end"] - one["start"] for one in ranges)
+        yield path, "bytes_in", counts["bytes_in"], _bytes_of(plan)
     if (folder / "documents").is_dir():
         texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)

@@ -15,6 +15,7 @@ from pipeline.dedup.near import MinHash
 from pipeline.documents.document import Document
 from pipeline.documents.files import read_documents, read_rejects
 from pipeline.execution.order import all_stages
+from pipeline.recipe import load_recipe
 from pipeline.seeding import fraction
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.token_set import find_token_counts
@@ -34,6 +35,7 @@ def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
         folder: of the stage.
         counts: of its report.
     """
+    load_recipe(folder / "config.yaml")  # refuses what is no recipe any more
     config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"

@@ -43,6 +43,7 @@ def choose(
         CheckpointError: there are checkpoints, and none is whole: a run never starts over them.
         NewerFormatError: a newer version wrote the one to resume from; an older one would overwrite it.
     """
+    reasons = []
     for name in names:
         try:
             return directory / name, check(directory / name)
@@ -50,10 +51,11 @@ def choose(
             if error.exit_code == NewerFormatError.exit_code:  # on another rank
                 raise
             refuse(name, str(error))
+            reasons.append(str(error))
     if names:
         raise CheckpointError(
             f"{directory}: holds {len(names)} checkpoints, none of them is whole ({', '.join(names[:4])}): "
-            "nothing was changed; copy a whole one back, or start from step 0 in another output"
+            f"nothing was changed; copy a whole one back, or start from step 0 in another output; {reasons[0]}"
         )
     return None
 

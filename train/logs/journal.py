@@ -26,7 +26,7 @@ from pipeline.sealed_json import sealed, unsealed
 from train.logs.config import LogConfig
 from train.logs.trackers import Tracker, open_tracker
 
-__all__ = ["Journal", "numbers", "read_lines", "resident_bytes"]
+__all__ = ["Journal", "numbers", "read_lines", "resident_bytes", "unreadable_lines"]
 
 _BEAT_S: Final = 10.0
 """Seconds between two signs of life, at least."""
@@ -217,6 +217,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError):  # also of bytes that are no UTF-8
             lines.append(unsealed(parse_json(line), path))
     return lines
+
+
+def unreadable_lines(path: Path) -> int:
+    """Return the number of lines of a JSON lines file that `read_lines` leaves out."""
+    return _lines_of(path) - len(read_lines(path))
 
 
 def _lines_of(path: Path) -> int:

@@ -133,8 +133,9 @@ def _heldout_paths(config: TrainConfig) -> dict[str, Path]:
     if as_url(config.data.first_set) is not None:
         return {}
     siblings = manifest_path(local_path(config.data.first_set)).parent.parent
-    found = sorted([*siblings.glob("heldout/manifest.json"), *siblings.glob("dev*/manifest.json")])
-    return {path.parent.name: path for path in found}
+    beside = sorted([*siblings.glob("heldout"), *siblings.glob("dev*")])
+    # A link that leads nowhere is no absent set: it is refused where it is opened.
+    return {folder.name: path for folder in beside if os.path.lexists(path := folder / "manifest.json")}
 
 
 def _check(one: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:

@@ -49,6 +49,18 @@ def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path, damag
     assert tree(tmp_path / "dedup") == before
 
 
+def test_a_quarantine_of_what_is_made_again_goes_and_that_is_said(tmp_path, capsys):
+    execute(tmp_path)
+    listed = tmp_path / "dedup/sums/quarantine.json"
+    listed.write_text("[]")
+    assert execute(tmp_path).skipped
+    assert listed.exists()
+    (tmp_path / "dedup/sums/000000.txt").unlink()
+    execute(tmp_path)
+    assert not listed.exists()
+    assert f"{listed} is removed: what it speaks of is made again" in capsys.readouterr().err
+
+
 def test_flipped_byte_is_found_only_by_verify(tmp_path):
     execute(tmp_path)
     before = tree(tmp_path / "dedup")

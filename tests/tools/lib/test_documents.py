@@ -23,6 +23,15 @@ def test_documents_are_found_from_every_folder_of_the_run(shard_sets: Path) -> N
     assert {uid: line["offset"] for uid, line in found.items()} == {uid: one.offset for uid, one in DOCUMENTS.items()}
 
 
+def test_a_table_that_is_missing_is_named(shard_sets: Path, tmp_path: Path) -> None:
+    for name in ("shard-00000-of-00002.arrow", "shard-00001-of-00002.arrow", "documents-00000-of-00002.arrow"):
+        (tmp_path / "encode" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "encode" / name).touch()
+    with pytest.raises(IntegrityError, match=r"encode/documents-00001-of-00002\.arrow: the table .* is missing"):
+        document_tables(tmp_path / "corrupt" / "train" / "manifest.json")
+    assert document_tables(tmp_path.parent / "nothing" / "manifest.json") == []
+
+
 def test_addresses_are_whole_or_begin_alike(shard_sets: Path) -> None:
     manifest = shard_sets / "encode" / "manifest.json"
     by_url = {document.url: uid for uid, document in DOCUMENTS.items()}

@@ -78,6 +78,24 @@ def test_a_damaged_record_is_named(run: Path, capsys: pytest.CaptureFixture[str]
     assert "clean/records/000000.json" in refused(run, capsys)
 
 
+@pytest.mark.parametrize("stage", ["clean", "encode", "group"])
+def test_a_record_that_is_gone_is_missed(run: Path, stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run / stage / "records"
+    sorted(folder.glob("*.json"))[0].unlink()
+    assert f"{folder}: expected " in refused(run, capsys)
+
+
+def test_a_plan_of_another_form_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change_json(run / "clean" / "plan.json", lambda data: data.pop("units"))
+    assert "clean/plan.json: expected units with start and end" in refused(run, capsys)
+
+
+def test_a_configuration_that_is_none_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "encode" / "config.yaml").write_text("{}\n")
+    assert main([str(run)]) == 64
+    assert "encode/config.yaml" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"{", b"[" * 9999], ids=["not-utf-8", "torn", "deep"])
 def test_a_damaged_plan_is_named(run: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "clean" / "plan.json").write_bytes(content)

@@ -70,8 +70,9 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states: list[st
         assert [name for name, _ in refused] == names[:first]
         assert all(name in why for name, why in refused)
     elif states:
-        with pytest.raises(CheckpointError, match=f"holds {len(states)} checkpoints, none of them is whole"):
+        with pytest.raises(CheckpointError, match=f"holds {len(states)} checkpoints, none of them is whole") as error:
             look()
+        assert str(error.value).endswith(refused[0][1])
         assert len(refused) == len(states)
     else:
         assert look() is None

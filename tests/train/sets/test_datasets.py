@@ -57,6 +57,17 @@ def test_a_url_of_files_finds_its_held_out_set(tmp_path: Path, sets: list[str]) 
     assert {name: len(shards) for name, shards in datasets.heldout.items()} == {"heldout": 45}
 
 
+def test_a_held_out_set_that_is_a_link_to_nothing_is_not_absent(tmp_path: Path) -> None:
+    write_masked_sets(tmp_path)
+    manifest = next(tmp_path.rglob("heldout/manifest.json"))
+    manifest.unlink()
+    manifest.symlink_to("nowhere")
+    shards = next(tmp_path.rglob("train/manifest.json"))
+    config = config_file(tmp_path / "run.yaml", {"shards": str(shards)})
+    with pytest.raises(ClozelineError, match="heldout"):
+        open_datasets(load_config(TrainConfig, config, []))
+
+
 def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path: Path) -> None:
     shards = write_masked_sets(tmp_path / "sets")
     config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer__name="adamw", evaluate__every=2)
