@@ -100,7 +100,7 @@ def choice_rows(theirs):
 
 
 def difference(model, theirs, kind):
-    """The largest difference of scores, at tokens or of rows."""
+    """The largest difference of scores, at tokens or of rows; of scores above 1, relative to the largest."""
     ours, their, valid = task_rows(theirs, kind)
     with torch.no_grad():
         (found,), output = model.logits(ours).values(), theirs(**their)
@@ -109,7 +109,8 @@ def difference(model, theirs, kind):
     else:
         expected = output.logits.squeeze(-1) if found.ndim == 1 else output.logits
     assert found.shape == expected.shape
-    return (found - expected)[valid if found.ndim == 3 else ...].abs().max().item()
+    chosen = valid if found.ndim == 3 else ...
+    return ((found - expected)[chosen].abs().max() / expected.abs().max().clamp(min=1)).item()
 
 
 def test_every_type_has_the_classes_that_transformers_has():
