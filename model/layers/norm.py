@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from model.config import ModelConfig
 
@@ -33,7 +34,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., width] to the same shape."""
-        wide = x.float()
+        if x.dtype in (torch.float32, torch.float64):
+            return functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+        wide = x.float()  # torch's own applies the gain before it rounds, published models after that
         scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * scaled.to(x.dtype)
 
