@@ -23,7 +23,11 @@ def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     given |= {"tasks": "{reader: {name: glue, task: rte}}", "tasks.reader": "{name: glue, task: cola}"}
     keys = list(keys_of(Recipe, _ALGORITHMS))
     slurm = [entry for entry in keys if "slurm" in entry[0]]
-    assert unsettable(Recipe, DEMO, needed, [entry for entry in keys if entry not in slurm], given) == []
+    switch = [entry for entry in keys if entry[0].startswith("tasks.code_switch.")]
+    others = [entry for entry in keys if entry not in [*slurm, *switch]]
+    assert unsettable(Recipe, DEMO, needed, others, given) == []
+    switched = "tasks={reader: {name: glue, task: sst2}, code_switch: {dictionaries: [a]}}"
+    assert unsettable(Recipe, DEMO, [*needed[:-1], switched], switch, given) == []
     assert unsettable(Recipe, DEMO, [*needed, "executor.options.partition=cpu"], slurm, given) == []
 
 
