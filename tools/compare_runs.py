@@ -119,6 +119,8 @@ def _config_of(run: Path) -> dict[str, Any]:
 
 def _warn(run: Path) -> None:
     """Say on stderr which records of a run are not shown."""
+    if not (run / "status.json").is_file():
+        sys.stderr.write(f"note: {run / 'status.json'} is missing: whether the run has ended is not known\n")
     for name, what in (("metrics.jsonl", "steps"), ("events.jsonl", "starts, from which seconds are counted")):
         path = run / name
         if not path.is_file() or not path.stat().st_size:

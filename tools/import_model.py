@@ -8,6 +8,7 @@ origin. Nothing in DIR_IN is run.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
     Raises:
         ConfigurationError: it cannot be read, or has ids beyond the model's.
     """
-    if not any((source / name).is_file() for name in _TOKENIZERS) and not any(source.glob("*.model")):
+    if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none"
     with tempfile.TemporaryDirectory() as probe:  # nothing is left behind where the tokenizer is refused
         size = import_tokenizer(source, Path(probe) / TOKENIZER).vocabulary.size

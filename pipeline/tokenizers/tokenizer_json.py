@@ -39,9 +39,9 @@ class TokenizerJson:
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = "what its normaliser changes, and characters without a piece"
 
-    def __init__(self, facts: dict[str, Any], published: Published) -> None:
+    def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
         self._facts = {**facts, "truncation": None, "padding": None}
-        names = [*pieces_of(facts, self.FILE), *published.behind]
+        names = [*pieces_of(facts, where), *published.behind]
         bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
         spelt = _spelling(facts)
         self._table = PieceTable([None if name in bare else spelt(name) for name in names], names)
@@ -57,7 +57,8 @@ class TokenizerJson:
     @classmethod
     def load(cls, folder: Path) -> TokenizerJson:
         """Read `tokenizer.json` and its facts."""
-        return cls(read_json(folder / cls.FILE), Published.load(folder))
+        path = folder / cls.FILE
+        return cls(read_json(path), Published.load(folder), str(path))
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the ids and token offsets of each text."""

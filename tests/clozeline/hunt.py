@@ -40,7 +40,8 @@ OPTIONAL = "test.tsv"
 """An input that need not be there."""
 OWN_FORM = (".arrow", ".json", ".jsonl", ".safetensors", ".tar", ".bin")
 _VALUES = ("flip", "digit", "swap")
-_PLACES = ("deleted", "a folder", "a link to nothing", "a link to itself")
+_LINKS = ("a link to nothing", "a link to itself")
+_PLACES = ("deleted", "a folder", *_LINKS)
 _WRITTEN_FOR_PEOPLE = ("report.", "config.yaml", "events.jsonl", "status.json", ".lock", ".holder", "rank0.")
 _TIMES = re.compile(r"[\d,.]+ (tokens/s|seconds?|bytes|s\b)|at least [\d,.]+ s |[\d,.]+ │$", re.MULTILINE)
 _CACHES = (tokenise._tokenizer, tokenizer_stage._imported_vocabulary)
@@ -79,7 +80,7 @@ def kind_of(file: str) -> str:
 def _kinds_for(path: Path) -> Sequence[str]:
     """Return the kinds of damage of a file that are no other content which may be meant so."""
     if {*INPUTS} & {*path.parts}:
-        return [kind for kind in _PLACES if path.name != OPTIONAL or kind != "deleted"]
+        return _PLACES if path.name != OPTIONAL else _LINKS
     if {*FOREIGN} & {*path.parts}:
         return [kind for kind in KINDS if kind not in _VALUES]
     return list(KINDS)
@@ -182,7 +183,10 @@ def judged(found: Result, whole: Result, path: Path, damaged: object) -> tuple[s
         path: the damaged file; a command may leave it as it is.
         damaged: its damaged content.
     """
-    files = dict(found.files)
+    files = {
+        **found.files,
+        **{one: whole.files[one] for one in whole.files if f"{one} is removed" in found.answer.error},
+    }
     if files.get(path) == damaged:
         files.pop(path, None)
         files |= {path: whole.files[path]} if path in whole.files else {}

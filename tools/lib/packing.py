@@ -81,14 +81,14 @@ def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
     """Return the sample set that a set was made from, which may be the set itself; None if it is not found above it.
 
     Raises:
-        ClozelineError: a manifest in its place is damaged.
+        ClozelineError: the manifest in its place is damaged, or its folder has lost it.
     """
     if shards.manifest.kind == "samples":
         return shards.path, shards.manifest
     for parent in shards.manifest.parents:
         for folder in shards.path.resolve().parents if parent.role == "samples" else ():
             path = folder / "group" / parent.name / "manifest.json"
-            if path.is_file():
+            if path.parent.is_dir():
                 found = Manifest.load(path)
                 if found.digest == parent.digest:
                     return path, found

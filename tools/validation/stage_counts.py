@@ -14,8 +14,10 @@ from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.dedup.near import MinHash
 from pipeline.documents.document import Document
 from pipeline.documents.files import read_documents, read_rejects
+from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.execution.order import all_stages
 from pipeline.recipe import load_recipe
+from pipeline.repair import repair_of
 from pipeline.seeding import fraction
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.token_set import find_token_counts
@@ -35,7 +37,7 @@ def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
         folder: of the stage.
         counts: of its report.
     """
-    load_recipe(folder / "config.yaml")  # refuses what is no recipe any more
+    _check_config(folder / "config.yaml")
     config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"
@@ -50,6 +52,14 @@ def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
         yield from _sampled(folder, config, counts)
     if "held_out" in counts:
         yield from _held_out(folder, config, counts)
+
+
+def _check_config(path: Path) -> None:
+    """Raise IntegrityError where a file is no recipe any more."""
+    try:
+        load_recipe(path)
+    except ConfigurationError as error:
+        raise IntegrityError(f"{error}; {repair_of(path)}") from error
 
 
 def _documents_before(folder: Path) -> Iterator[Document]:

@@ -92,8 +92,7 @@ def test_a_plan_of_another_form_is_named(run: Path, capsys: pytest.CaptureFixtur
 
 def test_a_configuration_that_is_none_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "encode" / "config.yaml").write_text("{}\n")
-    assert main([str(run)]) == 64
-    assert "encode/config.yaml" in capsys.readouterr().err
+    assert "encode/config.yaml: 'corpus' is missing" in refused(run, capsys)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe{}", b"{", b"[" * 9999], ids=["not-utf-8", "torn", "deep"])
