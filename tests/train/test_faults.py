@@ -60,9 +60,13 @@ def valid(folder: Path) -> list[int]:
 
 POINTS = ["before part", "half a part", "after part", "before index", "before rename", "after rename", "before latest"]
 CASES = [*((point, 0) for point in [*POINTS, "after latest"]), ("half a part", 1), ("after part", 1)]
+BRIEF = [("half a part", 0), ("half a part", 1), ("before rename", 0), ("after rename", 0)]
+"""Cases of `make test`; test_kill_points has every publication, on one rank."""
 
 
-@pytest.mark.parametrize(("point", "victim"), CASES)
+@pytest.mark.parametrize(
+    ("point", "victim"), [pytest.param(*case, marks=[] if case in BRIEF else pytest.mark.slow) for case in CASES]
+)
 def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
     tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int
 ) -> None:
