@@ -190,9 +190,8 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     """
     config = begin.config
     before = read_status(config.output)
-    metrics = config.output / "metrics.jsonl"
-    read_lines(metrics)
-    lost = state.step > 0 and not metrics.is_file()
+    read_lines(config.output / "metrics.jsonl")
+    lost = _lost(begin, state)
     settle(config)
     with writing(config.output):
         dropped = journal.begin(state.step, begin.name)
@@ -200,10 +199,19 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s)
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)
-    if lost:
-        announce("metrics_lost", steps=state.step)
+    for file in lost:
+        announce("records_lost", file=file, steps=state.step)
     if dropped:
         announce("metrics_dropped", lines=dropped)
+
+
+def _lost(begin: Begin, state: TrainState) -> list[str]:
+    """Return the names of files that should hold records of the steps of this run up to its checkpoint, and do not."""
+    if begin.trunk is not None:
+        return []  # the steps are another run's
+    first = {"metrics.jsonl": begin.config.log.every, "events.jsonl": 1}
+    files = {name: begin.config.output / name for name, step in first.items() if state.step >= step}
+    return [name for name, path in files.items() if not path.is_file() or not path.stat().st_size]
 
 
 def _position(begin: Begin, stream: Stream) -> TrainState:

@@ -36,8 +36,8 @@ FOREIGN = ("published", "exported")
 """Folders in a form of transformers, which holds no hashes: a changed digit is another model, not a damaged one."""
 INPUTS = ("crawl", "files", "words", "texts.txt")
 """Folders and a file with texts of a user: any content may be meant so."""
-OPTIONAL = "test.tsv"
-"""An input that need not be there."""
+OPTIONAL = ("test.tsv", QUARANTINE, "seed-0.json")
+"""Files whose absence means something, and is nothing that could be noticed."""
 OWN_FORM = (".arrow", ".json", ".jsonl", ".safetensors", ".tar", ".bin")
 _VALUES = ("flip", "digit", "swap")
 _LINKS = ("a link to nothing", "a link to itself")
@@ -80,10 +80,10 @@ def kind_of(file: str) -> str:
 def _kinds_for(path: Path) -> Sequence[str]:
     """Return the kinds of damage of a file that are no other content which may be meant so."""
     if {*INPUTS} & {*path.parts}:
-        return _PLACES if path.name != OPTIONAL else _LINKS
+        return _LINKS if path.name in OPTIONAL else _PLACES
     if {*FOREIGN} & {*path.parts}:
         return [kind for kind in KINDS if kind not in _VALUES]
-    return list(KINDS)
+    return [kind for kind in KINDS if kind != "deleted" or path.name not in OPTIONAL]
 
 
 class Hunt:

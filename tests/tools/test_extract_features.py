@@ -68,7 +68,7 @@ def test_the_manifest_says_where_vectors_come_from(
         (["input=TEXTS", "output=out", "layer=12"], "layer=12: expected table, last"),
         (["input=TEXTS", "output=out", "pool=middle"], "pool"),
         (["input=TEXTS", "output=out", "layer=scalar_mix"], "no head of this model has learned a mix"),
-        (["input=nowhere", "output=out"], "nowhere: expected a file, or a folder"),
+        (["input=nowhere", "output=out"], "nowhere: no such file: give a file, or a folder"),
         (["input=TEXTS", "output=out", "step=7"], "no checkpoint of step 7"),
     ],
     ids=["input", "layer", "pool", "mix", "file", "step"],

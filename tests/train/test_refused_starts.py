@@ -188,9 +188,8 @@ def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> N
     (folder / "run" / "metrics.jsonl").unlink()
     assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
     events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    assert {"event": "metrics_lost", "steps": 4} in [
-        {key: event[key] for key in ("event", "steps") if key in event} for event in events
-    ]
+    lost = [event for event in events if event["event"] == "records_lost"]
+    assert [(event["file"], event["steps"]) for event in lost] == [("metrics.jsonl", 4)]
 
 
 def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:

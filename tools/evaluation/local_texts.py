@@ -27,7 +27,7 @@ def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
     found = [one for one in inside if one.is_file() and one.name[0] != "." and any(end in one.name for end in endings)]
     if not found:
         kinds = " or ".join(f"*{ending}*" for ending in endings if ending) or "files"
-        raise ConfigurationError(f"{path}: expected a file, or a folder with {kinds}")
+        raise ConfigurationError(f"{path}: no such file: give a file, or a folder with {kinds}")
     return found
 
 

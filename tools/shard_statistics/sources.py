@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ def find_sources(shards: ShardSet) -> Sources | None:
         return _read(shards)
     for folder in shards.path.resolve().parents:
         path: Path = folder / "encode" / "manifest.json"
-        if path.is_file() and Manifest.load(path).tokenizer.fingerprint == shards.manifest.tokenizer.fingerprint:
+        if os.path.lexists(path) and Manifest.load(path).tokenizer.fingerprint == shards.manifest.tokenizer.fingerprint:
             return _read(open_shards(path))
     return None
 

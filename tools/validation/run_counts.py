@@ -14,7 +14,7 @@ from pipeline.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from pipeline.documents.files import read_documents, read_rejects
 from pipeline.errors import IntegrityError
 from pipeline.execution.order import all_stages
-from pipeline.execution.plan import PLAN_FORMAT
+from pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from pipeline.execution.report import read_report
 from pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from pipeline.files import file_hash, parse_json
@@ -167,8 +167,8 @@ def _from_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
 def _from_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
     """Yield what the documents, rejects and shard sets of a stage hold."""
     counts, path = report["counts"], folder / "report.json"
-    if (plan := folder / "plan.json").is_file():
-        yield path, "bytes_in", counts["bytes_in"], _bytes_of(plan)
+    if folder.name == PLAN_STAGE:
+        yield path, "bytes_in", counts["bytes_in"], _bytes_of(folder / "plan.json")
     if (folder / "documents").is_dir():
         texts = [document for file in _arrows(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)

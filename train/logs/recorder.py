@@ -34,7 +34,7 @@ _SAID: Final = {
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest whole one is taken",
     "metrics_dropped": "metrics.jsonl: {lines} lines cannot be read, torn or damaged, and are left out",
-    "metrics_lost": "metrics.jsonl is not there, or is no file: the records of the {steps} steps before are lost",
+    "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "

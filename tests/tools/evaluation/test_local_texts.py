@@ -38,5 +38,5 @@ def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"expected a file, or a folder with \*.jsonl\*"):
+    with pytest.raises(ConfigurationError, match=r"give a file, or a folder with \*.jsonl\*"):
         files_of(tmp_path, (".jsonl",))
