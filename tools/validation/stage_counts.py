@@ -17,7 +17,6 @@ from pipeline.documents.files import read_documents, read_rejects
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.execution.order import all_stages
 from pipeline.recipe import load_recipe
-from pipeline.repair import repair_of
 from pipeline.seeding import fraction
 from pipeline.shards import ShardSet, open_shards
 from pipeline.shards.token_set import find_token_counts
@@ -59,7 +58,7 @@ def _check_config(path: Path) -> None:
     try:
         load_recipe(path)
     except ConfigurationError as error:
-        raise IntegrityError(f"{error}; {repair_of(path)}") from error
+        raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
 
 
 def _documents_before(folder: Path) -> Iterator[Document]:
