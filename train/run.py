@@ -312,6 +312,9 @@ def _announce_data(begin: Begin, state: TrainState, datasets: Datasets, announce
     before = {} if begin.saved is None else begin.saved.stream
     if before and before["data"] != state.stream["data"]:
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
+    records = read_lines(begin.config.output / "metrics.jsonl")
+    for name in sorted({name for record in records for name in record.get("heldout", {})} - datasets.heldout.keys()):
+        announce("heldout_gone", name=name)
 
 
 def _build(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:

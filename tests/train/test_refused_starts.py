@@ -192,6 +192,17 @@ def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> N
     assert [(event["file"], event["steps"]) for event in lost] == [("metrics.jsonl", 4)]
 
 
+def test_a_held_out_set_that_is_gone_is_missed(one_rank: RankPool, folder: Path) -> None:
+    metrics = folder / "run" / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    del lines[0]["checksum"]
+    lines[0]["heldout"] = {"gone": {"loss": 1.0}}
+    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
+    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
+    assert [event["name"] for event in events if event["event"] == "heldout_gone"] == ["gone"]
+
+
 def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
     """In the journal too; damaged lines of the metrics are left out, and folders of other names are left alone."""
     checkpoints = folder / "run" / "checkpoints"

@@ -35,6 +35,7 @@ _SAID: Final = {
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest whole one is taken",
     "metrics_dropped": "metrics.jsonl: {lines} lines cannot be read, torn or damaged, and are left out",
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
+    "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
