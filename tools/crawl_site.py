@@ -6,12 +6,12 @@ Interrupted in any way it continues when the same command is given again; a fini
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from pipeline.command import stopping_at_sigterm
 from pipeline.errors import ClozelineError, ConfigurationError, StorageError
 from tools.crawl.archive import Archive, archive_settings
 from tools.crawl.links import start_url
@@ -85,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (0 done, 64 wrong use, 74 site or disk, 75 stopped, can be continued)."""
     try:
         settings, output = _parse(arguments)
-        tally = crawl_to_file(settings, output, report=lambda line: print(line, file=sys.stderr, flush=True))
+        with stopping_at_sigterm():
+            tally = crawl_to_file(settings, output, report=lambda line: print(line, file=sys.stderr, flush=True))
     except ClozelineError as error:
         print(f"crawl_site: {error}", file=sys.stderr)
         return error.exit_code
@@ -97,5 +98,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     raise SystemExit(main())

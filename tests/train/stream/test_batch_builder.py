@@ -26,18 +26,19 @@ def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.Monk
     def calls(data: Any, lanes: int, batch: int) -> int:
         with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
             stream.next_step()
-            count = 0
+            counts = []
 
             def count_calls(frame: Any, event: str, argument: Any) -> None:
-                nonlocal count
-                count += event in ("call", "c_call")
+                counts[-1] += event in ("call", "c_call")
 
-            sys.setprofile(count_calls)
-            try:
-                stream.next_step()
-            finally:
-                sys.setprofile(None)
-            return count
+            for _ in range(3):  # what is collected as garbage meanwhile may call too
+                counts.append(0)
+                sys.setprofile(count_calls)
+                try:
+                    stream.next_step()
+                finally:
+                    sys.setprofile(None)
+            return min(counts)
 
     equal = toy_set(tmp_path / "equal", [64 * 40], block_rows=40)
     mixed = write_set(tmp_path / "mixed", [rows(range(1, 2561), [n % 7 + 1 for n in range(2560)])], block_rows=40)
