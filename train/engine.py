@@ -163,8 +163,8 @@ class Engine:
             losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             clock.end("forward")
-            if self.config.zero.offload != "none":  # it asks while a bucket is sent, and learns the answer after that
-                self.deepspeed.set_gradient_accumulation_boundary(index + 1 == len(batches))
+            # It asks while a bucket is sent, in the backward pass, and would learn the answer only after that.
+            self.deepspeed.set_gradient_accumulation_boundary(index + 1 == len(batches))
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             add_sums(losses, sums, figures)
             if self._squares is not None:
