@@ -56,7 +56,7 @@ HEAD = {"dense": "bert.pooler.dense", "out": "classifier"}
 
 @dataclass
 class Taken:
-    """What our side did: the initial weights of its head, the ends of its steps, and their losses."""
+    """Facts of our side: the initial weights of its head, the ends of its steps, and their losses."""
 
     clock: Clock = field(default_factory=Clock)
     head: dict[str, torch.Tensor] = field(default_factory=dict)

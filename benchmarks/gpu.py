@@ -64,7 +64,7 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What one line measures; a preset of `configs/models` or none, where no model is needed."""
+    """Measurement of one line; a preset of `configs/models` or none, where no model is needed."""
 
     preset: str | None = None
     rows: int

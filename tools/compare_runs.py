@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import yaml
 
+from pipeline.charts.drawing import SHADES
 from pipeline.configuration.redaction import redacted
 from pipeline.configuration.strict_yaml import parse_yaml
 from pipeline.errors import ConfigurationError
@@ -33,8 +34,6 @@ from train.logs.status import read_status
 
 __all__ = ["config_differences", "figures_of", "main"]
 
-_MOST: Final = 8
-"""Runs that the pictures have colours for."""
 _PLACES: Final = ("output", "resume")
 """Keys that say nothing about what is trained."""
 _ABSENT: Final = "absent"
@@ -166,8 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
 
     def action(options: argparse.Namespace) -> int:
-        if len(options.runs) > _MOST:
-            raise ConfigurationError(f"RUN: expected at most {_MOST} runs, which a picture can tell apart, got more")
+        if len(options.runs) > SHADES:
+            raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a picture can tell apart, got more")
         names, configs = _names(options.runs), [_config_of(path) for path in options.runs]
         runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
         for path in options.runs:

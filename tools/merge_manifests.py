@@ -1,10 +1,10 @@
 """Join shard sets into one: `python tools/merge_manifests.py MANIFEST MANIFEST ... --output DIR --name NAME`.
 
 The shards do not change. Each is read once to compare its hash, then linked under a new name, or copied if the file
-system has no links. One manifest lists
-them all, in the order of the sets given. The meaning of rows must be the same in all sets, and a sample should be in
-one of them only: sets with a common shard are refused, and so is a set beside its own repacked or merged copy. To keep
-examples and samples in step, merge the example sets and their sample sets in the same order.
+system has no links. One manifest lists them all, in the order of the sets given. The meaning of rows must be the same
+in all sets, and a sample should be in one of them only: sets with a common shard are refused, and so is a set beside
+its own repacked or merged copy. To keep examples and samples in step, merge the example sets and their sample sets in
+the same order.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
+from pipeline.charts.drawing import SHADES
 from pipeline.files import publish, read_json
 from pipeline.html_page import grid, listing, page, section, write_page
 from pipeline.shards import open_shards
@@ -39,8 +40,6 @@ __all__ = ["main"]
 
 _PAGES: Final = 300
 """Pages of the demo's crawl."""
-_COLOURS: Final = 8
-"""Runs of a picture."""
 
 
 def _sets(folder: Path, output: Path, given: str | None) -> Path:
@@ -109,8 +108,8 @@ def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Ite
 
 def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """Yield the held-out losses over operations, of as many runs at once as there are colours."""
-    for first in range(0, len(runs), _COLOURS):
-        some = runs[first : first + _COLOURS]
+    for first in range(0, len(runs), SHADES):
+        some = runs[first : first + SHADES]
         yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ from train.engine import Engine, placement_of
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
 from train.freezing import freeze
+from train.logs.curves import results
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
 from train.logs.journal import Journal, read_lines
@@ -150,7 +151,7 @@ def _train(config: TrainConfig, world: World, datasets: Datasets, journal: Journ
     state = replace(_position(begin, stream), base=base)
     with world.together():
         if world.rank == 0:
-            _settle(begin, state, journal, announce)
+            _settle(begin, state, datasets.heldout, journal, announce)
     checkpoints.prepare()
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
@@ -181,7 +182,9 @@ def _answering(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     return replace(config, model=with_answers(config.model, [*trained, *heldout]))
 
 
-def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callable[..., None]) -> None:
+def _settle(
+    begin: Begin, state: TrainState, heldout: Collection[str], journal: Journal, announce: Callable[..., None]
+) -> None:
     """Change the run directory for the first time, and say what was found there.
 
     Raises:
@@ -190,7 +193,7 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
     """
     config = begin.config
     before = read_status(config.output)
-    read_lines(config.output / "metrics.jsonl")
+    records = read_lines(config.output / "metrics.jsonl")
     lost = _lost(begin, state)
     settle(config)
     with writing(config.output):
@@ -203,6 +206,8 @@ def _settle(begin: Begin, state: TrainState, journal: Journal, announce: Callabl
         announce("records_lost", file=file, steps=state.step)
     if dropped:
         announce("metrics_dropped", lines=dropped)
+    for name in sorted({name for record in records for name in results(record)}.difference(heldout)):
+        announce("heldout_gone", name=name)
 
 
 def _lost(begin: Begin, state: TrainState) -> list[str]:
@@ -312,9 +317,6 @@ def _announce_data(begin: Begin, state: TrainState, datasets: Datasets, announce
     before = {} if begin.saved is None else begin.saved.stream
     if before and before["data"] != state.stream["data"]:
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
-    records = read_lines(begin.config.output / "metrics.jsonl")
-    for name in sorted({name for record in records for name in record.get("heldout", {})} - datasets.heldout.keys()):
-        announce("heldout_gone", name=name)
 
 
 def _build(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:

@@ -104,7 +104,7 @@ def hidden_log_likelihoods(
         ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
         BatchError: a row is longer than the position table.
     """
-    _, head = _masked_head(model)
+    named = _masked_head(model)
     copies = [
         _Copy([mask_id if at in masked else token for at, token in enumerate(row)], place, row[place])
         for row, scored, of in zip(rows, places, hidden, strict=True)
@@ -112,10 +112,10 @@ def hidden_log_likelihoods(
     ]
     found = torch.zeros(len(copies), dtype=torch.float64)
     read = [copy.place - previous for copy in copies]
-    for batch, states in _states(model, [copy.ids for copy in copies], read, tokens):
+    for batch, states in _states(model, named, [copy.ids for copy in copies], read, tokens):
         wanted = torch.tensor([copies[one].token for one in batch], device=states.device)
         with torch.no_grad():
-            found[batch] = log_probabilities(head, states, wanted, model.vocab_size)
+            found[batch] = log_probabilities(named[1], states, wanted, model.vocab_size)
     return list(torch.split(found, [len(scored) for scored in places]))
 
 
@@ -140,15 +140,16 @@ def candidate_scores(
         ConfigurationError: the model reads more than one row, has no head of masked tokens, or is in training mode.
         BatchError: a row is longer than the position table.
     """
-    _, head = _masked_head(model)
+    named = _masked_head(model)
     found = torch.zeros((len(rows), len(candidates)))
-    for batch, states in _states(model, rows, places, tokens):
+    for batch, states in _states(model, named, rows, places, tokens):
         with torch.no_grad():
-            found[batch] = head.logits(states).float()[:, list(candidates)].cpu()
+            found[batch] = named[1].logits(states).float()[:, list(candidates)].cpu()
     return found
 
 
 def _masked_head(model: Model) -> tuple[str, Head]:
+    """Return the name of the head of masked tokens, and the head."""
     family = model.family
     if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
         raise ConfigurationError(f"masked scores need an encoder of whole rows, got the family {model.config.family}")
@@ -156,10 +157,10 @@ def _masked_head(model: Model) -> tuple[str, Head]:
 
 
 def _states(
-    model: Model, rows: Sequence[Sequence[int]], places: Sequence[int], tokens: int
+    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], places: Sequence[int], tokens: int
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield numbers of rows of like lengths, with the state [n, dim] at the place of each."""
-    name, head = _masked_head(model)
+    name, head = named
     check_lengths(model, rows)
     device = model.family.tokens.weight.device
     for batch in like_lengths([len(row) for row in rows], tokens):

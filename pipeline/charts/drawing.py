@@ -18,7 +18,7 @@ from pipeline.html_page import escape, visible
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LINE", "MUTED", "WIDTH", "Paint", "canvas", "figure", "key", "label", "plot", "shade", "short"]
+__all__ = ["LINE", "MUTED", "SHADES", "WIDTH", "Paint", "canvas", "figure", "key", "label", "plot", "shade", "short"]
 
 WIDTH: Final = 340
 """Units from left to right; a unit is about a pixel on a telephone."""
@@ -28,14 +28,15 @@ _MARGINS: Final = (50, 12, 8, 36)
 _LABEL_CHARACTERS: Final = 42
 """Columns of text that fit below a plot."""
 _TICKS: Final = 5
-_SHADES: Final = 8
+SHADES: Final = 8
+"""Colours of series that are told apart."""
 
 # Colours that only hold a place in the SVG: variables of the page's style replace them.
 _INK: Final = "#000001"
 MUTED: Final = "#000002"
 LINE: Final = "#000003"
 _VARIABLES: Final = {_INK: "currentColor", MUTED: "var(--muted)", LINE: "var(--line)"} | {
-    f"#00000{number + 4:x}": f"var(--c{number})" for number in range(_SHADES)
+    f"#00000{number + 4:x}": f"var(--c{number})" for number in range(SHADES)
 }
 _PARAMETERS: Final[Any] = {
     "svg.fonttype": "none",
@@ -67,7 +68,7 @@ Paint = Callable[["Axes"], None]
 
 def shade(number: int) -> str:
     """Return the colour of series `number`; after eight they repeat."""
-    return f"#00000{number % _SHADES + 4:x}"
+    return f"#00000{number % SHADES + 4:x}"
 
 
 def figure(title: str, described: str, svg: str, keys: Sequence[str] = ()) -> str:

@@ -32,11 +32,10 @@ from pipeline.execution.unit_record import (
 from pipeline.execution.unit_runner import UnitRunner
 from pipeline.files import publish, sweep
 from pipeline.recipe import Recipe
+from pipeline.shards.quarantine import QUARANTINE
 
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 """Files of a stage's folder that records do not list."""
-_MADE_BY_PEOPLE: Final = "quarantine.json"
-"""A file that a tool writes beside an output, not a stage."""
 
 __all__ = ["StageRun", "StageSummary", "run_recipe", "stage_key"]
 
@@ -196,7 +195,7 @@ class StageRun(Generic[C]):
             inside = path.relative_to(folder).parts[0]
             if path.is_file() and path not in listed and inside not in ("records", LOGS, TEMPORARY):
                 path.unlink()
-                if path.name == _MADE_BY_PEOPLE:
+                if path.name == QUARANTINE:
                     progress.removed(path)
 
     def digest(self, upstream: str) -> str:

@@ -66,7 +66,7 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     """Return how often the word, or one of the ten most probable, is right: means over relations.
 
     A word competes with the candidates: `words`, or the words of all facts, as far as they are one token. A fact whose
-    word is none of them is skipped and counted. Beside stands the most frequent word of each relation.
+    word is none of them is skipped and counted. The most frequent word of each relation is beside it.
 
     Args:
         trained: a masked model and its tokenizer.

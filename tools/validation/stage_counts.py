@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pipeline import registry
-from pipeline.configuration.strict_yaml import parse_yaml
+from pipeline.config import to_plain
 from pipeline.dedup.near import MinHash
 from pipeline.documents.document import Document
 from pipeline.documents.files import read_documents, read_rejects
@@ -36,8 +36,7 @@ def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
         folder: of the stage.
         counts: of its report.
     """
-    _check_config(folder / "config.yaml")
-    config = parse_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+    config = _config_of(folder / "config.yaml")
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"
         keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))
@@ -53,12 +52,13 @@ def counted_again(folder: Path, counts: Mapping[str, Any]) -> Counted:
         yield from _held_out(folder, config, counts)
 
 
-def _check_config(path: Path) -> None:
-    """Raise IntegrityError where a file is no recipe any more."""
+def _config_of(path: Path) -> dict[str, Any]:
+    """Return the configuration of a stage; IntegrityError where a file is no recipe any more."""
     try:
-        load_recipe(path)
+        plain: dict[str, Any] = to_plain(load_recipe(path))
     except ConfigurationError as error:
         raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
+    return plain
 
 
 def _documents_before(folder: Path) -> Iterator[Document]:

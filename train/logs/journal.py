@@ -5,7 +5,6 @@ Only rank 0 writes. If the run directory cannot be written, one warning is print
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -67,8 +66,9 @@ class Journal:
         if not self._writes:
             return 0
         path = self.directory / "metrics.jsonl"
-        read = [line for line in read_lines(path) if isinstance(line.get("step"), int)]
-        dropped = _lines_of(path) - len(read)
+        lines, lost = _read(path)
+        read = [line for line in lines if isinstance(line.get("step"), int)]
+        dropped = lost + len(lines) - len(read)
         kept = [line for line in read if line["step"] <= step]
         with replacing(path) as temporary:
             temporary.write_bytes(b"".join(map(_line, kept)))
@@ -212,32 +212,32 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         StorageError: it cannot be read.
         NewerFormatError: a newer version wrote a line of it.
     """
-    lines: list[dict[str, Any]] = []
-    for line in _raw_lines(path):
-        with contextlib.suppress(ValueError):  # also of bytes that are no UTF-8
-            lines.append(unsealed(parse_json(line), path))
-    return lines
+    return _read(path)[0]
 
 
 def unreadable_lines(path: Path) -> int:
-    """Return the number of lines of a JSON lines file that `read_lines` leaves out."""
-    return _lines_of(path) - len(read_lines(path))
+    """Return the number of lines of a JSON lines file that `read_lines` leaves out, blank ones aside."""
+    return _read(path)[1]
 
 
-def _lines_of(path: Path) -> int:
-    """Return the number of lines that are not blank."""
-    return sum(bool(line.strip()) for line in _raw_lines(path))
-
-
-def _raw_lines(path: Path) -> list[bytes]:
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the objects of a JSON lines file, and the number of its other lines, blank ones aside."""
     try:
-        return path.read_bytes().split(b"\n")
+        content = path.read_bytes()
     except FileNotFoundError:
-        return []
+        return [], 0
     except OSError as error:
         raise StorageError(
             f"{path}: cannot be read ({error.strerror or error}); move it away, a start of the run begins it again"
         ) from error
+    lines: list[dict[str, Any]] = []
+    lost = 0
+    for line in content.split(b"\n"):
+        try:
+            lines.append(unsealed(parse_json(line), path))
+        except ValueError:  # also of bytes that are no UTF-8
+            lost += bool(line.strip())
+    return lines, lost
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -19,7 +19,7 @@ CONFIG = {"steps": 8, "model.dim": 20}
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What both modules are asked to do, in order."""
+    """Calls of both modules, in order."""
     found: list[Any] = []
 
     def recorded(name: str, answer: Any = None) -> Any:
