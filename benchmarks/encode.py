@@ -3,13 +3,13 @@
     python benchmarks/encode.py [--megabytes 4] [--size 8000] [--rounds 5] [--only NAME ...] [--json FILE]
 
 Texts are the modules of Python's standard library, in batches of 256 as the stage makes them. Both sides give the ids
-of a batch as arrays, from one model, loaded anew for each round so that nothing is known from the round before; rounds
+of a batch as arrays, from one model, loaded again for each round so that nothing is known from the round before; rounds
 alternate. Figures are MB of text per CPU second in the median round, and the lowest and highest ratio of a round.
 `stage` is what our stage does with a batch: ids, character offsets and sentence starts.
 
 The trained kinds learn from the same texts. Published are a unigram `.model` with the trainer's own settings, and the
 `tokenizer.json` files that kinds of ours are exported to. `sentencepiece` owns each `.model`, and `tokenizers` the
-rest: it stands in where a kind has no other library.
+rest: it takes the place where a kind has no other library.
 """
 
 from __future__ import annotations

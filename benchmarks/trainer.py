@@ -44,10 +44,10 @@ from train.config import TrainConfig
 from train.distributed import World, start
 from train.logs.journal import read_lines
 from train.logs.recorder import Recorder
-from train.parameter_groups import parameter_groups
 from train.run import run
 from train.stream.collate import Batch
 from train.stream.stream import Stream
+from train.weights.parameter_groups import parameter_groups
 
 BARE_TARGET = 1.10
 RENDEZVOUS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.adapter_config import AdapterConfig
 from model.adapters import Adapter
 from model.build import Model
+from model.configuration.adapter import AdapterConfig
 from model.draws import own_generator
 from model.errors import ConfigurationError, WeightsError
 from model.initialisation import laws

@@ -12,11 +12,11 @@ from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunction
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from model.adapter_config import AdapterConfig
-from model.head_config import HeadConfig, HeadEntry
-from model.key_types import STRICT, Depth, Width, changed_keys
-from model.layer_config import BiasConfig, DropoutConfig, InitConfig, ShareConfig
-from model.position_config import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
+from model.configuration.adapter import AdapterConfig
+from model.configuration.head import HeadConfig, HeadEntry
+from model.configuration.key_types import STRICT, Depth, Width, changed_keys
+from model.configuration.layer import BiasConfig, DropoutConfig, InitConfig, ShareConfig
+from model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 from model.registry import find, names
 
 __all__ = [

@@ -51,7 +51,7 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
     """
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none"
-    with tempfile.TemporaryDirectory() as probe:  # nothing is left behind where the tokenizer is refused
+    with tempfile.TemporaryDirectory() as probe:  # nothing is left where the tokenizer is refused
         size = import_tokenizer(source, Path(probe) / TOKENIZER).vocabulary.size
     if size > rows:
         raise ConfigurationError(

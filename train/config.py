@@ -25,9 +25,9 @@ from train.checkpoint.milestones import milestone_tokens
 from train.early_stopping import EarlyStopConfig
 from train.logs.config import LogConfig
 from train.logs.profiling import ProfileConfig
-from train.moving_average import AverageConfig
 from train.optimizers import OptimizerBuilder
 from train.stream.config import DataConfig
+from train.weights.moving_average import AverageConfig
 from train.zero_config import ZeroConfig
 
 __all__ = [
@@ -355,7 +355,7 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
 def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
     """Return what `frozen` gave in an earlier version, with the present names of keys and objectives' options.
 
-    Keys of the model that the version did not have are at their default, which stands for what it did.
+    Keys of the model that the version did not have are at their default, which is what it did.
 
     Args:
         saved: what it gave.

@@ -17,10 +17,10 @@ from pipeline.rows import Ragged, Rows
 from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig, zero_stage
 from train.evaluate import batches_of_pass
-from train.freezing import frozen_count
 from train.sets.datasets import Datasets, check_length
 from train.stream.online_corruption import Corruption
 from train.stream.phases import distinct_sets, set_labels
+from train.weights.freezing import frozen_count
 
 __all__ = ["CostEstimate", "MemoryEstimate", "PhaseCost", "estimate_cost", "estimate_memory", "operations_per_second"]
 

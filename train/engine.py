@@ -24,17 +24,17 @@ from model.settling import settle
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.arrays import Int64
 from pipeline.seeding import keyed_hash
-from train.anchors import Anchors
 from train.config import TrainConfig, check_world, zero_stage
 from train.distributed import World, load_deepspeed
-from train.flats import grouped_flats, layout_of
-from train.freezing import frozen_modules
-from train.gradient_noise import MicroBatchSquares, Squares
-from train.moving_average import MovingAverage
-from train.parameter_groups import parameter_groups
-from train.sample_words import sample_words
-from train.step_clock import StepClock
-from train.unfreezing import Unfreezing
+from train.logs.gradient_noise import MicroBatchSquares, Squares
+from train.logs.step_clock import StepClock
+from train.stream.sample_words import sample_words
+from train.weights.anchors import Anchors
+from train.weights.flats import grouped_flats, layout_of
+from train.weights.freezing import frozen_modules
+from train.weights.moving_average import MovingAverage
+from train.weights.parameter_groups import parameter_groups
+from train.weights.unfreezing import Unfreezing
 
 __all__ = ["Engine", "MicroBatch", "StepResult", "add_sums", "deepspeed_settings", "placement_of", "wide_ids"]
 

@@ -33,7 +33,6 @@ from train.early_stopping import check_metric, exhausted
 from train.engine import Engine, placement_of
 from train.errors import STOPPED
 from train.evaluate import HeldoutSet, batches_of_pass
-from train.freezing import freeze
 from train.logs.curves import results
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
@@ -52,6 +51,7 @@ from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream
 from train.watchdog import Watchdog
+from train.weights.freezing import freeze
 
 __all__ = ["dry_run", "run"]
 

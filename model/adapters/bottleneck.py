@@ -12,10 +12,10 @@ from torch.nn import functional as F
 
 from model.adapters._adapter import Adapter, AdapterOptions, Undo
 from model.config import STRICT, Activation
+from model.configuration.key_types import Width
 from model.draws import Draw, constant, normal
 from model.errors import ConfigurationError
 from model.families import Family
-from model.key_types import Width
 from model.layers.activation import ACTIVATIONS
 from model.layers.residual import Residual
 

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from model.adapters._adapter import Adapter, AdapterOptions, Undo
 from model.adapters._targets import Patterns, linear_maps
 from model.config import STRICT
+from model.configuration.key_types import Probability, Width
 from model.draws import Draw, constant, uniform
 from model.families import Family
-from model.key_types import Probability, Width
 
 __all__ = ["Lora", "LowRank"]
 

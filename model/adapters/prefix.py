@@ -14,15 +14,15 @@ from torch.nn import functional as F
 
 from model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
 from model.config import STRICT
+from model.configuration.key_types import Width
 from model.draws import Draw, constant
 from model.errors import ConfigurationError
 from model.families import Family
-from model.key_types import Width
 from model.layers.attention import Attention
 from model.layers.disentangled_attention import DisentangledAttention
+from model.layers.masks import AttentionPlan
 from model.layers.relative import RelativeAttention
 from model.layers.stack import Stack
-from model.masks import AttentionPlan
 
 __all__ = ["Prefix"]
 

@@ -18,8 +18,8 @@ from model.config import STRICT
 from model.draws import own_generator
 from model.errors import ConfigurationError
 from model.families import Family
+from model.layers.masks import Documents
 from model.layers.stack import Stack
-from model.masks import Documents
 from model.whole_shapes import WHOLE, Placement
 
 __all__ = ["Prompt"]

@@ -10,8 +10,8 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from model.config import STRICT, ModelConfig, PositionConfig
+from model.configuration.key_types import Width
 from model.errors import BatchError
-from model.key_types import Width
 
 __all__ = ["RecurrentOptions", "refuse_parts"]
 

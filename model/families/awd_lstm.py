@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import STRICT, ModelConfig
+from model.configuration.key_types import Probability
 from model.families import Family
 from model.families._recurrent import RecurrentOptions, refuse_parts
 from model.flops import matrix_flops
-from model.key_types import Probability
 from model.layers.lstm import LongShortTermMemory, State
 from model.layers.variational_dropout import drop_features, drop_words
 

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
-from model.documents import batch_documents
 from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
+from model.layers.documents import batch_documents
+from model.layers.masks import batch_padding
 from model.layers.stack import Stack, layer_states
-from model.masks import batch_padding
 
 __all__ = ["Decoder"]
 

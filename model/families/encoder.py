@@ -8,12 +8,12 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.documents import batch_documents
 from model.errors import BatchError
 from model.families import Family
 from model.flops import stack_flops
+from model.layers.documents import batch_documents
+from model.layers.masks import batch_padding, pair_mask
 from model.layers.stack import Stack, layer_states
-from model.masks import batch_padding, pair_mask
 
 __all__ = ["Encoder"]
 

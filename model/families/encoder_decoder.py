@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from model.cache import Cache
 from model.config import ModelConfig
-from model.documents import batch_documents
 from model.families import Family
 from model.flops import stack_flops
+from model.layers.documents import batch_documents
+from model.layers.masks import batch_padding, document_mask
 from model.layers.stack import Stack, layer_states
-from model.masks import batch_padding, document_mask
 
 __all__ = ["EncoderDecoder"]
 

@@ -12,9 +12,9 @@ from model.errors import BatchError
 from model.families import Family
 from model.flops import matrix_flops
 from model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
+from model.layers.masks import batch_padding, document_mask, plan_attention
 from model.layers.position import Learned
 from model.layers.trigram import neighbours, trigrams
-from model.masks import batch_padding, document_mask, plan_attention
 
 __all__ = ["MobileBert"]
 

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import STRICT, ModelConfig
+from model.configuration.key_types import Depth, Width
 from model.draws import Draw, constant
 from model.families import View
 from model.families.encoder import Encoder
 from model.flops import stack_flops
 from model.generation.sampling import draw
 from model.heads import Head
-from model.key_types import Depth, Width
 from model.layers.stack import Stack
 from model.loss import at_labels
 

@@ -14,10 +14,10 @@ from model.errors import ConfigurationError
 from model.families import Family
 from model.flops import layer_flops
 from model.layers.embeddings import Embeddings
+from model.layers.masks import batch_padding, pair_mask, rank_mask
 from model.layers.norm import build_norm
 from model.layers.position import Position
 from model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
-from model.masks import batch_padding, pair_mask, rank_mask
 from model.settling import predicted_places
 
 __all__ = ["XLNet"]

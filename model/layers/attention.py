@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
-from model.documents import attend
+from model.layers.documents import attend
+from model.layers.masks import AttentionPlan
 from model.layers.position import rotate
-from model.masks import AttentionPlan
 
 __all__ = ["Attention"]
 

@@ -8,11 +8,11 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.key_types import STRICT, Depth, Width
+from model.configuration.key_types import STRICT, Depth, Width
 from model.layers.attention import Attention
 from model.layers.feed_forward import FeedForward
+from model.layers.masks import AttentionPlan
 from model.layers.norm import NoNorm, build_norm
-from model.masks import AttentionPlan
 
 __all__ = ["BottleneckConfig", "BottleneckLayer", "body_norm"]
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from model.config import DisentangledConfig, ModelConfig
 from model.layers.attention import Attention
+from model.layers.masks import BLOCKED, AttentionPlan, RelativePlaces
 from model.layers.norm import build_norm
-from model.masks import BLOCKED, AttentionPlan, RelativePlaces
 
 __all__ = ["DisentangledAttention", "RelativeTable", "log_bucket", "relative_row"]
 

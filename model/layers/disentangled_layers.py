@@ -10,8 +10,8 @@ from model.config import ModelConfig
 from model.draws import Draw
 from model.layers.activation import ACTIVATIONS
 from model.layers.layer import Layer
+from model.layers.masks import AttentionPlan
 from model.layers.norm import build_norm
-from model.masks import AttentionPlan
 
 __all__ = ["Convolution", "ConvolutionLayer", "MaskDecoder", "build_layers"]
 

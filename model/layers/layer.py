@@ -8,8 +8,8 @@ from model.config import ModelConfig
 from model.layers.attention import Attention
 from model.layers.disentangled_attention import DisentangledAttention
 from model.layers.feed_forward import FeedForward
+from model.layers.masks import AttentionPlan
 from model.layers.residual import Residual
-from model.masks import AttentionPlan
 
 __all__ = ["Layer", "SelfAttention"]
 

@@ -12,8 +12,8 @@ from model.config import ModelConfig
 from model.draws import Draw
 from model.layers.feed_forward import FeedForward
 from model.layers.frequencies import frequencies
+from model.layers.masks import BLOCKED
 from model.layers.residual import Residual
-from model.masks import BLOCKED
 
 __all__ = ["RelativeAttention", "RelativeLayer", "RelativePlan", "distance_waves", "wave_index"]
 

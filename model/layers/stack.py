@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from model.cache import Cache
 from model.config import ModelConfig
-from model.documents import reads_documents
 from model.layers.disentangled_attention import RelativeTable
 from model.layers.disentangled_layers import build_layers
+from model.layers.documents import reads_documents
 from model.layers.embeddings import Embeddings
+from model.layers.masks import AttentionPlan, Documents, plan_attention, plan_continuation, prefix_mask, window_mask
 from model.layers.norm import build_norm
 from model.layers.position import Position, T5Bias, build_local_position, build_position
-from model.masks import AttentionPlan, Documents, plan_attention, plan_continuation, prefix_mask, window_mask
 
 __all__ = ["Stack", "layer_states", "shared_layers"]
 

@@ -13,7 +13,7 @@ from pipeline.tokenizers import Encoding
 
 __all__ = ["LABEL", "SEGMENT_STARTS", "TARGET", "LabelledRows"]
 
-LABEL: Final = Feature("label", "uint16", 0, "number of the row's class; its name stands in the manifest")
+LABEL: Final = Feature("label", "uint16", 0, "number of the row's class; its name is in the manifest")
 TARGET: Final = Feature("target", "float32", 0, "number that the row is to be given")
 SEGMENT_STARTS: Final = Feature(
     "segment_starts", "uint16", 1, "places in input_ids where the texts' segments start, first 0"

@@ -41,7 +41,7 @@ class Listed:
 
     @staticmethod
     def text_of(piece: str) -> str:
-        """Return the text that a piece stands for."""
+        """Return the text of a piece."""
         return piece
 
     @classmethod

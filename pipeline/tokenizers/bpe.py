@@ -67,7 +67,7 @@ class Bpe(Listed):
 
     @staticmethod
     def text_of(piece: str) -> str:
-        """Return the text that a piece stands for; a space comes back after each word."""
+        """Return the text of a piece; a space comes back after each word."""
         return piece.replace(_END, " ")
 
     @classmethod

@@ -5,7 +5,7 @@ import torch
 
 from model.cache import Cache
 from model.config import PositionConfig, ShareConfig
-from model.masks import plan_continuation
+from model.layers.masks import plan_continuation
 from tests.model.small_models import VOCABULARY, built
 
 KINDS = {

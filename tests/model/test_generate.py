@@ -1,4 +1,4 @@
-"""Continuations against rows read anew at each step, and against transformers' own generation."""
+"""Continuations against whole rows read again at each step, and against transformers' own generation."""
 
 import pytest
 import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.position_config import ScalingConfig
+from model.configuration.position import ScalingConfig
 from model.registry import find, names
 from pipeline.command import keys_of
 from tests.settable_keys import unsettable

@@ -58,7 +58,7 @@ def reference(
 ) -> list[tuple[float, float]]:
     """The same run in plain torch: one process, one batch a step, mean over all labels."""
     from model.build import build_model
-    from train.parameter_groups import parameter_groups
+    from train.weights.parameter_groups import parameter_groups
 
     torch.manual_seed(1)
     model = build_model(config.model, VOCABULARY, {})

@@ -56,7 +56,7 @@ def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequenc
     """Return the share of last words that are generated greedily, and their perplexity, which is by word.
 
     A word is right if all of its tokens are; white space before it belongs to it. A passage with more tokens than the
-    position table loses its beginning, and is counted. Beside it stands the share of the most frequent last word.
+    position table loses its beginning, and is counted. Beside it is the share of the most frequent last word.
 
     Args:
         trained: a decoder and its tokenizer.

@@ -23,7 +23,7 @@ class WordModel:
     DISCOUNT from the count of each pair, and gives that to p(w): interpolated absolute discounting (Ney et al. 1994).
 
     Args:
-        texts: to count; each begins anew.
+        texts: to count; each begins on its own.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

@@ -21,8 +21,8 @@ from train.beginning.other_family import translated
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
-from train.freezing import fitting
 from train.run_directory import read_config
+from train.weights.freezing import fitting
 
 __all__ = ["Filled", "digest_of", "fill", "open_model", "refuse_other_base"]
 
@@ -79,7 +79,8 @@ def fill(
         model: with its initial values.
         source: run, or folder.
         placement: of its parameters.
-        parts: patterns of the parameters to copy, as `train.freezing.fitting` knows them; empty: all; `none`: no one.
+        parts: patterns of the parameters to copy, as `train.weights.freezing.fitting` knows them; empty: all; `none`:
+            no one.
         grow: whether the ids of the source are the first of more here, which then get rows near the mean of its own.
 
     Raises:

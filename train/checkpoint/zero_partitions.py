@@ -1,7 +1,8 @@
 """The elements of each parameter that this rank holds, at every ZeRO stage.
 
-A `Fragment` is the part of a flat (train.flats) that belongs to one parameter, together with the optimizer states of
-the same elements. This file and train.flats know DeepSpeed's private attributes (0.19.8, an exact pin).
+A `Fragment` is the part of a flat (train.weights.flats) that belongs to one parameter, together with the optimizer
+states of the same elements. This file and train.weights.flats know DeepSpeed's private attributes (0.19.8, an exact
+pin).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import torch
 from torch import Tensor
 
 from model.whole_shapes import whole_shape
-from train.anchors import ANCHOR_STATES
 from train.checkpoint.format import FROZEN, WEIGHT
 from train.engine import Engine
 from train.errors import CheckpointError
-from train.flats import Segment, grouped_flats, segments_of
 from train.optimizers import AVERAGE
 from train.optimizers._whole_parameters import WholeParameterOptimizer
+from train.weights.anchors import ANCHOR_STATES
+from train.weights.flats import Segment, grouped_flats, segments_of
 
 __all__ = [
     "Fragment",

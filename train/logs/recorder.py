@@ -16,9 +16,9 @@ from train.cost_estimate import CostEstimate
 from train.engine import Engine, MicroBatch, StepResult
 from train.evaluate import Evaluation
 from train.global_batch import GlobalBatch, shares
-from train.gradient_noise import estimate
 from train.logs.data_health import LoadingHealth
 from train.logs.display import Display
+from train.logs.gradient_noise import estimate
 from train.logs.journal import Journal, read_lines, resident_bytes
 from train.logs.peak import Peak
 from train.logs.spikes import Spikes

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from train.flats import Layout, Segment
+from train.weights.flats import Layout, Segment
 
 __all__ = ["map_matrices", "owners"]
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
-from train.flats import Layout
+from train.weights.flats import Layout
 
 __all__ = ["AVERAGE", "OptimizerBuilder", "OptimizerOptions"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from train.flats import Layout, whole_layout
 from train.optimizers._optimizer import OptimizerBuilder
+from train.weights.flats import Layout, whole_layout
 
 __all__ = ["WholeParameterBuilder", "WholeParameterOptimizer", "counted"]
 

@@ -13,9 +13,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from pipeline.config import STRICT
-from train.flats import Segment
 from train.optimizers import OptimizerOptions
 from train.optimizers._whole_parameters import WholeParameterBuilder, WholeParameterOptimizer, counted
+from train.weights.flats import Segment
 
 __all__ = ["Adafactor"]
 

@@ -39,7 +39,7 @@ class Regularizer(ABC):
 
     Options: ClassVar[type[RegularizerOptions]] = RegularizerOptions
     replaces_decay: ClassVar[bool] = False
-    """True if it stands in the place of the optimizer's weight decay."""
+    """True if it replaces the optimizer's weight decay."""
 
     def __init__(self, options: RegularizerOptions) -> None:
         self.options = options

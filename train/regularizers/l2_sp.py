@@ -18,7 +18,7 @@ __all__ = ["L2Sp"]
 class L2Sp(Regularizer):
     """`alpha` / 2 |w - w0|² over the weights that came from another model, `beta` / 2 |w|² over new ones.
 
-    It stands in the place of the optimizer's weight decay, which would pull to 0.
+    It replaces the optimizer's weight decay, which would pull to 0.
     """
 
     replaces_decay: ClassVar = True

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from model.config import ModelConfig
-from model.head_config import HeadConfig
+from model.configuration.head import HeadConfig
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from pipeline.task_readers import TaskFacts, facts_of

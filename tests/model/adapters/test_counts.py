@@ -34,7 +34,7 @@ def bert():
 
 
 def count(model, given):
-    from model.adapter_config import AdapterConfig
+    from model.configuration.adapter import AdapterConfig
     from model.registry import find
 
     config = AdapterConfig.of(given)

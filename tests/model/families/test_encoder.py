@@ -158,8 +158,8 @@ def test_a_language_is_added_to_each_of_its_tokens():
     assert torch.allclose(found, again, atol=1e-6)
 
 
-def test_windows_count_along_the_row_where_places_begin_anew():
+def test_windows_count_along_the_row_where_places_begin_restarted():
     network = built("encoder", position=PositionConfig(kind="none"), local={"window": 2, "global_every": 2})
     tensors = batch_for("encoder", lengths=[8, 8], columns=8)
-    anew = tensors | {"position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3]] * 2)}
-    assert torch.equal(states(network, tensors), states(network, anew))
+    restarted = tensors | {"position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3]] * 2)}
+    assert torch.equal(states(network, tensors), states(network, restarted))

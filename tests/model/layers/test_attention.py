@@ -7,7 +7,7 @@ import torch
 
 from model.config import PositionConfig
 from model.layers.attention import Attention
-from model.masks import AttentionPlan
+from model.layers.masks import AttentionPlan
 from tests.model.small_models import small_config
 
 

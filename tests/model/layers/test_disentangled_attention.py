@@ -10,7 +10,7 @@ from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_p
 import model.layers.disentangled_attention as attention
 from model.config import DisentangledConfig, PositionConfig
 from model.layers.disentangled_attention import DisentangledAttention, RelativeTable, log_bucket, relative_row
-from model.masks import AttentionPlan
+from model.layers.masks import AttentionPlan
 from tests.model.small_models import small_config
 
 TERMS = {"both": (True, True), "content to position": (True, False), "position to content": (False, True)}

@@ -6,8 +6,8 @@ import torch
 from model.config import DisentangledConfig, PositionConfig
 from model.layers.disentangled_layers import Convolution, ConvolutionLayer, MaskDecoder, build_layers
 from model.layers.layer import Layer
+from model.layers.masks import AttentionPlan, document_mask, padding_mask
 from model.layers.stack import Stack
-from model.masks import AttentionPlan, document_mask, padding_mask
 from tests.model.small_models import batch_for, built, changed, small_config, states
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.layers.layer import Layer, SelfAttention
-from model.masks import AttentionPlan
+from model.layers.masks import AttentionPlan
 from tests.model.small_models import small_config
 
 

@@ -7,8 +7,8 @@ import torch
 
 import model.layers.stack
 from model.config import DropoutConfig, PositionConfig, ShareConfig
+from model.layers.masks import plan_attention
 from model.layers.stack import Stack, shared_layers
-from model.masks import plan_attention
 from tests.model.small_models import batch_for, built, small_config, total
 
 

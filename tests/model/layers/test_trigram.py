@@ -3,8 +3,8 @@ import doctest
 import torch
 
 import model.layers.trigram
+from model.layers.masks import padding_mask
 from model.layers.trigram import neighbours, trigrams
-from model.masks import padding_mask
 
 
 def test_neighbours_by_a_loop():

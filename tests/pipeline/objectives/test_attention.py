@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model.masks import mode_mask
+from model.layers.masks import mode_mask
 from pipeline.objectives._attention import ATTENTION_FEATURES, attention_columns
 
 READS = {

@@ -77,8 +77,8 @@ OF_KERNELS = [
     ("pipeline/groupings/document.py", "long = limit < end", "long = limit <= end", GROUPINGS + "document.py"),
     ("pipeline/groupings/sentence_pair.py", "other & (usable > 0)", "(usable > 0)", PAIRS),
     ("pipeline/groupings/parallel.py", "half = lengths // 2", "half = lengths", GROUPINGS + "parallel.py"),
-    ("model/masks.py", "earlier = places <= places", "earlier = places < places", COLLATE),
-    ("model/masks.py", "(mode == 2) & earlier.T", "(mode == 2) & earlier", COLLATE),
+    ("model/layers/masks.py", "earlier = places <= places", "earlier = places < places", COLLATE),
+    ("model/layers/masks.py", "(mode == 2) & earlier.T", "(mode == 2) & earlier", COLLATE),
     ("train/stream/collate.py", "source[inside, start[inside] - 1]", "source[inside, start[inside]]", COLLATE),
     ("train/stream/collate.py", "place >= prefix[:, None]", "place > prefix[:, None]", COLLATE),
 ]  # fmt: skip

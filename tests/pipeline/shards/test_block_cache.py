@@ -113,7 +113,7 @@ def test_what_other_runs_left_makes_room_oldest_first(tmp_path: Path) -> None:
 
 
 def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
-    """Somebody may name a home folder; what is oldest there must not be evicted."""
+    """A home folder may be named; what is oldest there must not be evicted."""
     other = tmp_path / "pictures" / "2009" / "summer" / "1.jpeg"
     other.parent.mkdir(parents=True)
     for path in (other, tmp_path / "notes", other.parent.parent / "list"):

@@ -17,7 +17,7 @@ def slow_letters(words: Sequence[Symbols], room: int) -> list[str]:
 
 
 def slow_learner(words: Sequence[Symbols], room: int, fewest: int, join: Join, banned: Sequence[str]) -> list[Symbols]:
-    """The merges, at most `room`: the most frequent pair of all words, each as often as it comes, counted anew.
+    """The merges, at most `room`: the most frequent pair of all words, each as often as it comes, counted again.
 
     Of pairs as frequent, the one met first in the words as merged so far is taken.
     """

@@ -1,4 +1,4 @@
-"""Merges against a slow reading of the textbook, which counts all pairs anew for each merge."""
+"""Merges against a slow reading of the textbook, which counts all pairs again for each merge."""
 
 from __future__ import annotations
 

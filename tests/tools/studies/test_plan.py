@@ -16,7 +16,7 @@ from train.config import TrainConfig
 
 
 def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:
-    """Return the operations of a mean row of the first block, which stands for the set."""
+    """Return the operations of a mean row of the first block, taken for the set."""
     shards = open_shards(manifest)
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids)

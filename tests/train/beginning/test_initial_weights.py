@@ -13,8 +13,8 @@ import transformers
 from model.build import Model, build_model
 from model.checkpoints import read_checkpoint
 from model.config import ModelConfig
+from model.configuration.head import HeadConfig
 from model.errors import ModelError
-from model.head_config import HeadConfig
 from pipeline.__main__ import main as make_shards
 from pipeline.config import load_config
 from pipeline.errors import ConfigurationError

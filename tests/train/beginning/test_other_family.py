@@ -10,10 +10,10 @@ import pytest
 import torch
 import transformers
 
-from model.adapter_config import AdapterConfig
 from model.build import Model, build_model
 from model.checkpoints import read_checkpoint
 from model.config import ModelConfig, PositionConfig
+from model.configuration.adapter import AdapterConfig
 from model.errors import ModelError
 from pipeline.errors import ConfigurationError
 from tests.model.checkpoints.published import VOCABULARY, saved

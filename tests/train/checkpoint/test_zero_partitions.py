@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from train.checkpoint.format import ParameterRecord, tiling_problem
 from train.checkpoint.zero_partitions import _share
-from train.flats import Segment
+from train.weights.flats import Segment
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(1, 8))

@@ -20,7 +20,7 @@ from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_s
 from train.config import TrainConfig
 from train.distributed import World, load_deepspeed
 from train.engine import Engine
-from train.flats import Layout, Segment
+from train.weights.flats import Layout, Segment
 
 MATRICES = "matrix"
 """Name of the group of matrices, for Muon too."""

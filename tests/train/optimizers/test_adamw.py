@@ -6,7 +6,7 @@ import torch
 
 from pipeline.errors import ConfigurationError
 from pipeline.registry import choose
-from train.parameter_groups import parameter_groups
+from train.weights.parameter_groups import parameter_groups
 
 
 def test_adamw_step_by_hand() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from train.flats import Segment, whole_layout
 from train.optimizers._matrices import map_matrices, owners
+from train.weights.flats import Segment, whole_layout
 
 
 def held(**counts: int) -> list[Segment]:

@@ -5,7 +5,7 @@ import torch
 
 from pipeline.registry import choose, find, names
 from train.optimizers import OptimizerBuilder
-from train.parameter_groups import parameter_groups
+from train.weights.parameter_groups import parameter_groups
 
 
 @pytest.mark.parametrize("name", names("train.optimizers"))

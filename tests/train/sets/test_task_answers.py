@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model.config import ModelConfig
-from model.head_config import HeadConfig
+from model.configuration.head import HeadConfig
 from pipeline.errors import ConfigurationError
 from pipeline.shards import Manifest
 from tests.pipeline.task_files import make_sets, open_split

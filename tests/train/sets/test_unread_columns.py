@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from model.head_config import HeadConfig
+from model.configuration.head import HeadConfig
 from pipeline.errors import ConfigurationError
 from train.sets.unread_columns import refuse_unread
 

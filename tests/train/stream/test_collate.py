@@ -186,7 +186,7 @@ def may_read(mode: int, prefix: int, length: int, i: int, j: int) -> bool:
 
 def attention_of(tensors: Any) -> Any:
     """[B][T][T]: what an encoder lets each place read."""
-    from model.masks import mode_mask, padding_mask, plan_attention
+    from model.layers.masks import mode_mask, padding_mask, plan_attention
 
     width = tensors["input_ids"].shape[1]
     padding = padding_mask(tensors["lengths"], width, torch.device("cpu"))

@@ -206,7 +206,7 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkey
 
 
 def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
-    """Nobody closes these streams: threads that held them would stay, with all rows they have loaded."""
+    """These streams are not closed: threads that held them would stay, with all rows they have loaded."""
     shards = toy_set(tmp_path, [100])
     before = threading.active_count()
     for _ in range(50):

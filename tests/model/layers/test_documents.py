@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from model import documents as module
 from model.build import build_model
 from model.config import DropoutConfig, LocalConfig, PositionConfig
-from model.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
-from model.masks import Documents
+from model.layers import documents as module
+from model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
+from model.layers.masks import Documents
 from model.settling import settle
 from tests.model.small_models import VOCABULARY, batch_for, small_config
 

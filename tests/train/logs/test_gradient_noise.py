@@ -16,7 +16,7 @@ from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, r
 from train.config import TrainConfig
 from train.distributed import World
 from train.global_batch import next_global_batch
-from train.gradient_noise import MicroBatchSquares, estimate
+from train.logs.gradient_noise import MicroBatchSquares, estimate
 from train.logs.journal import read_lines
 from train.run import run
 from train.stopping import StopRequest

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.varlen import varlen_attn
 
-from model.masks import Documents, window_mask
+from model.layers.masks import Documents, window_mask
 
 __all__ = ["attend", "attend_flat", "attend_one_by_one", "batch_documents", "reads_documents"]
 

@@ -12,7 +12,7 @@ from tests.train.synthetic import build, tiny
 from train.checkpoint.format import ParameterRecord, tiling_problem
 from train.config import TrainConfig
 from train.distributed import World
-from train.flats import Segment, grouped_flats, layout_of, whole_layout
+from train.weights.flats import Segment, grouped_flats, layout_of, whole_layout
 
 
 def test_a_segment_is_a_view_of_a_tensor_as_long_as_its_flat() -> None:

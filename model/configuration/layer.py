@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.key_types import STRICT, Depth, Probability
+from model.configuration.key_types import STRICT, Depth, Probability
 
 __all__ = ["BiasConfig", "DropoutConfig", "InitConfig", "ShareConfig"]
 

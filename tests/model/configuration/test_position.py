@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from model.position_config import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
+from model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 
 
 @pytest.mark.parametrize(

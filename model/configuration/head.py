@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 
+from model.configuration.key_types import STRICT, Probability, Width, changed_keys
 from model.errors import ConfigurationError
-from model.key_types import STRICT, Probability, Width, changed_keys
 
 __all__ = ["HeadConfig", "HeadEntry"]
 

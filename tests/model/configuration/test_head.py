@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from model.config import ModelConfig
-from model.head_config import HeadConfig
+from model.configuration.head import HeadConfig
 from tests.model.small_models import small_config
 
 

@@ -1,6 +1,6 @@
 """Gradual unfreezing (arXiv 1801.06146, section 3.3): heads learn first, then one more layer from the top at a time.
 
-Under ZeRO a parameter cannot begin to require a gradient once the engine stands. Here all do, and those whose time has
+Under ZeRO a parameter cannot begin to require a gradient once the engine is made. Here all do, and those whose time has
 not come get a gradient of zeros, which no norm sees, and no update: neither of weights nor of the optimizer's state.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from train.parameter_groups import depths_below_heads
+from train.weights.parameter_groups import depths_below_heads
 
 __all__ = ["Unfreezing"]
 

@@ -22,8 +22,8 @@ from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.config import TrainConfig, frozen, present_frozen
 from train.cost_estimate import estimate_memory
 from train.distributed import World
-from train.freezing import freeze, frozen_count, frozen_modules
 from train.run import run
+from train.weights.freezing import freeze, frozen_count, frozen_modules
 
 
 def small(**changes: Any) -> Model:

@@ -11,7 +11,7 @@ from model.config import PositionConfig
 from model.registry import names
 from pipeline.errors import ConfigurationError
 from tests.model.small_models import VOCABULARY, small_config
-from train.parameter_groups import depths_below_heads, parameter_groups
+from train.weights.parameter_groups import depths_below_heads, parameter_groups
 
 LEARNED = PositionConfig(kind="learned", maximum=16)
 

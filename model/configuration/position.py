@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.key_types import STRICT, Depth, Width, changed_keys
+from model.configuration.key_types import STRICT, Depth, Width, changed_keys
 
 __all__ = ["DisentangledConfig", "LocalConfig", "PositionConfig", "ScalingConfig"]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from train import step_clock
-from train.step_clock import StepClock
+from train.logs import step_clock
+from train.logs.step_clock import StepClock
 
 
 def test_parts_follow_each_other_and_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
