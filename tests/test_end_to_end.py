@@ -55,6 +55,7 @@ def test_it_learns(straight: tuple[Path, list[dict[str, Any]]]) -> None:
         assert (output / name).is_file(), name
 
 
+@pytest.mark.slow
 def test_stopped_and_continued_it_repeats_every_loss(
     chain: Chain, straight: tuple[Path, list[dict[str, Any]]], tmp_path: Path
 ) -> None:

@@ -268,10 +268,10 @@ def _finish(job: Run, journal: Journal, display: Display, state: TrainState) -> 
     journal.event("done" if done else "stop", step=state.step, reason=reason, exit_code=code)
     journal.status("done" if done else "stopped", step=state.step, exit_code=code)
     if job.world.rank == 0:
-        report = write_report(config, memory)
         for line in closing_lines(config.output, state, config.steps, reason):
             display.say(line)
-        display.say(f"report {report}")
+        if config.log.report:
+            display.say(f"report {write_report(config, memory)}")
     return code
 
 

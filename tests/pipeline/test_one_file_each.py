@@ -216,6 +216,7 @@ def with_shout(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+@pytest.mark.slow
 def test_a_stage_is_one_folder(tmp_path: Path, with_shout: dict[str, str]) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n', encoding="utf-8")
     recipe = {"corpus": "c", "input": str(tmp_path / "a.jsonl"), "output": str(tmp_path / "out"), "clean": LENIENT,

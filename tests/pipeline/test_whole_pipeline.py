@@ -36,6 +36,7 @@ def reference(corpus, tmp_path_factory) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_three_tasks_on_two_workers_give_the_same_bytes(corpus, reference, tmp_path):
     assert run(*corpus, tmp_path / "out", "executor.tasks=3", "executor.workers=2") == 0
     mine, theirs = whole_tree(tmp_path / "out"), whole_tree(reference)
@@ -43,6 +44,7 @@ def test_three_tasks_on_two_workers_give_the_same_bytes(corpus, reference, tmp_p
     assert [name for name in mine if mine[name] != theirs[name]] == []
 
 
+@pytest.mark.slow
 def test_killed_in_every_stage_and_restarted_gives_the_same_bytes(corpus, reference, tmp_path):
     """One output, killed again and again: at a data file, between it and its record, and after the record."""
     recipe, source = corpus

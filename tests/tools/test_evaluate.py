@@ -109,6 +109,7 @@ def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: 
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
+@pytest.mark.slow
 def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The accuracy is that of the trainer, over 21 examples of two to four rows."""
     run = choice_run(one, tmp_path)
@@ -126,6 +127,7 @@ def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: p
     assert sum(right) / 21 == pytest.approx(scores["metrics"]["accuracy"])
 
 
+@pytest.mark.slow
 def test_last_answers_of_dialogues_are_scored(
     one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

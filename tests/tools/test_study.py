@@ -15,6 +15,7 @@ from tools.studies.scores import loss_of
 from train.logs.journal import read_lines
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_the_trainer(
     shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

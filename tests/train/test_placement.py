@@ -57,7 +57,7 @@ def compared(world: World, precision: str) -> dict[str, tuple[list[str], float]]
     return found
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_parts_are_those_of_a_whole_model(two_ranks: RankPool, precision: str) -> None:
     for found in two_ranks.run(compared, precision):
         for name, (differing, share) in found.items():

@@ -91,6 +91,7 @@ def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
     assert "masked_lm cannot be trained" in said
 
 
+@pytest.mark.slow
 def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
     """An example of three rows beside one of two: the same losses of one rank and of two."""
     sets = make_choice_sets(tmp_path)

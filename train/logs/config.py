@@ -20,6 +20,8 @@ class LogConfig:
     """steps between objects of metrics.jsonl"""
     seconds: Annotated[float, Field(ge=0.0)] = 10.0
     """seconds between the lines of a step that are printed where there is no terminal; 0: each record"""
+    report: bool = True
+    """write report.html, with curves, at the end of the run"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
     tracker: Literal["wandb", "mlflow"] | None = None

@@ -96,6 +96,7 @@ def test_without_accounts_the_records_of_the_units_decide(tmp_path, monkeypatch)
     assert (cluster / "calls").read_text().count("sbatch") == 4
 
 
+@pytest.mark.slow
 def test_a_driver_that_stops_cancels_its_job_and_one_that_was_killed_does_so_at_its_next_start(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
 

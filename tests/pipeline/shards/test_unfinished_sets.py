@@ -47,6 +47,7 @@ def test_four_tasks_make_the_same_sets(folder: Path, tmp_path: Path) -> None:
     assert digests(tmp_path / "out") == reference
 
 
+@pytest.mark.slow
 def test_killed_before_the_merge_there_is_no_set_and_a_rerun_completes_it(folder: Path, tmp_path: Path) -> None:
     """Also where a set of another configuration stood: the old manifest is gone before the first new shard comes."""
     output = tmp_path / "out"

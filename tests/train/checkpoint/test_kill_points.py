@@ -20,7 +20,13 @@ from train.logs.status import read_status
 
 FIRST, LAST = 2, 6
 """Steps of the first start, which is not disturbed, and of the second."""
-SETTINGS = {"checkpoint__every": 2, "checkpoint__keep_last": 1, "evaluate__every": 2, "evaluate__max_rows": 8}
+SETTINGS = {
+    "checkpoint__every": 2,
+    "checkpoint__keep_last": 1,
+    "evaluate__every": 2,
+    "evaluate__max_rows": 8,
+    "log__report": True,
+}
 STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
 
 

@@ -72,7 +72,7 @@ def parts(draw: st.DrawFn) -> Part:
 changes = st.lists(parts(), min_size=2, max_size=4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(changes, st.booleans())
 def test_a_change_reads_no_row_twice_and_leaves_none_out(
     sets: list[ShardSet], changes: list[Part], planned: bool

@@ -236,7 +236,7 @@ def check(case: Case, sets: list[ShardSet]) -> None:
         stream.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cases())
 def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
     check(case, sets)
