@@ -24,15 +24,19 @@ __all__ = [
     "file_hash",
     "lock",
     "parse_json",
+    "process_start",
     "publish",
     "publish_json",
     "read_json",
     "replacing",
+    "still_runs",
     "sweep",
     "sync",
 ]
 
 _LEASE_S: Final = 3600
+_SAME_START_S: Final = 2.0
+"""The start of the machine is known to a second, by a clock that may be slowed down or set between two readings."""
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
@@ -118,6 +122,23 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def process_start(process: int) -> float:
+    """Return when a process started, in seconds since the machine did: setting the clock does not change that.
+
+    Raises:
+        psutil.NoSuchProcess: it is not there.
+    """
+    return float(psutil.Process(process).create_time() - psutil.boot_time())
+
+
+def still_runs(process: int, start: float) -> bool:
+    """Return whether a process is there, and is no later one with the number of one that started at `start`."""
+    try:
+        return abs(process_start(process) - start) < _SAME_START_S
+    except psutil.NoSuchProcess:
+        return False
 
 
 def sweep(folder: Path) -> None:

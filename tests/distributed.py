@@ -16,11 +16,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,6 +57,8 @@ class Finished:
     codes: list[int]
     outputs: list[str]
     errors: list[str]
+    left: list[str] = field(default_factory=list)
+    """processes that had not ended by themselves: ranks, or what they started"""
 
 
 class Ranks:
@@ -87,23 +91,40 @@ class Ranks:
                 raise AssertionError(f"{path} never came; {[error.read_text() for _, error in self.logs]}")
 
     def finish(self, timeout: float = 300) -> Finished:
-        """Wait for all; what is left when the time is over is killed, and shows as exit code -9."""
+        """Wait for all; what is left when the time is over, or when this is interrupted, is killed."""
         deadline = time.monotonic() + timeout
-        for process in self.processes:
-            process.join(max(0.0, deadline - time.monotonic()))
-        self.kill()
+        try:
+            for process in self.processes:
+                process.join(max(0.0, deadline - time.monotonic()))
+        finally:
+            left = self.kill()
         return Finished(
             [process.exitcode or 0 for process in self.processes],
             [output.read_text() if output.exists() else "" for output, _ in self.logs],
             [error.read_text() if error.exists() else "" for _, error in self.logs],
+            left,
         )
 
-    def kill(self) -> None:
-        for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
-                if process.is_alive() and process.pid:
-                    os.kill(process.pid, signal.SIGKILL)
-            process.join()
+    def kill(self) -> list[str]:
+        """Kill the ranks and what they started, if it has not ended; return what that was."""
+        left = [process for rank in self.processes for process in _session(rank.pid or -1)]
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        for rank in self.processes:
+            rank.kill()  # also one that has no session yet
+            rank.join()
+        return [str(process) for process in left]
+
+
+def _session(leader: int) -> list[psutil.Process]:
+    """Processes of the session that a rank leads, which its children stay in after its end."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def start_ranks(size: int, words: Sequence[str]) -> list[subprocess.Popen[str]]:
@@ -148,6 +169,7 @@ def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: 
 def _call(
     environment: Mapping[str, str], logs: tuple[Path, Path], function: Callable[..., int], arguments: Sequence[Any]
 ) -> None:
+    os.setsid()
     os.environ.update(environment)
     for descriptor, path in zip((1, 2), logs, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)

@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 import psutil
 
 from pipeline.errors import StorageError
-from pipeline.files import cannot_write, lock, parse_json
+from pipeline.files import cannot_write, lock, parse_json, process_start, still_runs
 
 __all__ = ["one_at_a_time"]
 
@@ -90,7 +90,7 @@ def _lock(file: IO[Any], waiting: Callable[[], None]) -> None:
 
 def _take(holder: Path, waiting: Callable[[], None]) -> None:
     """Create the holder's file, after its present holder has ended."""
-    mine = {"host": platform.node(), "pid": os.getpid(), "started": psutil.Process().create_time()}
+    mine = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
     seen: tuple[str, int] | None = None
     since = time.monotonic()
     while True:
@@ -136,11 +136,7 @@ def _ended_here(text: str) -> bool:
     """Return whether the holder was a process of this machine that has ended."""
     try:
         facts = parse_json(text)
-        if facts["host"] != platform.node():
-            return False
-        return bool(psutil.Process(facts["pid"]).create_time() != facts["started"])
-    except psutil.NoSuchProcess:
-        return True
+        return facts["host"] == platform.node() and not still_runs(facts["pid"], float(facts["start"]))
     except (ValueError, KeyError, TypeError, psutil.Error):
         return False
 

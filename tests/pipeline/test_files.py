@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import xxhash
 
 from pipeline import files
 from pipeline.errors import StorageError
-from pipeline.files import file_hash, lock, publish, publish_json, replacing, sweep
+from pipeline.files import file_hash, lock, process_start, publish, publish_json, replacing, still_runs, sweep
 
 
 def test_publish_leaves_nothing_behind_on_error(tmp_path):
@@ -63,6 +64,25 @@ def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
         os.utime(old, (0, 0))
         sweep(tmp_path)
         assert {path for path in (temporary, left, elsewhere, old) if path.exists()} == {temporary, elsewhere}
+
+
+def set_clock(proc: Path, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show this process as the kernel does after the clock was set: the time of the machine's start has moved."""
+    boot = int(psutil.boot_time())
+    (proc / str(os.getpid())).mkdir(parents=True)
+    (proc / "stat").write_text(Path("/proc/stat").read_text().replace(f"btime {boot}", f"btime {boot + seconds}"))
+    (proc / str(os.getpid()) / "stat").write_text(Path("/proc/self/stat").read_text())
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
+
+
+@pytest.mark.parametrize("seconds", [-86400, -1, 1, 86400])
+def test_a_process_is_known_by_its_start_whatever_the_clock_says(tmp_path, monkeypatch, seconds):
+    start, shown = process_start(os.getpid()), psutil.Process().create_time()
+    set_clock(tmp_path, seconds, monkeypatch)
+    assert psutil.Process().create_time() == pytest.approx(shown + seconds, abs=1.1)
+    assert still_runs(os.getpid(), start)
+    assert not still_runs(os.getpid(), start - 5), "a later process of the same number"
+    assert not still_runs(1, start), "none of that number"
 
 
 def test_one_process_holds_a_lock_until_it_ends(tmp_path):

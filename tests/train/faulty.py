@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pipeline.shards import StoreOptions, open_shards
 from train import loop
 from train.checkpoint import checkpoints as checkpoint
@@ -87,18 +89,24 @@ def kill_in_save(point: str, victim: int, *arguments: str) -> int:
     return main(arguments)
 
 
-def fault_in_step(kind: str, step: int, victim: int, *arguments: str) -> int:
-    """Kill, raise, hang or signal a rank when it begins a step."""
+def refuse_memory(*_: Any) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of ...")
+
+
+def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> int:
+    """Kill, raise, hang or signal a rank, or all of them, when a step begins, or let its memory be full."""
 
     def act(engine: Engine, batches: Any, counts: Any, number: int, rate: float) -> None:
-        if number != step or rank() != victim:
+        if number != step or victim not in (None, rank()):
             return
         if kind == "kill":
             kill_myself()
         elif kind == "raise":
             raise ZeroDivisionError("injected")
-        elif kind == "memory":
+        elif kind == "memory of the host":
             raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+        elif kind == "memory of the device":
+            engine.model.register_forward_pre_hook(refuse_memory)
         elif kind == "hang":
             time.sleep(3600)
         else:

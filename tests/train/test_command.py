@@ -79,9 +79,11 @@ def test_torchrun_takes_the_same_file(tmp_path: Path, shards: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [deepspeed, torchrun])
-def test_killing_the_launcher_leaves_no_orphan(tmp_path: Path, shards: Path, start: Callable[..., list[str]]) -> None:
-    """SIGTERM to the command alone: deepspeed passes nothing on, and the ranks notice; all save and end."""
+@pytest.mark.parametrize(("start", "part"), [(deepspeed, ""), (deepspeed, "deepspeed.launcher.launch"), (torchrun, "")])
+def test_killing_the_launcher_leaves_no_orphan(
+    tmp_path: Path, shards: Path, start: Callable[..., list[str]], part: str
+) -> None:
+    """SIGTERM to the command alone, of which deepspeed passes nothing on, or to its process of the node; all save."""
     config = write_config(
         tmp_path / "train.yaml", shards, tmp_path / "run", steps=100_000, schedule__steps=100_000, log__every=1
     )
@@ -92,7 +94,8 @@ def test_killing_the_launcher_leaves_no_orphan(tmp_path: Path, shards: Path, sta
             assert launcher.poll() is None
         family = psutil.Process(launcher.pid).children(recursive=True)
         assert len(family) >= 2
-        launcher.send_signal(signal.SIGTERM)
+        told = next(one for one in family if part in one.cmdline()) if part else launcher
+        told.send_signal(signal.SIGTERM)
         launcher.wait(timeout=30)
         _, alive = psutil.wait_procs(family, timeout=60)
         assert alive == []

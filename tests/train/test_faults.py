@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.distributed import Finished, run_ranks
+from tests.distributed import Finished
 from tests.train import faulty
+from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config, write_masked_sets
-from train.checkpoint.format import Index
-from train.checkpoint.parts import check_files
-from train.errors import CheckpointError
 from train.logs.journal import read_lines
 from train.logs.status import read_status
 
@@ -37,7 +35,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tup
 def go(folder: Path, shards: Path, function: Any, *arguments: Any, stage: int = 2, **changes: Any) -> Finished:
     settings = {"zero__stage": stage, "checkpoint__every": 2, "checkpoint__keep_last": 9, **changes}
     config = write_config(folder / "train.yaml", shards, folder / "run", **settings)
-    return run_ranks(2, function, *arguments, "--config", str(config), folder=folder)
+    return run_checked(2, function, *arguments, "--config", str(config), folder=folder)
 
 
 def logged(folder: Path) -> list[tuple[int, str, str]]:
@@ -46,16 +44,7 @@ def logged(folder: Path) -> list[tuple[int, str, str]]:
 
 
 def valid(folder: Path) -> list[int]:
-    """Steps whose checkpoints are whole, by hash."""
-    found = []
-    for path in sorted((folder / "run" / "checkpoints").glob("step-*")):
-        try:
-            index = Index.read(path)
-            check_files(path, index.files, hashes=True, only=index.files)
-            found.append(int(path.name.removeprefix("step-")))
-        except CheckpointError:
-            continue
-    return found
+    return whole_checkpoints(folder / "run")
 
 
 POINTS = ["before part", "half a part", "after part", "before index", "before rename", "after rename", "before latest"]
@@ -127,10 +116,11 @@ def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards:
     assert logged(tmp_path) == logged(base)
 
 
-@pytest.mark.parametrize(("name", "victim"), [("SIGTERM", 1), ("SIGINT", 0)])
-def test_signal_to_one_rank_stops_all_after_the_step(
-    tmp_path: Path, shards: Path, straight: list[Any], name: str, victim: int
+@pytest.mark.parametrize(("name", "victim"), [("SIGTERM", 1), ("SIGINT", None)])
+def test_signal_stops_all_ranks_after_the_step(
+    tmp_path: Path, shards: Path, straight: list[Any], name: str, victim: int | None
 ) -> None:
+    """To one rank, or to all as from the keyboard."""
     finished = go(tmp_path, shards, faulty.fault_in_step, name, 3, victim, checkpoint__every=None)
     assert finished.codes == [75, 75]
     assert valid(tmp_path) == [3], "asked during step 3, and no step begins after that"
@@ -164,12 +154,12 @@ def test_killed_run_does_not_run_any_more(tmp_path: Path, shards: Path) -> None:
     """The next start says so, and its status names what exists before its first step."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", checkpoint__every=2)
     words = ("--config", str(config))
-    assert run_ranks(1, faulty.fault_in_step, "kill", 4, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
+    assert run_checked(1, faulty.fault_in_step, "kill", 4, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
     status = read_status(tmp_path / "run")
     assert status is not None
     assert (status.state, status.ended, status.step) == ("running", True, 3)
     assert status.text.startswith("not running any more, process ")
-    assert run_ranks(1, faulty.fault_in_step, "kill", 3, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
+    assert run_checked(1, faulty.fault_in_step, "kill", 3, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
     status = read_status(tmp_path / "run")
     assert status is not None
     assert (status.step, status.checkpoint) == (2, "step-00000002")
@@ -177,12 +167,17 @@ def test_killed_run_does_not_run_any_more(tmp_path: Path, shards: Path) -> None:
     assert lost["step"] == 3
 
 
-def test_memory_error_names_what_helps(tmp_path: Path, shards: Path) -> None:
-    finished = go(tmp_path, shards, faulty.fault_in_step, "memory", 3, 0)
-    assert finished.codes[0] == 77
-    assert finished.codes[1] == 71
-    assert "data.micro_batch" in finished.errors[0]
-    assert "Traceback" not in finished.errors[0]
+@pytest.mark.parametrize(("kind", "victim"), [("memory of the host", 0), ("memory of the device", 1)])
+def test_memory_error_names_what_helps(tmp_path: Path, shards: Path, kind: str, victim: int) -> None:
+    """At the beginning of a step, or in a forward pass of a rank while the other one waits for its gradients."""
+    finished = go(tmp_path, shards, faulty.fault_in_step, kind, 3, victim)
+    assert finished.codes[victim] == 77
+    assert finished.codes[1 - victim] == 71
+    assert f"rank {victim}: out of memory (" in finished.errors[victim]
+    assert "data.micro_batch" in finished.errors[victim]
+    assert "Traceback" not in "".join(finished.errors)
+    assert "MiB" in finished.outputs[0], "what the state takes was said at the start"
+    assert valid(tmp_path) == [2]
 
 
 def test_full_disk_ends_with_the_previous_checkpoint_intact(tmp_path: Path, shards: Path) -> None:

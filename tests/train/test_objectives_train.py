@@ -159,8 +159,8 @@ def learn(world: World, config: Path, output: str, overrides: list[str]) -> list
     return read_lines(Path(output) / "metrics.jsonl") if world.rank == 0 else []
 
 
-def configured(folder: Path, case: Case) -> Path:
-    shards = write_objective_sets(folder / "set", case.objective, **case.options)
+def configured(folder: Path, case: Case, **sizes: int) -> Path:
+    shards = write_objective_sets(folder / "set", case.objective, **sizes, **case.options)
     return write_config(
         folder / "train.yaml", shards, folder / "unused", model__family=case.family, model__heads=case.heads,
         model__dim=32, model__ffn_dim=64, model__dropout={}, model__init={"std": 0.1},

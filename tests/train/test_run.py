@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,19 @@ from pipeline.config import load_config
 from pipeline.errors import ClozelineError
 from tests.distributed import RankPool
 from tests.pages import checked
+from tests.train.aftermath import check_status, written
 from tests.train.masked_set import write_config, write_masked_sets
 from train.checkpoint.format import Index
 from train.config import TrainConfig
 from train.distributed import World
+from train.engine import Engine, StepResult
+from train.logs.curves import read_run
 from train.logs.display import Display
 from train.logs.journal import read_lines
 from train.run import run
 from train.stopping import StopRequest
+
+DAY = 86400.0
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +49,48 @@ def start(world: World, config: Path, overrides: list[str], stop_after: int = 0)
         return real(self)
 
     StopRequest.wanted = wanted  # type: ignore[method-assign]
+    settings, code, message = load_config(TrainConfig, config, overrides), 0, ""
+    before = written(settings.output)
     try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+        code = run(settings, joined=world)
     except ClozelineError as error:
-        return error.exit_code, str(error)
+        code, message = error.exit_code, str(error)
     finally:
         StopRequest.wanted = real  # type: ignore[method-assign]
+    if world.rank == 0:
+        check_status(settings.output, code, before)
+    return code, message
+
+
+def start_while_the_clock_is_set(world: World, config: Path) -> tuple[int, str]:
+    """A run whose machine's clock is set back by a day at step 3, and forward by two days at step 6."""
+    shift, real, step = 0.0, time.time, Engine.step
+
+    def set_clock(engine: Engine, batches: Any, counts: Any, number: int, rate: float) -> StepResult:
+        nonlocal shift
+        shift = {3: -DAY, 6: DAY}.get(number, shift)
+        return step(engine, batches, counts, number, rate)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() + shift)
+        patch.setattr(Engine, "step", set_clock)
+        return start(world, config, ["evaluate.every=4"])
+
+
+def test_a_clock_that_is_set_changes_no_record(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    output = tmp_path / "set"
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "straight")
+    assert one_rank.run(start, config, ["evaluate.every=4"]) == [(0, "")]
+    assert one_rank.run(start_while_the_clock_is_set, write_config(tmp_path / "b.yaml", shards, output)) == [(0, "")]
+    assert logged(output) == logged(tmp_path / "straight")
+    records, told = read_run(output, "set").records, read_lines(output / "events.jsonl")
+    for times in ([one["time"] for one in records], [one["time"] for one in told], [one["seconds"] for one in records]):
+        assert times == sorted(times)
+        assert times[-1] - times[0] < DAY / 2
+    for record in records:
+        assert record["tokens_per_s"] > 0
+        assert 0 <= record["stream"]["waited_share"] <= 1
+        assert all(0 <= part < 1e3 * DAY / 2 for part in record["step_ms"].values())
 
 
 def logged(output: Path) -> list[tuple[int, str, str]]:

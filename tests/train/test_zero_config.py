@@ -10,16 +10,27 @@ import pytest
 from pipeline.errors import ConfigurationError
 from tests.distributed import RankPool
 from tests.train.synthetic import build, resume, save, tiny, train_steps
+from train.checkpoint.zero_partitions import memory
 from train.config import TrainConfig, frozen, zero_stage
 from train.distributed import World
+from train.engine import Engine
 
 Steps = list[tuple[float, float]]
+
+
+def on_the_host(engine: Engine) -> str:
+    """The value of `zero.offload` that DeepSpeed works by."""
+    zero = engine.deepspeed.optimizer
+    optimizer = getattr(zero, "cpu_offload", False) or getattr(zero, "offload_optimizer", False)
+    return "parameters" if getattr(zero, "offload_param", False) else "optimizer" if optimizer else "none"
 
 
 def saved(world: World, config: TrainConfig, folder: str) -> Steps:
     """Six steps, saved after the third."""
     engine = build(config, world)
+    assert on_the_host(engine) == config.zero.offload
     found = train_steps(engine, 1, 3)
+    assert memory(engine)["gradients"] > 0
     save(engine, Path(folder), 3)
     found += train_steps(engine, 4, 6)
     engine.close()

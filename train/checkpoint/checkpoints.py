@@ -164,9 +164,9 @@ class Checkpoints:
         if problem is None:
             self._failures, self._full, self._current = 0, False, final.name
             self._refused.discard(final.name)
+            self._report("save", step=step, checkpoint=final.name)  # status.json never names one that has gone
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
-            self._report("save", step=step, checkpoint=final.name)
             return True
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)

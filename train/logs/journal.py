@@ -20,7 +20,7 @@ import psutil
 
 from pipeline.configuration.redaction import redacted
 from pipeline.errors import StorageError, message_text
-from pipeline.files import parse_json, replacing
+from pipeline.files import parse_json, process_start, replacing
 from pipeline.sealed_json import sealed, unsealed
 from train.logs.config import LogConfig
 from train.logs.trackers import Tracker, open_tracker
@@ -52,7 +52,19 @@ class Journal:
         """The object that was written last; empty where that did not work."""
         self._held: list[tuple[str, dict[str, Any]]] | None = []
         """Events before `begin`, with what they say; None after it."""
-        self._status: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
+        self._epoch = time.time() - time.monotonic()
+        """Seconds since 1970 at which the steady clock began, by the clock as it is set now."""
+        self._beaten = -math.inf
+        """Time of the last sign of life, by the steady clock."""
+        facts = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
+        self._status: dict[str, Any] = {**facts, "start": process_start(os.getpid())}
+
+    def now(self) -> float:
+        """Return the time in seconds since 1970, by the clock as it was set when the journal was made.
+
+        Setting the clock moves no later record.
+        """
+        return self._epoch + time.monotonic()
 
     def begin(self, step: int, checkpoint: str | None = None) -> int:
         """Begin to write; return the number of lines of metrics that could not be read and are left out.
@@ -118,7 +130,7 @@ class Journal:
 
     def event(self, event: str, **fields: Any) -> None:
         """Write an event: start, resume, save, skip, stop and others; those before `begin` are written then."""
-        record = {"time": time.time(), **redacted(_finite(fields))}
+        record = {"time": self.now(), **redacted(_finite(fields))}
         if self._held is not None:
             self._held.append((event, record))
         elif self._writes:
@@ -128,6 +140,7 @@ class Journal:
         """Replace status.json, which a supervisor can read where the exit code of the launcher is not enough."""
         if not self._writes or self._held is not None:
             return
+        self._beaten = time.monotonic()
         self._status |= {"state": state, "heartbeat": time.time(), **redacted(_finite(fields))}
         try:
             with replacing(self.directory / "status.json", durable=False) as temporary:
@@ -137,7 +150,7 @@ class Journal:
 
     def beat(self) -> None:
         """Renew the sign of life in status.json, if the last one is some seconds old."""
-        if time.time() - self._status.get("heartbeat", 0.0) >= _BEAT_S:
+        if time.monotonic() - self._beaten >= _BEAT_S:
             self.status("running")
 
     def failed(self, error: Exception) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
@@ -131,7 +130,7 @@ class Recorder:
             IntegrityError: too many blocks of a set are skipped.
         """
         heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
-        place = {"step": state.step, "samples": state.samples, "time": time.time(), "tokens": state.tokens}
+        place = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
         place["flops"] = self._cost.flops_until(state.samples)
         self._journal.extend(place, {"heldout": heldout})
         self._display.heldout(state.step, heldout)
@@ -163,7 +162,7 @@ class Recorder:
             "step": state.step,
             "samples": state.samples,
             "epoch": getattr(batch.micro_batches[-1], "epoch", 0.0),
-            "time": time.time(),
+            "time": self._journal.now(),
             "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
             "losses": losses,
             **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),

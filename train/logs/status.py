@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import psutil
 
-from pipeline.files import read_json
+from pipeline.files import read_json, still_runs
 from pipeline.sealed_json import unsealed
 
 __all__ = ["RunStatus", "read_status"]
@@ -87,6 +87,9 @@ def _alive(status: dict[str, Any], now: float) -> bool:
     """Return whether the process of a status is there; on another host its last sign of life tells."""
     try:
         if status["host"] == socket.gethostname():
+            if "start" in status:
+                return still_runs(int(status["pid"]), float(status["start"]))
+            # earlier versions knew the time of the clock alone
             return bool(psutil.Process(int(status["pid"])).create_time() <= status["started"] + _MARGIN_S)
         last = float(status["heartbeat"] if "heartbeat" in status else status["time"])  # earlier versions
         return bool(now - last <= (status.get("watchdog_s") or _SILENCE_S) + _MARGIN_S)

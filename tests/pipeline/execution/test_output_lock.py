@@ -16,9 +16,10 @@ import pytest
 from pipeline.errors import StorageError
 from pipeline.execution import output_lock
 from pipeline.execution.output_lock import one_at_a_time
+from pipeline.files import process_start
 
-HERE = {"host": platform.node(), "pid": 1, "started": 1.0}
-THERE = {"host": "elsewhere", "pid": 1, "started": 1.0}
+HERE = {"host": platform.node(), "pid": 1, "start": process_start(1) + 9.0}
+THERE = {"host": "elsewhere", "pid": 1, "start": 1.0}
 
 
 class Clock:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.distributed import run_ranks
 from tests.train import faulty
+from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
 from train.checkpoint.finding import check_share
 from train.checkpoint.format import steps_in
@@ -80,7 +80,7 @@ def copied(begun: Path, folder: Path) -> Path:
 
 def go(folder: Path, function: Any, *arguments: Any, steps: int = LAST) -> Any:
     words = ["--config", str(folder / "train.yaml"), f"output={folder / 'run'}", f"steps={steps}"]
-    return run_ranks(1, function, *arguments, *words, folder=folder)
+    return run_checked(1, function, *arguments, *words, folder=folder)
 
 
 def logged(folder: Path) -> list[Any]:

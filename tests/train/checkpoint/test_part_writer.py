@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.distributed import RankPool, run_ranks
+from tests.distributed import RankPool
 from tests.train import faulty
+from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import build, store, tiny, train_steps
 from tests.train.test_faults import POINTS
@@ -128,7 +129,7 @@ def waited(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def go(folder: Path, shards: Path, function: Any, *arguments: Any, **changes: Any) -> Any:
     settings = {"checkpoint__every": 2, "checkpoint__keep_last": 9, "steps": 6, "log__tensorboard": False}
     write_config(folder / "train.yaml", shards, folder / "run", **settings | changes)
-    return run_ranks(2, function, *arguments, "--config", str(folder / "train.yaml"), folder=folder)
+    return run_checked(2, function, *arguments, "--config", str(folder / "train.yaml"), folder=folder)
 
 
 def losses(folder: Path) -> list[Any]:

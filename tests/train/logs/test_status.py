@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.pipeline.test_files import set_clock
 from train.logs.config import LogConfig
 from train.logs.journal import Journal
 from train.logs.status import read_status
@@ -91,13 +92,26 @@ def test_what_a_journal_writes_is_read(tmp_path: Path) -> None:
 
 
 def test_signs_of_life_are_renewed_after_some_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
+    """By the clock as it is set then; when they are due does not depend on it."""
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
-    journal.begin(0)
+    clocks = [(0.0, 5000.0), (9.0, 9000.0), (11.0, 100.0), (12.0, 7000.0), (22.0, 200.0)]
     times = []
-    for seconds in (0.0, 9.0, 11.0, 12.0, 22.0):
-        monkeypatch.setattr(time, "time", lambda at=now + seconds: at)
+    for steady, clock in clocks:
+        monkeypatch.setattr(time, "monotonic", lambda at=steady: at)
+        monkeypatch.setattr(time, "time", lambda at=clock: at)
+        if not times:
+            journal.begin(0)
         journal.beat()
-        times.append(json.loads((tmp_path / "status.json").read_text())["heartbeat"] - now)
-    assert times == pytest.approx([0, 0, 11, 11, 22])
+        times.append(json.loads((tmp_path / "status.json").read_text())["heartbeat"])
+    assert times == [5000.0, 5000.0, 100.0, 100.0, 200.0]
+
+
+def test_a_process_is_known_after_the_clock_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(0)
+    assert not read_status(tmp_path).ended  # type: ignore[union-attr]
+    set_clock(tmp_path / "proc", 86400, monkeypatch)
+    assert not read_status(tmp_path).ended  # type: ignore[union-attr]
+    status = json.loads((tmp_path / "status.json").read_text())
+    del status["checksum"]
+    (tmp_path / "status.json").write_text(json.dumps({**status, "start": status["start"] - 5}))
+    assert read_status(tmp_path).ended, "a later process of the same number"  # type: ignore[union-attr]
