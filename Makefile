@@ -9,7 +9,7 @@ export DS_ACCELERATOR ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid ablation test test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid ablation race test test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the 
 
 ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
 	$(BIN)/python tools/study.py configs/studies/ablation --output runs/ablation
+
+race: $(STAMP)  ## the fastest training to the demo's held-out loss, beside the demo's own
+	$(BIN)/python tools/race.py configs/race --output runs/race
 
 test: $(STAMP)  ## the test suite, about a quarter of an hour on two idle cores
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -14,13 +14,14 @@ from pipeline.execution.order import check_recipe
 from pipeline.recipe import Recipe, load_recipe
 from tests.pipeline.corruption_cases import vocabulary
 from tools.prompting.template import Template
+from tools.races.rules import Entry, Race
 from tools.studies.plan import Study, Variant
 from train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
-RECIPES = [path for path in CONFIGS if not {"tasks", "studies"} & set(path.parts)]
-"""All but those of tasks, which read no documents and take their model from another run, and of studies."""
+RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "race"} & set(path.parts)]
+"""All but those of tasks, which read no documents and take their model from another run, of studies and of the race."""
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
 
@@ -34,6 +35,8 @@ def load(path: Path, *more: str) -> object:
         return load_config(Study, path, more)
     if path.parent.name == "variants":
         return load_config(Variant, path, more)
+    if path.parent.name == "race" and path.stem != "pipeline":
+        return load_config(Race if path.stem == "race" else Entry, path, more)
     if path.parent.name == "models":
         return load_config(ModelConfig, path, more)
     if path.parent.name == "prompts":

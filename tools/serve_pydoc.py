@@ -1,7 +1,8 @@
 """Serve Python's own reference as a site to crawl: `python tools/serve_pydoc.py --port 8475`.
 
 The site, on the loopback interface, has the pages that pydoc makes of the standard library's modules, and the topics of
-the language reference. A page is made at its first request, and kept.
+the language reference. A page is made at its first request, and kept. `--write DIR` writes all of them instead, the
+same bytes in every process of one Python.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import io
 import os
 import pkgutil
 import pydoc
+import re
 import sys
 import threading
 import warnings
@@ -26,7 +28,11 @@ from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Final
 
-__all__ = ["main", "module_names", "render", "serve"]
+from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.files import publish
+from tools.lib.command import some_path
+
+__all__ = ["main", "module_names", "render", "serve", "write_pages"]
 
 HOST: Final = "127.0.0.1"
 DENIED: Final = frozenset(
@@ -44,6 +50,10 @@ DENIED: Final = frozenset(
     }
 )
 DENIED_PARTS: Final = frozenset({"__main__", "test", "tests"})
+_PASSING: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
+"""Parts of a page that differ from process to process, or tell where Python is installed."""
+_OF_THIS_PROCESS: Final = frozenset({"sys", "site"})
+"""Modules whose pages are about the process and its folders."""
 _making = threading.Lock()
 
 
@@ -142,18 +152,42 @@ def serve(port: int = 0) -> Iterator[str]:
         server.server_close()
 
 
+def write_pages(folder: Path) -> None:
+    """Write the pages as HTML files, without the index and without what is of this process and its folders.
+
+    Raises:
+        ConfigurationError: hashes are random, and with them the order of the sets that some pages show.
+        StorageError: the folder cannot be written.
+    """
+    if sys.flags.hash_randomization:
+        raise ConfigurationError("--write: expected PYTHONHASHSEED=0 in the environment, since pages show sets")
+    modules = [name for name in module_names() if name not in _OF_THIS_PROCESS]
+    for name in [*(f"topics/{name}" for name in sorted(topics)), *modules]:
+        if (page := render(f"/{name}.html")) is not None:
+            with publish(folder / f"{name}.html") as temporary:
+                temporary.write_text(_PASSING.sub("", page), encoding="utf-8", errors="replace")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until interrupted; return the exit code."""
+    """Serve until interrupted, or write the pages; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=8475, help="on the loopback interface (default %(default)s)")
-    port = parser.parse_args(arguments).port
+    parser.add_argument("--write", type=some_path, metavar="DIR", help="write the pages there as files, and end")
+    options = parser.parse_args(arguments)
+    port = options.port
     os.environ.clear()  # the page of `os` shows it
     try:
+        if options.write is not None:
+            write_pages(options.write)
+            return 0
         with serve(port) as url:
             print(f"serving {len(module_names()) + len(topics)} pages at {url}", flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
         return 0
+    except ClozelineError as error:
+        print(f"serve_pydoc: {error}", file=sys.stderr)
+        return error.exit_code
     except OSError as error:
         print(f"serve_pydoc: port {port}: {error.strerror}; choose another --port", file=sys.stderr)
         return 74

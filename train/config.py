@@ -150,8 +150,8 @@ class TrainConfig:
     evaluate: EvaluateConfig = EvaluateConfig()
     """held-out evaluation"""
     early_stop: EarlyStopConfig | None = None
-    """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}; every evaluated step is saved
-    then, and the best is kept; null: train for all steps"""
+    """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}, or reaches a `target`; every
+    evaluated step is saved then, and the best is kept; null: train for all steps"""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """saving"""
     log: LogConfig = LogConfig()

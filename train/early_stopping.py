@@ -1,4 +1,4 @@
-"""The end of a run whose held-out metric no longer improves."""
+"""The end of a run whose held-out metric no longer improves, or is good enough."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEAN: Final = "mean"
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class EarlyStopConfig:
-    """The metric that must improve, and for how long it may not."""
+    """The metric that must improve, for how long it may not, and the value that is good enough."""
 
     metric: str
     """metric of a held-out set: heldout/loss, heldout/losses/masked_lm, dev/figures/classification/accuracy; mean/loss:
@@ -33,6 +33,14 @@ class EarlyStopConfig:
     """smallest difference to the best value that counts as improvement"""
     higher: bool = False
     """true if a higher value is better, as of an accuracy"""
+    target: float | None = None
+    """value at which the run ends, or one that is better; null: none"""
+
+    def reached(self, value: float | None) -> bool:
+        """Return whether a value is the target or better."""
+        if self.target is None or value is None:
+            return False
+        return value >= self.target if self.higher else value <= self.target
 
 
 @plain_dataclass(frozen=True)
@@ -100,14 +108,16 @@ def judged(config: EarlyStopConfig, best: Best | None, value: float, step: int) 
     if best is None or best.metric != config.metric:
         best = Best(config.metric, None, step, -1)
     sign = -1.0 if config.higher else 1.0
-    better = math.isfinite(value) and (best.value is None or sign * (best.value - value) > config.min_improvement)
+    better = math.isfinite(value) and (
+        best.value is None or sign * (best.value - value) > config.min_improvement or config.reached(value)
+    )
     if better:
         return Best(config.metric, value, step, 0)
     return Best(best.metric, best.value, best.step, best.evaluations + 1)
 
 
 def exhausted(config: EarlyStopConfig | None, best: Best | None) -> bool:
-    """Return whether the run has waited for an improvement as long as it may."""
-    return (
-        config is not None and best is not None and best.metric == config.metric and best.evaluations >= config.patience
-    )
+    """Return whether the run has reached its target, or has waited for an improvement as long as it may."""
+    if config is None or best is None or best.metric != config.metric:
+        return False
+    return config.reached(best.value) or best.evaluations >= config.patience

@@ -78,7 +78,7 @@ class Run:
         return replace(scored, best=judged(early, state.best, metric_value(evaluations, early.metric), state.step))
 
     def done(self, state: TrainState) -> bool:
-        """Return whether the run is complete: all steps are done, or the metric no longer improves."""
+        """Return whether the run is complete: all steps are done, or the metric is as wanted or no longer improves."""
         all_done = state.step >= self.config.steps or exhausted(self.config.early_stop, state.best)
         return all_done and not self.owes_evaluation(state)
 
@@ -118,19 +118,19 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     config, engine, profiler = run.config, run.engine, run.profiler
     if profiler is not None:
         profiler.begin(state.step + 1)
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     batch = next_batch_of_tokens(run.stream, engine.heads, run.world, run.stop, config.data.batch_tokens)
     if batch.stop:
         return state, True
     step = state.step + 1
     rate = config.optimizer.options.learning_rate * run.schedule(step)
     result = engine.step(batch.micro_batches, batch.counts, step, rate)
-    seconds = time.perf_counter() - began
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     run.watchdog.beat()
     rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size
     state = state.advanced(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     log = step == config.steps or _due(step, config.log.every)
-    run.recorder.step(state, batch, result, rate, seconds, log=log)
+    run.recorder.step(state, batch, result, rate, seconds, cpu_seconds, log=log)
     if profiler is not None:
         profiler.end(step)
     return state, False

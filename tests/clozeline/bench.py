@@ -138,6 +138,7 @@ class Bench:
             "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
             "finetune": ["--compare", str(self.run)],
             "forgetting": [str(self.run), f"tasks={self.folder / 'task.yaml'}", f"output={self.new}", "learned=1"],
+            "race": [str(Path(__file__).parents[2] / "configs/race"), *new],
             "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
             "compare_runs": [str(self.run), *page],
             "fisher": [str(self.run), f"output={self.new}", "rows=2"],

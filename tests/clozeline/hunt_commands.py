@@ -26,7 +26,17 @@ from train.distributed import World
 from train.failures import explain
 from train.run import run
 
-NO_READERS = ("continue_demo", "crawl_site", "demo", "draw_flow", "forgetting", "make_gallery", "study", *WITHOUT_FILES)
+NO_READERS = (
+    "continue_demo",
+    "crawl_site",
+    "demo",
+    "draw_flow",
+    "forgetting",
+    "make_gallery",
+    "race",
+    "study",
+    *WITHOUT_FILES,
+)
 """Commands that read the network, only what comes with Clozeline, or start other commands, which are hunted."""
 _OTHERWISE = ("train", "evaluate", "export_adapter", "finetune", "generate", "pipeline", "export_model",
               "compare_logits", *STAGES)  # fmt: skip

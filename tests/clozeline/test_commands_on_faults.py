@@ -15,10 +15,10 @@ WITH_FILES = sorted(set(NAMES) - set(WITHOUT_FILES))
 WRITERS = ("compare_runs", "continue_demo", "crawl_site", "demo", "draw_flow", "export_model", "export_webdataset",
            "extract_features",
            "fisher", "import_model", "inspect_shard", "make_gallery", "merge_manifests",
-           "pipeline", "prompt", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
-WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", "study")
+           "pipeline", "prompt", "race", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
+WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", "race", "study")
 """Those read the network, or only what comes with Clozeline."""
-NETWORK = ("continue_demo", "crawl_site", "demo", "study")
+NETWORK = ("continue_demo", "crawl_site", "demo", "race", "study")
 """Those go on to a site where the disk takes their first bytes."""
 REFUSED = ("evaluate", "export_adapter", "finetune", "forgetting", "generate")
 """Those that refuse the run: an encoder, and no run of a task or of an adapter; or that no task is left to learn."""

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,31 @@ def test_no_such_page(path: str) -> None:
     with serve() as url, pytest.raises(urllib.error.HTTPError, match="404") as caught:
         urllib.request.urlopen(url.rstrip("/") + path)
     caught.value.close()
+
+
+def test_pages_are_written_alike_in_every_process(tmp_path: Path) -> None:
+    """Sets, addresses and handles differ from process to process; so do arguments, paths and the environment."""
+    code = (
+        "import sys; from tools import serve_pydoc as s; s.topics = {'while': 'a loop'};"
+        "s.module_names = lambda: ('ctypes', 'keyword', 'site', 'sys', 'tokenize', 'weakref');"
+        "sys.exit(s.main(['--write', sys.argv[1]]))"
+    )
+    found = []
+    for name in ("one", "another"):
+        environment = {**os.environ, "PYTHONHASHSEED": "0", "HOME": name}
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], env=environment, check=True)
+        files = sorted((tmp_path / name).rglob("*.html"))
+        found.append({str(path.relative_to(tmp_path / name)): path.read_text(encoding="utf-8") for path in files})
+    assert found[0] == found[1]
+    assert list(found[0]) == ["ctypes.html", "keyword.html", "tokenize.html", "topics/while.html", "weakref.html"]
+    assert "PyDLL" in found[0]["ctypes.html"]
+    assert not re.search("0x[0-9a-f]{8}|href=.file:|handle [0-9a-f]", "".join(found[0].values()))
+    random = {key: value for key, value in os.environ.items() if key != "PYTHONHASHSEED"}
+    refused = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "none")], env=random, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 64
+    assert "expected PYTHONHASHSEED=0" in refused.stderr
 
 
 @pytest.mark.slow

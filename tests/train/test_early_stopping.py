@@ -59,6 +59,22 @@ def test_another_metric_begins_afresh_and_another_patience_does_not() -> None:
     assert not exhausted(None, best)
 
 
+@pytest.mark.parametrize(("higher", "values"), [(False, [3.0, 2.02, 2.0, 2.5]), (True, [0.1, 0.49, 0.5, 0.2])])
+def test_a_value_that_is_good_enough_ends_the_run(values: list[float], *, higher: bool) -> None:
+    """The third value is the target itself, and too near the second one to count as an improvement."""
+    config = EarlyStopConfig(metric="a/loss", target=values[2], min_improvement=0.05, patience=9, higher=higher)
+    best, ended = None, []
+    for step, value in enumerate(values[:3]):
+        best = judged(config, best, value, step)
+        ended.append(exhausted(config, best))
+    assert ended == [False, False, True]
+    assert best == Best("a/loss", values[2], 2, 0)
+    assert not exhausted(EarlyStopConfig(metric="b/loss", target=values[2], higher=higher), best)
+    worse = judged(config, judged(config, None, math.nan, 0), values[3], 1)
+    assert not exhausted(config, worse)
+    assert not exhausted(EarlyStopConfig(metric="a/loss"), best)
+
+
 def test_metrics_are_found_by_set_kind_and_name() -> None:
     evaluation = SimpleNamespace(loss=1.0, losses={"masked_lm": 2.0}, figures={"token/accuracy": 0.5})
     found = {"de": evaluation, "en": SimpleNamespace(loss=7.0)}

@@ -152,6 +152,28 @@ def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch: pytest
     assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
 
 
+def test_a_run_ends_at_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More steps do not continue it, and a lower target does."""
+    target = {**EARLY, "target": 2.0}
+    found = run_of(monkeypatch, losses=[3.0, 2.5, 2.0], steps=99, evaluate__every=2, early_stop=target)
+    state = train(found.run, START)
+    assert (state.step, state.best) == (6, Best("heldout/loss", 2.0, 6, 0))
+    again = run_of(monkeypatch, steps=200, evaluate__every=2, early_stop=target)
+    assert train(again.run, state) == state
+    lower = run_of(monkeypatch, losses=[1.5], steps=200, evaluate__every=2, early_stop={**target, "target": 1.9})
+    assert train(lower.run, state).step == 8
+
+
+def test_a_step_is_recorded_with_its_time_by_both_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each clock is read before and after: 2 seconds, in which two threads worked for 3."""
+    found, recorded = run_of(monkeypatch, steps=1, evaluate__max_rows=0), []
+    wall, cpu = iter([10.0, 12.0]), iter([1.0, 4.0])
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: next(cpu)))
+    found.run.recorder.step = lambda *given, log: recorded.append(given[-2:])
+    train(found.run, START)
+    assert recorded == [(2.0, 3.0)]
+
+
 def test_an_evaluation_that_is_repeated_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill between save and score: the state in the checkpoint is from before the evaluation."""
     best = Best("heldout/loss", 2.0, 2, 0)

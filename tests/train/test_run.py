@@ -252,12 +252,13 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     assert set(first) == {
         *("step", "samples", "epoch", "time", "loss", "losses", "learning_rate", "gradient_norm", "skipped"),
         *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
-        *("flops", "padded_tokens_per_s", "mfu"),
+        *("flops", "padded_tokens_per_s", "mfu", "cpu_s"),
     }
     assert list(first["step_ms"]) == ["data", "forward", "backward", "optimizer", "other"]
     assert second["flops"] == 2 * first["flops"] > 0
     assert second["tokens_per_s"] < second["padded_tokens_per_s"]
     whole = sum(second["step_ms"].values()) / 1e3
+    assert second["cpu_s"] > 0
     assert second["samples_per_s"] == pytest.approx(8 / whole)
     peak = events(tmp_path / "run", "start")[0]["peak"]
     assert peak["origin"] == "measured matrix product"

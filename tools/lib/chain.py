@@ -10,14 +10,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import ClozelineError, StorageError
 from pipeline.files import parse_json, publish
 
-__all__ = ["ROOT", "StepFailedError", "crawl", "heldout_result", "run_chain", "run_step", "train"]
+__all__ = ["ROOT", "StepFailedError", "crawl", "heldout_result", "run_chain", "run_step", "start_training", "train"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _RANKS: Final = 2
@@ -31,19 +31,22 @@ class StepFailedError(ClozelineError):
         self.exit_code = code if code > 0 else 1
 
 
-def run_step(*command: str | Path, accelerator: str | None = "cpu") -> float:
+def run_step(
+    *command: str | Path, accelerator: str | None = "cpu", variables: Mapping[str, str] | None = None
+) -> float:
     """Print a command as a user would type it in the root folder, run it, and return its seconds.
 
     Args:
         command: its words.
         accelerator: `DS_ACCELERATOR` where the environment has none; None: whichever the machine has.
+        variables: of the environment, which the step needs to be so.
     """
-    arguments = [str(part) for part in command]
-    print(f"\n$ {shlex.join(arguments)}", flush=True)
+    arguments, needed = [str(part) for part in command], dict(variables or {})
+    print("\n$ " + " ".join([*(f"{key}={value}" for key, value in needed.items()), shlex.join(arguments)]), flush=True)
     began = time.monotonic()
     program = Path(sys.executable).parent / arguments[0]
     code = subprocess.run(
-        [str(program), *arguments[1:]], cwd=ROOT, env=_environment(accelerator), check=False
+        [str(program), *arguments[1:]], cwd=ROOT, env=_environment(accelerator) | needed, check=False
     ).returncode
     if code:
         raise StepFailedError(arguments, code)
@@ -110,8 +113,23 @@ def train(output: Path, shards: Path, configuration: str, *overrides: str, steps
     words = [f"data.shards={manifest}", f"output={output}", "zero.stage=2", *overrides]
     if steps is not None:
         words.append(f"steps={steps}")
-    launcher = ["deepspeed", "--num_accelerators", str(_RANKS), "--master_port", str(_free_port()), "--quiet"]
-    return run_step(*launcher, "train/main.py", "--config", configuration, *words)
+    return start_training(_RANKS, configuration, *words)
+
+
+def start_training(
+    ranks: int, configuration: str | Path, *overrides: str, variables: Mapping[str, str] | None = None
+) -> float:
+    """Train on a number of processes; return the seconds.
+
+    Args:
+        ranks: processes; one is started without the launcher.
+        configuration: file of the training.
+        overrides: `key=value`.
+        variables: of the environment, as `run_step` takes them.
+    """
+    launcher = ["deepspeed", "--num_accelerators", str(ranks), "--master_port", str(_free_port()), "--quiet"]
+    start = ["python"] if ranks == 1 else launcher
+    return run_step(*start, "train/main.py", "--config", configuration, *overrides, variables=variables)
 
 
 def heldout_result(run: Path) -> dict[str, Any]:

@@ -78,6 +78,7 @@ class Recorder:
         result: StepResult,
         learning_rate: float,
         seconds: float,
+        cpu_seconds: float,
         *,
         log: bool,
     ) -> None:
@@ -89,6 +90,7 @@ class Recorder:
             result: what the engine did with it.
             learning_rate: the step's rate.
             seconds: that the step took.
+            cpu_seconds: that all threads of this rank worked in them.
             log: whether to write a record: summing losses and counters over ranks costs a collective.
 
         Raises:
@@ -103,7 +105,7 @@ class Recorder:
             return
         counters = self._supply.counters()
         sums = {**result.sums, **result.figures}
-        totals = self._engine.world.total([*map(float, sums.values()), *counters.values()])
+        worked, *totals = self._engine.world.total([cpu_seconds, *map(float, sums.values()), *counters.values()])
         record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds)
         # a sum has the type of its terms: blocks stay whole numbers
         stream = {
@@ -111,7 +113,12 @@ class Recorder:
         }
         self._judge(record, self._rows(batch))
         self._write(
-            {**record, "learning_rate": learning_rate, "stream": {**stream, "waited_share": batch.waited / seconds}}
+            {
+                **record,
+                "cpu_s": worked,
+                "learning_rate": learning_rate,
+                "stream": {**stream, "waited_share": batch.waited / seconds},
+            }
         )
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]

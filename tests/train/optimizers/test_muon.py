@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -51,6 +52,23 @@ def test_singular_values_go_near_one_and_directions_stay() -> None:
     assert (inside.diagonal() > 0.6).all()
     assert (inside.diagonal() < 1.3).all()
     assert (inside - inside.diagonal().diag()).abs().max() < 0.1
+
+
+def test_an_iteration_in_fp32_is_that_of_the_paper() -> None:
+    """In float64, one singular value at a time: x becomes a x + b x³ + c x⁵, five times, and the vectors stay."""
+    own = {"momentum": 0.0, "nesterov": False, "adjust": "original", "iterate_in": "fp32"}
+    found, before = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 1), start_weights()
+    matrices = [name for name, weight in before.items() if weight.dim() == 2]
+    assert len(matrices) > 1
+    for name in matrices:
+        left, sizes, right = np.linalg.svd(gradient(name, SIZES[name], 1).double().numpy(), full_matrices=False)
+        sizes = sizes / np.sqrt((sizes**2).sum())
+        for _ in range(5):
+            sizes = 3.4445 * sizes - 4.7750 * sizes**3 + 2.0315 * sizes**5
+        high, wide = SIZES[name]
+        expected = 0.02 * max(1, high / wide) ** 0.5 * (left * sizes) @ right
+        change = before[name].double().numpy() * (1 - 0.02 * 0.1) - found[name].double().numpy()
+        np.testing.assert_allclose(change, expected, atol=2e-6)
 
 
 def trained(world: World, config: TrainConfig, first: int, last: int, folder: Path, begin: bool) -> Any:

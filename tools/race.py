@@ -1,0 +1,147 @@
+"""Train the entries of a race until they reach one held-out loss, and say what each took: `python tools/race.py RACE`.
+
+RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets of the pages that Python has of itself,
+and every other YAML file is an entry. Entries are trained one after the other by train/main.py, each with every seed,
+and stop at the first evaluation at or below the target. Times are those of the steps: a start, evaluations and saves
+are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the table, race.json its figures,
+and race.html adds the curves of the first seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from pipeline.config import config_digest, load_config
+from pipeline.errors import ConfigurationError
+from pipeline.files import publish, publish_json, read_json
+from pipeline.html_page import grid, listing, page, section, write_page
+from tools.lib.chain import ROOT, run_step, start_training
+from tools.lib.command import Arguments, positive, run_tool, some_path
+from tools.races.results import Result, record_line, result_of, standings
+from tools.races.rules import Entry, Race, changed_sets, load_race, training_of
+from train.logs.curves import RecordedRun, heldout_losses
+from train.logs.journal import read_lines
+
+__all__ = ["main"]
+
+_NAMED: Final = 8
+"""Digits of the digest by which an entry that was changed gets runs of its own."""
+
+
+def _sets(folder: Path, output: Path) -> Path:
+    """Make the sets, unless that is done; return their folder."""
+    pages = output / "pages"
+    if not pages.exists():
+        partial = pages.with_name("pages.partial")
+        run_step("python", "tools/serve_pydoc.py", "--write", partial, variables={"PYTHONHASHSEED": "0"})
+        partial.rename(pages)
+    words = [f"input={pages}", f"output={output / 'sets'}"]
+    run_step("python", "-m", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
+    return output / "sets"
+
+
+def _write(race: Race, entry: Entry, name: str, output: Path, seed: int) -> Path:
+    """Write the configuration of a training, checked; return its run directory, which another entry does not have."""
+    run = output / "runs" / f"{name}-{config_digest([asdict(entry), race.every])[:_NAMED]}-{seed}"
+    config = training_of(race, entry, name, output / "sets", run, seed)
+    with publish(run.with_suffix(".yaml")) as temporary:
+        temporary.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return run
+
+
+def _run(race: Race, entry: Entry, run: Path) -> Result:
+    """Train, unless that is done; return what it took."""
+    result = run.with_suffix(".json")
+    known = read_json(result)
+    if known is not None and known["target"] == race.target:
+        return Result(**known)
+    whole = start_training(entry.ranks, run.with_suffix(".yaml"), variables={"OMP_NUM_THREADS": str(entry.threads)})
+    found = result_of(run, race.target, whole)
+    publish_json(result, asdict(found))
+    return found
+
+
+def _curve(run: Path, name: str) -> RecordedRun:
+    """Return the records of a run with the seconds of its steps so far."""
+    records = read_lines(run / "metrics.jsonl")
+    seconds = accumulate(sum(one["step_ms"].values()) / 1e3 for one in records)
+    return RecordedRun(name, [{**one, "seconds": passed} for one, passed in zip(records, seconds, strict=True)])
+
+
+def _commit() -> str:
+    """Return the commit of the code, with a + where files differ from it."""
+    words = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return said.stdout.strip() or "unknown"
+
+
+def _chosen(options: argparse.Namespace, race: Race, entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Return the entries to train: the baseline first, then those that were given, or all."""
+    others = {path.stem: load_config(Entry, path) for path in options.entry} or entries
+    if race.baseline in (path.stem for path in options.entry):
+        raise ConfigurationError(f"--entry: {race.baseline} is trained anyway: leave it out, or rename your file")
+    return {race.baseline: entries[race.baseline]} | others
+
+
+def _race(options: argparse.Namespace) -> int:
+    folder, output = options.race.resolve(), options.output.resolve()
+    race, entries = load_race(folder)
+    entries = _chosen(options, race, entries)
+    seeds = range(options.seeds or race.seeds)
+    runs = {name: [_write(race, entry, name, output, seed) for seed in seeds] for name, entry in entries.items()}
+    changed = changed_sets(race, _sets(folder, output))
+    results: dict[str, list[Result]] = {name: [] for name in entries}
+    for seed in seeds:
+        for name, entry in entries.items():
+            results[name].append(_run(race, entry, runs[name][seed]))
+    when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["tools/race.py", *options.words])
+    lines = [*standings(race, results), _compared(race, changed)] + [
+        record_line(race, name, entry, results, when, f"python {command}")
+        for name, entry in entries.items()
+        if all(one.reached for one in results[name])
+    ]
+    with publish(output / "race.txt") as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    figures = {name: [asdict(one) for one in found] for name, found in results.items()}
+    publish_json(output / "race.json", {"target": race.target, "changed_sets": changed, "results": figures})
+    curves = heldout_losses([_curve(first, name) for name, (first, *_) in runs.items()], "seconds")
+    parts = [listing("\n".join(lines)), section("First seed", grid(*curves))]
+    write_page(output / "race.html", page(race.title, parts))
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def _compared(race: Race, changed: Sequence[str]) -> str:
+    """Return with what the times may be compared."""
+    if not changed:
+        return "the sets are those of the records"
+    return f"other sets than those that {race.made_with} made, compare within this table only: {', '.join(changed)}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = Arguments(__doc__)
+    parser.add_argument("race", type=some_path, metavar="RACE", help="folder of a race: configs/race")
+    parser.add_argument(
+        "--output", type=some_path, required=True, metavar="DIR", help="folder of sets, runs and results"
+    )
+    entry = "an entry to train beside the baseline, and others if given again; default: all of the race"
+    parser.add_argument("--entry", type=some_path, action="append", default=[], metavar="FILE", help=entry)
+    parser.add_argument("--seeds", type=positive, help="trainings of each entry; default: that of race.yaml")
+    parser.set_defaults(words=list(sys.argv[1:] if arguments is None else arguments))
+    return run_tool(parser, arguments, _race)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

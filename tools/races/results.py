@@ -1,0 +1,121 @@
+"""The results of a race: what each training took until the target, and how entries compare with the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pipeline.errors import StorageError
+from tools.evaluation.comparison import mean_and_deviation
+from tools.races.rules import HEAD, HELDOUT, Entry, Race
+from train.logs.journal import read_lines
+
+__all__ = ["Result", "record_line", "result_of", "standings"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The cost of a training: its steps, without its start, evaluations and saves."""
+
+    target: float
+    """held-out loss to be reached, in nats"""
+    seconds: float
+    """of all steps"""
+    cpu_seconds: float
+    """in which the processors of all ranks worked on them"""
+    whole_seconds: float
+    """of the command, with the start, evaluations and saves"""
+    steps: int
+    tokens: int
+    flops: float
+    loss: float
+    """held-out loss at the end, in nats"""
+    reached: bool
+
+
+def result_of(run: Path, target: float, whole_seconds: float) -> Result:
+    """Return the result of a finished run, from its metrics up to the first evaluation at or below the target.
+
+    Args:
+        run: its folder.
+        target: held-out loss to be reached, in nats.
+        whole_seconds: of its command.
+
+    Raises:
+        StorageError: the metrics lack a step or the last evaluation.
+    """
+    records = read_lines(run / "metrics.jsonl")
+    if [one.get("step") for one in records] != [*range(1, len(records) + 1)] or "heldout" not in records[-1]:
+        raise StorageError(f"{run / 'metrics.jsonl'}: lacks steps or the last evaluation; remove {run} and start again")
+    losses = {one["step"]: float(one["heldout"][HELDOUT]["losses"][HEAD]) for one in records if "heldout" in one}
+    end = next((step for step, loss in losses.items() if loss <= target), len(records))
+    records, loss = records[:end], losses[end]
+    last = records[-1]
+    return Result(
+        target=target,
+        seconds=sum(sum(one["step_ms"].values()) for one in records) / 1e3,
+        cpu_seconds=sum(float(one["cpu_s"]) for one in records),
+        whole_seconds=whole_seconds,
+        steps=last["step"],
+        tokens=last["tokens"],
+        flops=last["flops"],
+        loss=loss,
+        reached=loss <= target,
+    )
+
+
+def standings(race: Race, results: Mapping[str, Sequence[Result]]) -> Iterator[str]:
+    """Yield a line for each entry, means over its trainings; an entry counts if all of them reached the target."""
+    yield f"{race.title}: {race.target:g} nats of {race.heldout}"
+    yield (
+        f"{'entry':<16}{'reached':>9}{'loss':>8}{'steps':>8}{'tokens':>12}{'FLOPs':>10}{'seconds':>18}{'CPU s':>18}"
+        f"{'whole s':>9}{'faster':>9}{'by CPU':>9}"
+    )
+    for name, found in results.items():
+        of = {field.name: mean_and_deviation([float(getattr(one, field.name)) for one in found])[0]
+              for field in fields(Result)}  # fmt: skip
+        reached = f"{sum(one.reached for one in found)} of {len(found)}"
+        yield (
+            f"{name:<16}{reached:>9}{of['loss']:>8.4f}{of['steps']:>8,.0f}{of['tokens']:>12,.0f}{of['flops']:>10.3g}"
+            f"{_spread([one.seconds for one in found]):>18}{_spread([one.cpu_seconds for one in found]):>18}"
+            f"{of['whole_seconds']:>9.1f}" + "".join(f"{cell:>9}" for cell in _faster(race, results, name))
+        )
+
+
+def record_line(
+    race: Race, name: str, entry: Entry, results: Mapping[str, Sequence[Result]], when: tuple[str, str], command: str
+) -> str:
+    """Return the line of docs/records.md for an entry that reached the target with every seed.
+
+    Args:
+        race: its facts.
+        name: of the entry.
+        entry: what it is.
+        results: of all entries.
+        when: date and commit.
+        command: that measured it.
+    """
+    found = results[name]
+    tokens = mean_and_deviation([float(one.tokens) for one in found])[0]
+    cells = (
+        *when, name, _spread([one.seconds for one in found]), _spread([one.cpu_seconds for one in found]),
+        f"{tokens / 1e6:.2f} M", " / ".join(_faster(race, results, name)), entry.said, f"`{command}`",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _spread(values: Sequence[float]) -> str:
+    mean, deviation = mean_and_deviation(list(values))
+    return f"{mean:.1f}" + ("" if deviation is None else f" ± {deviation:.1f}")
+
+
+def _faster(race: Race, results: Mapping[str, Sequence[Result]], name: str) -> tuple[str, str]:
+    """Return how many times faster than the baseline an entry is, by the clock and by the processors' seconds."""
+    if not all(one.reached for one in (*results[name], *results[race.baseline])):
+        return "", ""
+    cells = []
+    for field in ("seconds", "cpu_seconds"):
+        ours, theirs = (sum(getattr(one, field) for one in results[key]) for key in (name, race.baseline))
+        cells.append(f"{theirs / ours:.2f} x")
+    return cells[0], cells[1]
