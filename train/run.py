@@ -51,6 +51,7 @@ from train.stopping import StopRequest
 from train.stream.phases import distinct_sets
 from train.stream.stream import Stream
 from train.watchdog import Watchdog
+from train.weights.anchors import check_anchors
 from train.weights.freezing import freeze
 
 __all__ = ["dry_run", "run"]
@@ -75,7 +76,10 @@ def dry_run(config: TrainConfig) -> int:
     device = device_of(os.environ)
     begin = find_begin(config, datasets.description, size, device, found)
     model = _build(config, datasets.train)
-    lines += _fill(model, config, begin, datasets.train)[0]
+    said, _, fresh = _fill(model, config, begin, datasets.train)
+    if config.regularizer is not None and found is None:
+        check_anchors(config.regularizer.build(), model, fresh)
+    lines += said
     open_stream(config.data, datasets.phases, rank, size).close()
     if rank == 0:
         lines += begin.lines(read_status(config.output))
@@ -343,8 +347,8 @@ def _fill(
     source, adapted = config.model.init_from, model.adapter_in_use
     if source is None or (begin.found is not None and adapted is None):
         return freeze(model, config.freeze), "", []
-    said = compare_tokenizers(source, shards)
-    filled = fill(model, source, placement, config.init_parts, grow=bool(said) and adapted is None)
+    other = compare_tokenizers(source, shards)
+    filled = fill(model, source, placement, config.init_parts, other if adapted is None else None)
     base = "" if adapted is None else filled.digest
     if begin.saved is not None:
         refuse_other_base(source, begin.saved.base, base)
@@ -352,4 +356,5 @@ def _fill(
         seed = keyed_hash("weights", config.seed)
         model.adapters[adapted].begin(model.family.tokens, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
+    said = [] if other is None else [other.line()]
     return [*filled.lines(), *freeze(model, config.freeze), *said], base, filled.fresh

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from pipeline.config import load_config
-from pipeline.errors import ClozelineError
+from pipeline.errors import ClozelineError, ConfigurationError
 from pipeline.shards.manifest import canonical_sha256
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
@@ -25,7 +27,7 @@ from train import run_directory
 from train.checkpoint.format import FORMAT_WHOLE
 from train.config import TrainConfig
 from train.distributed import World
-from train.run import run
+from train.run import dry_run, run
 
 
 @pytest.fixture(scope="module")
@@ -227,3 +229,24 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
     assert (checkpoints / "step-backup").is_dir()
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (None, ConfigurationError, "is no file; `python tools/fisher.py RUN output="),
+        ({"weight/a": 3}, ConfigurationError, "has no weight/family.tokens.weight; measure the run"),
+    ],
+    ids=["missing", "of another model"],
+)
+def test_a_dry_run_reads_the_fisher_information(
+    trained: Path, tmp_path: Path, content: dict[str, int] | None, error: type[Exception], message: str
+) -> None:
+    """It said that everything fits together, where a start was refused."""
+    path = tmp_path / "own.fisher"
+    if content is not None:
+        save_file({name: torch.zeros(size) for name, size in content.items()}, path)
+    words = [f"output={tmp_path / 'new'}", f"model.init_from={trained / 'run'}", "optimizer.weight_decay=0"]
+    words.append(f"regularizer={{name: ewc, fisher: {path}}}")
+    with pytest.raises(error, match=re.escape(message)):
+        dry_run(load_config(TrainConfig, trained / "train.yaml", words))

@@ -6,15 +6,31 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from train.regularizers import Regularizer
 from train.regularizers._regularizer import Anchored, pull, push
 
-__all__ = ["ANCHOR_STATES", "Anchors"]
+__all__ = ["ANCHOR_STATES", "Anchors", "check_anchors"]
 
 ANCHOR_STATES: Final = ("anchor", "strength")
 """Names of what a checkpoint holds for each element, in the order of `Anchored`."""
+
+
+def check_anchors(regularizer: Regularizer, model: nn.Module, fresh: Collection[str]) -> None:
+    """Ask for the anchors of all parameters that train, as a start does before its first step.
+
+    Args:
+        regularizer: of the run.
+        model: with the weights that the run begins with.
+        fresh: parameters that are new in this run.
+
+    Raises:
+        ClozelineError: the regularizer reads them from a file that is missing, damaged, or another model's.
+    """
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            regularizer.anchored(name, parameter.detach().flatten(), 0, fresh=name in fresh)
 
 
 class Anchors:
