@@ -18,6 +18,7 @@ from model.layers.vocabulary import padded_rows
 from model.whole_shapes import WHOLE, Placement, whole_shape
 from pipeline.errors import ConfigurationError
 from train.beginning.other_family import translated
+from train.beginning.source_tokenizer import OtherTokenizer
 from train.checkpoint.format import steps_in
 from train.checkpoint.run_weights import find_checkpoint, read_weights
 from train.checkpoint.state import read_state
@@ -54,7 +55,7 @@ class Filled:
         said += [f"           new: {_listed(self.fresh)}"] if self.fresh else []
         if self.added:
             said.append(
-                f"           new rows: ids {self.added.start} to {self.added.stop - 1}, near the mean of the others"
+                f"           new rows: ids {self.added.start} to {self.added.stop - 1}, near the means of their parts"
             )
         return [*said, *([f"           not used: {_listed(self.unused)}"] if self.unused else [])]
 
@@ -67,7 +68,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def fill(
-    model: Model, source: Path, placement: Placement = WHOLE, parts: Sequence[str] = (), *, grow: bool = False
+    model: Model,
+    source: Path,
+    placement: Placement = WHOLE,
+    parts: Sequence[str] = (),
+    other: OtherTokenizer | None = None,
 ) -> Filled:
     """Copy the weights of a run's newest whole checkpoint, or of a folder with a model, into a model.
 
@@ -81,7 +86,8 @@ def fill(
         placement: of its parameters.
         parts: patterns of the parameters to copy, as `train.weights.freezing.fitting` knows them; empty: all; `none`:
             no one.
-        grow: whether the ids of the source are the first of more here, which then get rows near the mean of its own.
+        other: the tokenizer here, where the ids of the source are the first of more; the further ones get rows near the
+            mean of those of their parts.
 
     Raises:
         ConfigurationError: the source is another model, or has other rows of the vocabulary; the message says what
@@ -97,7 +103,7 @@ def fill(
     differing = sorted(name for name in body if name not in ours or name not in tensors)
     if differing := [name for name in differing if name not in ours or not name.startswith(read.lacking)]:
         raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
-    added = range(len(tensors[_TABLE]), model.vocab_size) if grow else range(0)
+    added = range(0) if other is None else range(other.known, model.vocab_size)
     if not added:
         _refuse_other_rows(model, config, tensors, source)
     others = tuple(f"heads.{name}." for name in _heads_of_other_classes(model.config, config))
@@ -108,8 +114,8 @@ def fill(
         for name in copied:
             with placement.gather([ours[name]]):
                 _copy(ours[name], tensors[name], name, source)
-                if added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
-                    ours[name][added.start : added.stop].copy_(_further_rows(tensors[name], added))
+                if other is not None and added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
+                    ours[name][added.start : added.stop].copy_(_further_rows(tensors[name], other))
     fresh = [name for name in ours if name not in copied]
     return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied), added)
 
@@ -200,19 +206,20 @@ def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
     parameter[:rows].copy_(tensor[:rows])
 
 
-def _further_rows(tensor: Tensor, ids: range) -> Tensor:
-    """Return rows for further ids: the mean of the rows, and noise of a fiftieth of their spread; of a bias, the mean.
+def _further_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
+    """Return rows for further ids: the mean of those of their parts, and noise of a fiftieth of the spread of all.
 
-    The noise is a function of the id, so that no two ids are alike and every start gives the same.
+    An id without text has no parts: its row is near the mean of all. Of a bias there is no noise. The noise is a
+    function of the id, so that no two ids are alike and every start gives the same.
     """
-    mean = tensor.float().mean(0)
+    known = tensor[: other.known].float()  # further rows of a padded table belong to no id
+    rows = torch.stack([known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()])
     if tensor.dim() == 1:
-        return mean.expand(len(ids))
-    spread = tensor.float().std(0)
-    noise = torch.empty(len(ids), *spread.shape)
-    for row, token in zip(noise, ids, strict=True):
+        return rows
+    noise = torch.empty_like(rows)
+    for row, token in zip(noise, other.parts, strict=True):
         normal(_NOISE)(row, own_generator(token, "further row"))
-    return mean + spread * noise
+    return rows + known.std(0) * noise
 
 
 def _of_vocabulary(name: str) -> bool:

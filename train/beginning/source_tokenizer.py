@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoints import imported_tokenizer
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.shards import ShardSet, open_shards
-from pipeline.tokenizers import find_tokenizer, load_tokenizer
+from pipeline.tokenizers import Tokenizer, find_tokenizer, load_tokenizer
 from train.checkpoint.format import steps_in
 from train.run_directory import read_config
 
-__all__ = ["compare_tokenizers"]
+__all__ = ["OtherTokenizer", "compare_tokenizers"]
 
 
-def compare_tokenizers(source: Path, shards: ShardSet) -> list[str]:
-    """Compare the pieces of the ids that both tokenizers have; return what to say of tokenizers that are not equal.
+@dataclass(frozen=True)
+class OtherTokenizer:
+    """A tokenizer of the shards that is not that of the source, but has its pieces.
+
+    Args:
+        known: ids of the source's tokenizer.
+        size: ids of the shards' tokenizer.
+        parts: ids of the source in which the text of each further id was cut there; none for an id without text.
+    """
+
+    known: int
+    size: int
+    parts: Mapping[int, tuple[int, ...]]
+
+    def line(self) -> str:
+        """Return what a start prints."""
+        return (
+            f"           another tokenizer: {self.known} ids there, {self.size} here; those of both have equal pieces"
+        )
+
+
+def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
+    """Compare the pieces of the ids that both tokenizers have; return the shards' tokenizer where it is another one.
 
     Args:
         source: a run, or a folder with a model; one without a tokenizer of ours is not compared.
@@ -26,10 +49,10 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> list[str]:
     """
     theirs, ours = _folder(source.expanduser()), _of_set(shards)
     if theirs is None or ours is None:
-        return []
+        return None
     there, here = load_tokenizer(theirs), load_tokenizer(ours)
     if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
-        return []
+        return None
     sizes = there.vocabulary.size, here.vocabulary.size
     for token in range(min(sizes)):
         if (piece := there.piece(token)) != (own := here.piece(token)):
@@ -37,7 +60,13 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> list[str]:
                 f"model.init_from: {source} has another tokenizer than the shards: id {token} is {piece!r} there, "
                 f"{own!r} here; make the shards with the tokenizer of that model ({theirs})"
             )
-    return [f"           another tokenizer: {sizes[0]} ids there, {sizes[1]} here; those of both have equal pieces"]
+    return OtherTokenizer(*sizes, {token: _parts(here, token, there) for token in range(*sizes)})
+
+
+def _parts(here: Tokenizer, token: int, there: Tokenizer) -> tuple[int, ...]:
+    """Return the ids that another tokenizer gives to the text of an id; none for a special one and half a character."""
+    text = "" if here.vocabulary.special[token] else here.decode([token])
+    return () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
 
 
 def _folder(source: Path) -> Path | None:

@@ -28,6 +28,7 @@ from tools.export_model import main as export_model
 from tools.import_model import main as import_model
 from train.beginning import initial_weights
 from train.beginning.initial_weights import fill
+from train.beginning.source_tokenizer import OtherTokenizer
 from train.checkpoint.format import Index, steps_in
 from train.config import TrainConfig
 from train.distributed import World
@@ -172,6 +173,29 @@ def test_a_published_model_learns_added_tokens_and_goes_back(tmp_path: Path, one
     assert len(after) == len(pieces) + 3
     assert (after[: len(pieces)] - before).abs().max() < 1e-3
     assert ((after[len(pieces) :] - before.mean(0)).abs() < 0.1 * before.std(0) + 1e-3).all()
+
+
+def test_further_ids_begin_near_their_parts(folder: Path) -> None:
+    """The source's last two rows are padding and belong to no id: none of them is taken, nor counted in a mean."""
+    known = VOCABULARY - 2
+    parts = {known: (5, 7), known + 1: (3,), known + 2: (), known + 3: (5, 7)}
+    model, source = fresh(folder, known + len(parts)), read_checkpoint(folder).tensors
+    filled = fill(model, folder, other=OtherTokenizer(known, known + len(parts), parts))
+    assert filled.added == range(known, known + 4)
+    heads = {name for name in source if name.startswith("heads.") and ".projection." in name}
+    for name in {"family.tokens.weight", *heads} & dict(model.named_parameters()).keys():
+        row, theirs = model.get_parameter(name).detach(), source[name]
+        assert torch.equal(row[:known], theirs[:known]), name
+        for token, ids in parts.items():
+            mean = theirs[list(ids)].mean(0) if ids else theirs[:known].mean(0)
+            assert ((row[token] - mean).abs() <= 0.1 * theirs[:known].std(0) + 1e-6).all(), name
+        assert theirs.dim() == 1 or not torch.equal(row[known], row[known + 3]), "two ids of equal parts differ"
+    old = fresh(folder)
+    fill(old, folder)
+    ids = torch.arange(1, 9)[None]
+    text = {"input_ids": ids, "position_ids": torch.arange(8)[None], "lengths": torch.tensor(8)}
+    before, after = (one.eval().logits(text)["masked_lm"][..., :known] for one in (old, model))
+    assert torch.allclose(before, after, atol=1e-6), "text of old ids has the old scores"
 
 
 def test_a_head_for_other_classes_is_new(folder: Path) -> None:
