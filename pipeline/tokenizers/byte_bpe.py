@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
@@ -145,6 +145,30 @@ class ByteBpe:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""
         return self._table.decode(ids)
+
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
+        for text in training_texts(texts):
+            yield from (word for word, _ in self._model.pre_tokenizer.pre_tokenize_str(text))
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word."""
+        return [token.value for token in self._model.model.tokenize(word)]
+
+    @staticmethod
+    def joined(left: str, right: str) -> str:
+        """Return the piece that two neighbours become."""
+        return left + right
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
+        """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay."""
+        facts = json.loads(self._model.to_str())
+        size = len(facts["model"]["vocab"])
+        facts["model"]["vocab"] |= {left + right: size + number for number, (left, right) in enumerate(merges)}
+        facts["model"]["merges"] += [list(pair) for pair in merges]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.FILE).write_text(Tokenizer.from_str(json.dumps(facts)).to_str(pretty=True), encoding="utf-8")
+        return self.load(folder)
 
     def piece(self, token: int) -> str:
         """Return the piece in the byte alphabet (`Ġthe` for " the")."""

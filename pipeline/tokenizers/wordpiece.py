@@ -169,6 +169,38 @@ class WordPiece:
         """Return the words, a space before each."""
         return self._table.decode(ids)
 
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the words of texts, lowered where the text is: no piece crosses their bounds."""
+        for text in training_texts(texts):
+            for chunk in BETWEEN_SPACES.finditer(text):
+                yield from (word for word, _ in _words(chunk[0], lower_case=self._facts.lower_case))
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word; one that the pieces cannot spell has none."""
+        ids = [token for token, _ in self._cut(word)]
+        return [] if self._unknown in ids else [self._table.names[token] for token in ids]
+
+    @staticmethod
+    def joined(left: str, right: str) -> str:
+        """Return the piece that two neighbours become."""
+        return _joined(left, right)
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> WordPiece:
+        """Write this vocabulary with the pieces of further merges after all others; ids stay.
+
+        Raises:
+            ConfigurationError: its publisher has put pieces without text after those of the file.
+        """
+        if self._facts.behind:
+            raise ConfigurationError(
+                f"the ids after {self.FILE} belong to {', '.join(self._facts.behind)}: new pieces would take them"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [*self._pieces, *(_joined(*pair) for pair in merges)]
+        (folder / self.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")
+        self._facts.save(folder)
+        return self.load(folder)
+
     def piece(self, token: int) -> str:
         """Return the piece as the vocabulary writes it (`##ing` within a word)."""
         return self._table.names[token]
