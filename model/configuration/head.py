@@ -47,7 +47,8 @@ class HeadConfig:
     pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair"] | None = None
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; null = cls in an encoder, last
-    in a decoder, decoder_last, the only one there, in an encoder_decoder."""
+    in a decoder, decoder_last, the only one there, in an encoder_decoder. similarity: cls, mean or max; null = a linear
+    map and tanh on the first token."""
     scalar_mix: bool = False
     """Heads of tasks: they read a learned mix of the embeddings and of all layers instead of the last one (ELMo, arXiv
     1802.05365): a weight for each and a gain, at first the mean."""
@@ -75,6 +76,9 @@ class HeadConfig:
     negatives: Literal["other", "both"] = "other"
     """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view is with
     all views of other rows (COCO-LM)."""
+    alike: float | None = None
+    """similarity: lowest `target` of two texts that belong together, which the sets of a task say; pairs below it have
+    no loss. null = all pairs belong together."""
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.labels and len(self.labels) != self.classes:

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
-from model.errors import BatchError
+from model.errors import BatchError, ConfigurationError
 from model.heads import Head
 from model.layers.pooler import Pooler
+from model.layers.pooling import pool
 from model.loss import IGNORED, cross_entropy_sum
 
 __all__ = ["Similarity"]
+
+_POOLS: Final = ("cls", "mean", "max")
 
 
 class Similarity(Head):
     """InfoNCE over the cosines of pooled vectors, inside fixed groups of `group_size` consecutive rows.
 
-    `negatives: other` compares the first view of a row with the second views of its group (SimCSE). `both` compares
-    each of the group's 2g vectors with the 2g - 2 of other rows, and takes the mean of a row's two losses (COCO-LM).
-    Rows of weight 0 and rows without a second view are neither compared nor negatives.
+    `negatives: other` compares the first view of a row with the second views of its group (SimCSE); that of a row with
+    an equal first or second view is no negative. `both` compares each of the group's 2g vectors with the 2g - 2 of
+    other rows, and takes the mean of a row's two losses (COCO-LM). Rows of weight 0, rows without a second view, and
+    those with a `target` [B] below `alike` are neither compared nor negatives.
     """
 
     target: ClassVar = "similarity"
     unit: ClassVar = "row"
-    settings: ClassVar = frozenset({"temperature", "group_size", "negatives"})
-    needs: ClassVar = frozenset({"input_ids_b", "position_ids_b", "lengths_b"})
+    settings: ClassVar = frozenset({"temperature", "group_size", "negatives", "pool", "alike"})
+    needs: ClassVar = frozenset({"input_ids_b", "position_ids_b", "lengths_b", "lengths"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__()
-        self.pooler = Pooler(config.dim)
         self.options = config.heads["similarity"]
+        if self.options.pool not in (None, *_POOLS):
+            raise ConfigurationError(
+                f"model.heads.similarity.pool: expected {', '.join(_POOLS)} or null, got {self.options.pool}"
+            )
+        self.pooler = Pooler(config.dim) if self.options.pool is None else None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed loss over rows with two views; `hidden_b` [B, Tb, dim] are the states of the second.
@@ -48,12 +56,14 @@ class Similarity(Head):
                 f"model.heads.similarity.group_size: {len(hidden)} rows are no whole number of groups of {size}; "
                 "set data.micro_batch to a multiple of it"
             )
-        views = (self.logits(states) for states in (hidden, tensors["hidden_b"]))
+        views = (self._vectors(hidden, tensors["lengths"]), self._vectors(tensors["hidden_b"], tensors["lengths_b"]))
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
-        compared = _compared(tensors).view(-1, size)
+        compared = self._compared(tensors).view(-1, size)
         places = torch.arange(size, device=hidden.device)
         if self.options.negatives == "other":
-            return self._cross_entropy(first @ second.mT, compared, places)
+            alike = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
+            itself = torch.eye(size, dtype=torch.bool, device=hidden.device)
+            return self._cross_entropy((first @ second.mT).masked_fill(alike & ~itself, -torch.inf), compared, places)
         both = torch.cat((first, second), dim=1)
         itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
         scores = (both @ both.mT).masked_fill(itself, -torch.inf)
@@ -61,11 +71,28 @@ class Similarity(Head):
 
     def counted(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the number of rows with weight and two views."""
-        return _compared(tensors).sum()
+        return self._compared(tensors).sum()
+
+    def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return vectors of length 1 to compare, fp32: [B, T, dim] to [B, dim]."""
+        return self._vectors(hidden, tensors["lengths"])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return vectors of length 1 to compare, fp32: [B, T, dim] to [B, dim]."""
-        return F.normalize(self.pooler(hidden).float(), dim=-1)
+        """Return vectors of length 1 of pooled ones, fp32: [B, dim] to [B, dim]."""
+        return F.normalize(hidden.float(), dim=-1)
+
+    def _vectors(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        if self.pooler is not None:
+            return self.logits(self.pooler(hidden))
+        return self.logits(pool(str(self.options.pool), hidden, {"lengths": lengths}))
+
+    def _compared(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return which rows [B] have weight and a second view that belongs to the first."""
+        weight = tensors["row_weight"]
+        compared = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)
+        if self.options.alike is None or "target" not in tensors:
+            return compared
+        return compared & ~(tensors["target"].to(weight.device) < self.options.alike)
 
     def _cross_entropy(self, cosines: Tensor, compared: Tensor, match: Tensor) -> Tensor:
         """Return the summed loss of queries against keys, cosines [G, Q, K].
@@ -82,6 +109,7 @@ class Similarity(Head):
         return cross_entropy_sum(scores.flatten(0, 1), labels.flatten())
 
 
-def _compared(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which rows [B] have weight and a second view."""
-    return (tensors["lengths_b"].to(tensors["row_weight"].device) > 0) & (tensors["row_weight"] != 0)
+def _equal_rows(ids: Tensor, size: int) -> Tensor:
+    """Return which rows of a group have the same tokens: [B, T] to [B / size, size, size]."""
+    groups = ids.view(-1, size, ids.shape[1])
+    return (groups[:, :, None] == groups[:, None]).all(-1)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
+from pipeline.errors import ConfigurationError
 from pipeline.formats.limits import Limits
 from pipeline.shards import Manifest
-from pipeline.task_readers._items import Refused, TaskItem
+from pipeline.task_readers._items import LabelledText, Refused, TaskItem
 
 __all__ = ["TASK", "HeadName", "Layout", "TaskFacts", "TaskFile", "TaskReader", "facts_of"]
 
 TASK: Final = "task"
 """Name, in manifests, of what made a set of labelled rows, where other sets name their objective."""
-HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice"]
+HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice", "similarity"]
 """The heads that learn tasks."""
 
 
@@ -59,6 +60,7 @@ class TaskFacts:
         low: lowest number of a task of regression.
         high: highest number of it.
         unanswerable: true if questions may have no answer.
+        alike: lowest number of a pair whose texts belong together, of texts that are read apart.
     """
 
     name: str
@@ -70,11 +72,13 @@ class TaskFacts:
     low: float = 0.0
     high: float = 1.0
     unanswerable: bool = False
+    alike: float | None = None
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data for a manifest; `unanswerable` only where it is true."""
+        """Return plain data for a manifest; `unanswerable` and `alike` only where they are given."""
         plain = {**asdict(self), "labels": list(self.labels), "metrics": list(self.metrics)}
-        return plain if self.unanswerable else {key: plain[key] for key in plain if key != "unanswerable"}
+        absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None}
+        return {key: value for key, value in plain.items() if not absent.get(key, False)}
 
 
 class TaskReader(ABC):
@@ -114,6 +118,14 @@ class TaskReader(ABC):
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield every row of a file; lines that are no rows, such as a header, are left out."""
+
+    def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
+        """Yield the lines of a file from which `read` gives these texts and classes, without line ends.
+
+        Raises:
+            ConfigurationError: the reader writes no files.
+        """
+        raise ConfigurationError(f"the reader {type(self).__name__} has no layout of classes that can be written")
 
 
 def facts_of(manifest: Manifest) -> TaskFacts | None:

@@ -26,11 +26,12 @@ from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary, swi
 from pipeline.tasks.counts import SplitCounts, TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
 from pipeline.tasks.row_kinds import ROW_KINDS
+from pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from pipeline.tasks.task_rows import Form
 from pipeline.tokenizers import Tokenizer, load_tokenizer
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["SplitSource", "TaskManifests", "TaskSets"]
+__all__ = ["SplitSource", "TaskManifests", "TaskSets", "open_reader"]
 
 _LOG: Final = logging.getLogger(__name__)
 _SUMMED: Final = ("rows_in", "examples", "windows", "refused", "tokens", "truncated", "truncated_tokens")
@@ -55,6 +56,21 @@ class SplitSource:
     carve: Mapping[str, float] = field(default_factory=dict)
     own: str = ""
 
+    @property
+    def learnt(self) -> bool:
+        """True of a split that models learn from: train, train_pseudo."""
+        return self.split.partition("_")[0] == "train"
+
+
+def open_reader(chosen: Chosen, similarity: SimilarityConfig | None, limits: Limits) -> TaskReader:
+    """Return the reader of a task, of its pairs apart where these are to be compared.
+
+    Raises:
+        ConfigurationError: it reads no such pairs.
+    """
+    reader: TaskReader = chosen.build(limits)
+    return reader if similarity is None else SimilarPairs(reader, similarity)
+
 
 @dataclass(frozen=True)
 class TaskSets(Pass[TaskCounts]):
@@ -69,6 +85,7 @@ class TaskSets(Pass[TaskCounts]):
     stride: int | None
     exclude: tuple[Path, ...]
     code_switch: CodeSwitchConfig | None
+    similarity: SimilarityConfig | None
     tokenizer: Path
     corpus: str
     seed: int
@@ -85,7 +102,9 @@ class TaskSets(Pass[TaskCounts]):
         kind = ROW_KINDS[reader.facts.head, form.frame.architecture]
         rows = kind(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
         items = self.items(source, reader, file)
-        if self.code_switch is not None and source.split == "train":
+        if source.learnt and isinstance(reader, SimilarPairs):
+            items = map(reader.learnt, items)
+        if source.learnt and self.code_switch is not None:
             items = self._switched(items, self.code_switch, reader.facts)
         found = rows.rows(items)
         output.inputs[source.source] = file_hash(source.path)
@@ -124,8 +143,7 @@ class TaskSets(Pass[TaskCounts]):
 
     def open_reader(self) -> TaskReader:
         """Return the reader of the task."""
-        reader: TaskReader = self.reader.build(self.limits)
-        return reader
+        return open_reader(self.reader, self.similarity, self.limits)
 
     def open_tokenizer(self) -> Tokenizer:
         """Return the tokenizer that an earlier stage has published, after a check of its files."""

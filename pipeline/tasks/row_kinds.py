@@ -9,6 +9,7 @@ from pipeline.tasks.answer_rows import AnswerRows
 from pipeline.tasks.choice_rows import ChoiceRows
 from pipeline.tasks.frames import Architecture
 from pipeline.tasks.labelled_rows import LabelledRows
+from pipeline.tasks.pair_rows import PairRows
 from pipeline.tasks.tagged_rows import TaggedRows
 from pipeline.tasks.target_rows import TargetRows
 from pipeline.tasks.task_rows import TaskRows
@@ -22,6 +23,7 @@ ROW_KINDS: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
     ("tagging", "encoder"): TaggedRows,
     ("span", "encoder"): AnswerRows,
     ("multiple_choice", "encoder"): ChoiceRows,
+    ("similarity", "encoder"): PairRows,
     ("lm", "encoder_decoder"): TargetRows,
     ("lm", "decoder"): TurnRows,
 }

@@ -22,8 +22,9 @@ from pipeline.seeding import keyed_hash
 from pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
 from pipeline.tasks.counts import TaskCounts
 from pipeline.tasks.frames import FRAMES, FrameName
-from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets
+from pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, open_reader
 from pipeline.tasks.row_kinds import ROW_KINDS
+from pipeline.tasks.similar_pairs import SimilarityConfig
 from pipeline.tasks.split_files import SplitFiles, split_files
 from pipeline.vocabulary import Vocabulary
 
@@ -53,6 +54,9 @@ class TasksConfig:
     """files of the task whose documents and texts no split may hold, such as those of another test set"""
     code_switch: CodeSwitchConfig | None = None
     """words of the rows of train that dictionaries replace: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
+    similarity: SimilarityConfig | None = None
+    """encode the texts of a pair apart, for the head similarity, and learn those that belong together: {alike: 4.0};
+    null: in one row"""
 
     def __post_init__(self) -> None:
         """Check that rows are left for train."""
@@ -82,7 +86,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
         self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
-        facts = self.config.reader.build(self.recipe.limits).facts
+        facts = open_reader(self.config.reader, self.config.similarity, self.recipe.limits).facts
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
             switch.check_head(facts)
@@ -126,7 +130,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         work = TaskSets(
             len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
-            config.max_length, config.stride, tuple(config.exclude), config.code_switch,
+            config.max_length, config.stride, tuple(config.exclude), config.code_switch, config.similarity,
             tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
         )  # fmt: skip
         return [work, TaskManifests(work, recipe.seed)]

@@ -24,10 +24,13 @@ def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     keys = list(keys_of(Recipe, _ALGORITHMS))
     slurm = [entry for entry in keys if "slurm" in entry[0]]
     switch = [entry for entry in keys if entry[0].startswith("tasks.code_switch.")]
-    others = [entry for entry in keys if entry not in [*slurm, *switch]]
+    similar = [entry for entry in keys if entry[0].startswith("tasks.similarity.")]
+    others = [entry for entry in keys if entry not in [*slurm, *switch, *similar]]
     assert unsettable(Recipe, DEMO, needed, others, given) == []
     switched = "tasks={reader: {name: glue, task: sst2}, code_switch: {dictionaries: [a]}}"
     assert unsettable(Recipe, DEMO, [*needed[:-1], switched], switch, given) == []
+    apart = "tasks={reader: {name: glue, task: stsb}, similarity: {}}"
+    assert unsettable(Recipe, DEMO, [*needed[:-1], apart], similar, given) == []
     assert unsettable(Recipe, DEMO, [*needed, "executor.options.partition=cpu"], slurm, given) == []
 
 

@@ -16,7 +16,7 @@ from pipeline.rows import Rows
 from pipeline.task_readers import TaskFacts
 from pipeline.tokenizers import Tokenizer
 
-__all__ = ["BASELINES", "Texts", "baseline_predictions", "texts_of"]
+__all__ = ["BASELINES", "Texts", "baseline_predictions", "shared_words", "texts_of"]
 
 Texts: TypeAlias = list[tuple[str, ...]]
 
@@ -65,10 +65,11 @@ def _words(train: _Part, texts: Texts, facts: TaskFacts) -> NDArray[Any]:
 
 def _overlap(train: _Part, texts: Texts, facts: TaskFacts) -> NDArray[Any]:
     """Fit a linear model on the words that two texts share: Jaccard, both containments, difference of lengths."""
-    return _linear(facts, _shared_words(train.texts), train.answers, _shared_words(texts))
+    return _linear(facts, shared_words(train.texts), train.answers, shared_words(texts))
 
 
-def _shared_words(texts: Texts) -> NDArray[np.float64]:
+def shared_words(texts: Texts) -> NDArray[np.float64]:
+    """Return how much the words of two texts have in common: [n, 4], Jaccard, both containments, lengths."""
     features = []
     for item in texts:
         first, second = (set(_text(item, place).lower().split()) for place in (0, 1))

@@ -16,6 +16,7 @@ from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.choice_baselines import choice_baselines
 from tools.evaluation.group_units import GROUPED, Grouped
 from tools.evaluation.metrics import Scored, degenerate, score
+from tools.evaluation.pair_scores import pair_baselines, pair_share
 from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
 from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
@@ -37,6 +38,8 @@ def share_of(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[
     facts = opened.facts
     if facts.head == "lm":
         return generated_share(opened, rows, rank, size)
+    if facts.head == "similarity":
+        return pair_share(opened, rows, rank, size)
     reads: dict[str, Read] = {"tagging": partial(read_tags, facts=facts), "span": read_spans}
     model = opened.trained.model
     return predict_share(model, opened.shards, rows, opened.head, rank, size, reads.get(facts.head))
@@ -96,7 +99,9 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     """Return the scores of rows that have one class or number each."""
     facts, answers = opened.facts, predictions.answers
     train, tokenizer = set_rows(opened.train), opened.trained.tokenizer
-    if facts.head == "multiple_choice":
+    if facts.head == "similarity":
+        baselines = pair_baselines(opened, rows)
+    elif facts.head == "multiple_choice":
         baselines = choice_baselines(train, rows, tokenizer)
     else:
         given = texts_of(train, tokenizer), answers_of(train, facts)
@@ -108,7 +113,9 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
         len(answers),
         score(facts, answers, predictions.predicted),
         {name: score(facts, answers, found) for name, found in baselines.items()},
-        facts.head == "regression" and degenerate(answers, predictions.predicted),
+        facts.head in ("regression", "similarity")
+        and facts.metrics != ("accuracy",)
+        and degenerate(answers, predictions.predicted),
     )
 
 

@@ -15,7 +15,7 @@ from tools.validation.located_rows import LocatedRows
 __all__ = ["TASK_CHECKS"]
 
 Problem = tuple[int, str]
-_ONE_ANSWER: Final = {"classification": "label", "regression": "target"}
+_ONE_ANSWER: Final = {"classification": "label", "regression": "target", "similarity": "target"}
 
 
 def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:

@@ -20,7 +20,8 @@ _NO_RANGE: Final = HeadConfig().range
 def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) -> ModelConfig:
     """Return a model whose heads know the answers of the tasks that they learn: names of classes, range of numbers.
 
-    So a checkpoint holds the names with their numbers, and evaluation can compare them.
+    So a checkpoint holds the names with their numbers, and evaluation can compare them. A head that compares texts gets
+    the number from which on two belong together.
 
     Args:
         model: as configured.
@@ -44,6 +45,8 @@ def _answering(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> Head
     if facts.head == "regression":
         unset = head.output == "sigmoid" and head.range == _NO_RANGE
         return replace(head, range=(facts.low, facts.high)) if unset else head
+    if facts.head == "similarity":
+        return replace(head, alike=facts.alike)
     if head.labels and head.labels != facts.labels:
         raise ConfigurationError(
             f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, got "

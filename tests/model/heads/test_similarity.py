@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.errors import BatchError
+from model.errors import BatchError, ConfigurationError
 from tests.model.small_models import built, full_batch, only
 
 TEMPERATURE = 0.5
@@ -78,3 +78,54 @@ def test_vectors_have_length_1():
     network, tensors, vectors = drawn()
     found = network.logits(tensors)["similarity"]
     assert torch.allclose(found, F.normalize(vectors["a"], dim=-1), atol=1e-6)
+
+
+def test_rows_with_an_equal_text_are_no_negatives_of_each_other():
+    """Rows 3 and 4 share the second text: each is then compared with its own alone, and its loss is 0."""
+    network, tensors, vectors = drawn()
+    for name in ("input_ids_b", "lengths_b"):
+        tensors[name][4] = tensors[name][3]
+    found = only(network(tensors))
+    wanted = sum(loss_of(vectors["a"][row], [vectors["b"][other] for other in ROWS[0]], row) for row in ROWS[0])
+    assert found.count == 4
+    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
+    network, tensors, vectors = drawn()
+    for name in ("input_ids", "lengths"):
+        tensors[name][1] = tensors[name][0]
+    wanted = sum(
+        loss_of(vectors["a"][row], [vectors["b"][other] for other in ROWS[1]], place)
+        for place, row in enumerate(ROWS[1])
+    )
+    assert only(network(tensors)).total.item() == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("negatives", ["other", "both"])
+def test_pairs_that_are_not_alike_have_no_loss(negatives):
+    """Targets are 0.5, 4, none, 2.5, 1, 3: with 2.5, rows 1 and 3 are left, each alone in its group."""
+    network, tensors, _ = drawn(negatives=negatives, alike=2.5)
+    found = only(network(tensors))
+    assert (found.count, found.total.item()) == (2, pytest.approx(0.0, abs=1e-6))
+    network, tensors, _ = drawn(negatives=negatives, alike=0.5)
+    assert only(network(tensors)).count == 4
+    del tensors["target"]
+    network, _, _ = drawn(negatives=negatives, alike=2.5)
+    assert only(network(tensors)).count == 4, "a set without numbers"
+
+
+@pytest.mark.parametrize("pool", ["cls", "mean", "max"])
+def test_pooled_states_are_compared_as_they_are(pool):
+    """No parameters of its own, and padding has no part in it."""
+    network = built("encoder", heads={"similarity": {"pool": pool, "group_size": 3}}).eval()
+    assert not list(network.heads["similarity"].parameters())
+    tensors = full_batch()
+    states = network.family(tensors)
+    own = {"cls": lambda row: row[0], "mean": lambda row: row.mean(0), "max": lambda row: row.amax(0)}[pool]
+    rows = [own(row[:length]) for row, length in zip(states, tensors["lengths"].tolist(), strict=True)]
+    found = network.logits(tensors)["similarity"]
+    assert torch.allclose(found, F.normalize(torch.stack(rows), dim=-1), atol=1e-6)
+    assert only(network(tensors)).count == 4
+
+
+def test_a_pool_that_compares_two_segments_is_refused():
+    with pytest.raises(ConfigurationError, match="expected cls, mean, max or null, got pair"):
+        built("encoder", heads={"similarity": {"pool": "pair"}})

@@ -73,3 +73,9 @@ def test_other_sets_and_heads_are_left_alone(tmp_path: Path, manifest: Manifest)
     masked = model(masked_lm=HeadConfig())
     assert with_answers(masked, [("SET", manifest)]) is masked
     assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
+
+
+def test_the_number_from_which_texts_are_alike(manifest: Manifest) -> None:
+    apart = changed(manifest, head="similarity", labels=[], alike=4.0)
+    answered = with_answers(model(similarity=HeadConfig(pool="mean")), [("data.shards", apart)])
+    assert answered.heads["similarity"] == HeadConfig(pool="mean", alike=4.0)

@@ -1,0 +1,42 @@
+"""Pairs of texts that are encoded apart: two framed rows, and the number that says how alike they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from pipeline.rows import Feature
+from pipeline.task_readers import LabelledText, TaskFacts
+from pipeline.tasks.frames import Frame
+from pipeline.tasks.labelled_rows import TARGET
+from pipeline.tasks.task_rows import Built, TaskRows
+from pipeline.tokenizers import Encoding
+
+__all__ = ["PairRows"]
+
+_FIRST: Final = Feature("input_ids", "ids", 1, "one text, framed")
+_SECOND: Final = Feature("input_ids_b", "ids", 1, "the text it is compared with, framed")
+
+
+class PairRows(TaskRows[LabelledText]):
+    """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, each cut to `max_length` for itself."""
+
+    per_token: ClassVar = 2
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        """Return the list columns, in their order."""
+        return (_FIRST, _SECOND, TARGET)
+
+    def texts(self, item: LabelledText) -> Sequence[str]:
+        """Return both texts."""
+        return item.texts
+
+    def build(self, item: LabelledText, encodings: Sequence[Encoding]) -> Sequence[Built] | str:
+        """Return both framed rows; a text without tokens is refused as `no_tokens`."""
+        if not all(len(encoding.ids) for encoding in encodings):
+            return "no_tokens"
+        vocabulary, length = self.tokenizer.vocabulary, self.form.max_length
+        first, second = (self.form.frame.row([encoding.ids], vocabulary, length) for encoding in encodings)
+        columns = {"input_ids": first.ids, "input_ids_b": second.ids, "target": [item.target]}
+        return [Built(columns, cut=first.cut + second.cut)]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.errors import ConfigurationError
+from pipeline.shards import open_shards
+from pipeline.task_readers import LabelledText, Refused, facts_of
+from pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
+from tests.pipeline.task_files import write_vocabulary
+from tests.pipeline.task_readers.reading import items_of, reader_of, written
+
+STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * place}\t{place}\n" for place in range(6))
+MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"
+
+
+def pairs(name: str, alike: Any, **options: Any) -> SimilarPairs:
+    return SimilarPairs(reader_of(name, **options), SimilarityConfig(alike=alike))
+
+
+def test_numbers_stay_and_classes_become_one_and_nought(tmp_path: Path) -> None:
+    apart = pairs("glue", 4.0, task="stsb")
+    items = items_of(apart, written(tmp_path, STSB, "s.tsv"))
+    assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
+    learnt = [apart.learnt(item) for item in items]
+    assert [isinstance(item, Refused) and item.reason for item in learnt] == ["not_alike"] * 4 + [False] * 2
+    facts = apart.facts
+    assert (facts.head, facts.high, facts.alike, facts.metrics) == ("similarity", 5.0, 4.0, ("pearson", "spearman"))
+    inferred = pairs("glue", "entailment", task="mnli")
+    items = items_of(inferred, written(tmp_path, MNLI, "m.tsv"))
+    assert items[:2] == [LabelledText(("a", "b"), None, 0.0, 1), LabelledText(("c", "d"), None, 1.0, 2)]
+    assert isinstance(items[2], Refused)
+    assert (inferred.facts.alike, inferred.facts.labels) == (1.0, ())
+    table = "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n"
+    for alike in ("1", 1.0):
+        paraphrases = items_of(pairs("glue", alike, task="mrpc"), written(tmp_path, table, "p.tsv"))
+        assert [item.target for item in paraphrases] == [1.0, 0.0]
+
+
+def test_aligned_texts_belong_together(tmp_path: Path) -> None:
+    """The prefix of a translation is no part of its text."""
+    apart = pairs("bitext", None, source="en", target="de", prefix="translate: ")
+    written(tmp_path, "Hallo!\nJa.\n", "train.de")
+    items = items_of(apart, written(tmp_path, "Hello!\nYes.\n", "train.en"))
+    assert items == [LabelledText(("Hello!", "Hallo!"), None, 1.0, 0), LabelledText(("Yes.", "Ja."), None, 1.0, 1)]
+    assert apart.facts.metrics == ("accuracy",)
+    chats = items_of(
+        pairs("instructions", None, template={"user": "{content}", "assistant": "{content}"}),
+        written(tmp_path, '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'),
+    )
+    assert [item.reason for item in chats] == ["no_pair"]
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "options", "message"),
+    [
+        ("glue", None, {"task": "stsb"}, "expected a number up to 5 of the task stsb, got None"),
+        ("glue", "entailment", {"task": "stsb"}, "expected a number up to 5 of the task stsb, got entailment"),
+        ("glue", 5.5, {"task": "stsb"}, "expected a number above 0 and up to 5, got 5.5"),
+        ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
+        ("glue", "same", {"task": "mnli"}, "expected one of entailment, neutral, contradiction of the task mnli"),
+        ("glue", "1", {"task": "sst2"}, "the task sst2 has no pairs of texts"),
+        ("bitext", 1.0, {}, "expected null of the task bitext, got 1"),
+        ("squad", None, {}, "the task squad has no pairs of texts"),
+    ],
+)
+def test_pairs_that_are_none_are_refused(name: str, alike: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        pairs(name, alike, **options)
+
+
+def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    for split in ("train", "dev"):
+        written(files, STSB, f"{split}.tsv")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {alike: 4}}\n")
+    words = ["--config", str(recipe), f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}"]
+    assert main([*words, f"output={tmp_path / 'out'}", "tasks.frame=t5", "tokenizer.add=true"]) == 64
+    assert "the task is for the head similarity, t5 frames rows of an encoder_decoder" in capsys.readouterr().err
+    assert main([*words, f"output={tmp_path / 'out'}"]) == 0
+    train, dev = (open_shards(tmp_path / "out" / "tasks" / "stsb" / split) for split in ("train", "dev"))
+    assert (len(train), len(dev)) == (2, 6)
+    assert train.manifest.totals.skipped == {"not_alike": 4}
+    facts = facts_of(dev.manifest)
+    assert facts is not None
+    assert (facts.head, facts.alike) == ("similarity", 4.0)
+    assert [spec.name for spec in dev.manifest.specs if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]

@@ -1,0 +1,99 @@
+"""Cosines of pairs, by a model whose vectors are computed here text by text, and those of what has learnt nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from scipy import stats
+from torch.nn.functional import cosine_similarity
+
+from model.build import build_model
+from pipeline.__main__ import main
+from pipeline.shards import open_shards
+from pipeline.task_readers import facts_of
+from pipeline.tokenizers import find_tokenizer, load_tokenizer
+from tests.pipeline.task_files import WORDS, write_vocabulary
+from tests.train.synthetic import tiny
+from tools.evaluation.pair_scores import pair_share
+from tools.evaluation.predictions import set_rows
+from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of
+from tools.evaluation.task_run import TaskRun
+from tools.lib.trained_model import TrainedModel
+
+READERS = {"stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
+           "bitext": "{reader: {name: bitext, source: en, target: de}, similarity: {}}"}  # fmt: skip
+
+
+def opened(folder: Path, task: str) -> TaskRun:
+    """A model that has learnt nothing yet, as a run of the task."""
+    files = folder / "files"
+    files.mkdir()
+    rows = [(f"{WORDS[i % 7]} {WORDS[i % 5 + 3]} film", f"{WORDS[i % 4]} {WORDS[i % 6]}", i % 6) for i in range(40)]
+    for split in ("train", "dev"):
+        table = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in rows)
+        (files / f"{split}.tsv").write_text(f"sentence1\tsentence2\tscore\n{table}", encoding="utf-8")
+        for side in (0, 1):
+            lines = "".join(f"{row[side]}\n" for row in rows)
+            (files / f"{split}.{('en', 'de')[side]}").write_text(lines, encoding="utf-8")
+    ending = "tsv" if task == "stsb" else "en"
+    given = ", ".join(f"{{path: {files / split}.{ending}, source: {split}}}" for split in ("train", "dev"))
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(f"corpus: toy\nseed: 1\ntasks: {READERS[task]}\n", encoding="utf-8")
+    words = [f"input=[{given}]", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
+    assert main(["--config", str(recipe), *words]) == 0
+    train, dev = (open_shards(folder / "out" / "tasks" / task / split) for split in ("train", "dev"))
+    facts = train.manifest.tokenizer
+    config = tiny(model__heads={"similarity": {"pool": "mean", "group_size": 2}}).model
+    model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
+    tokenizer = load_tokenizer(find_tokenizer(train.path, facts.fingerprint))
+    of_task = facts_of(train.manifest)
+    assert of_task is not None
+    return TaskRun(TrainedModel(model, tokenizer, train, 1), of_task, "similarity", dev, train, 0, "")
+
+
+def vector(run: TaskRun, ids: list[int]) -> torch.Tensor:
+    row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+    with torch.no_grad():
+        states: torch.Tensor = run.trained.model.family({**row, "lengths": torch.tensor(len(ids))})
+    return states[0].mean(0)
+
+
+def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
+    """The share of a process holds its rows alone, with the numbers that one process gives."""
+    run = opened(tmp_path, "stsb")
+    rows = set_rows(run.shards)
+    found = share_of(run, rows)
+    expected = []
+    for row in rows:
+        first, second = (vector(run, row[side].tolist()) for side in ("input_ids", "input_ids_b"))
+        expected.append(float(cosine_similarity(first, second, dim=0)))
+    assert [found[row] for row in range(len(rows))] == pytest.approx(expected, abs=1e-5)
+    shares = [pair_share(run, rows, rank, 3) for rank in range(3)]
+    assert {key: value for share in shares for key, value in share.items()} == found
+    assert sum(map(len, shares)) == len(rows) == 40
+    scores = scores_of(run, scored_of(run, rows, shares))
+    targets = rows.columns["target"].values
+    assert scores["metrics"]["spearman"] == pytest.approx(stats.spearmanr(targets, expected).statistic, abs=1e-6)
+    assert scores["baselines"].keys() == {"untrained", "centred", "overlap"}
+    assert scores["baselines"]["untrained"]["spearman"] != scores["metrics"]["spearman"], "other random weights"
+    assert not scores["degenerate"]
+    assert "spearman" in "\n".join(lines_of(scores))
+
+
+def test_aligned_texts_find_each_other(tmp_path: Path) -> None:
+    """A text is found where no other is nearer; two that are equal are both right."""
+    run = opened(tmp_path, "bitext")
+    rows = set_rows(run.shards)
+    first, second = (
+        torch.stack([vector(run, row[side].tolist()) for row in rows]) for side in ("input_ids", "input_ids_b")
+    )
+    cosines = cosine_similarity(first[:, None], second[None], dim=-1)
+    expected = (cosines.diagonal() >= cosines.amax(1) - 1e-5).double().tolist()
+    found = share_of(run, rows)
+    assert [found[row] for row in range(len(rows))] == expected
+    assert 0 < sum(expected) < len(rows)
+    scores = scores_of(run, scored_of(run, rows, [found]))
+    assert scores["metrics"] == {"accuracy": pytest.approx(sum(expected) / len(rows))}
+    assert scores["baselines"].keys() == {"untrained", "centred"}

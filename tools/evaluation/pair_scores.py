@@ -1,0 +1,105 @@
+"""Texts that are compared by their vectors: cosines of a model, and of what has learnt nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from model.build import build_model
+from model.features import token_vectors
+from model.scoring.batches import batch_tensors
+from pipeline.rows import Rows
+from tools.evaluation.baselines import shared_words, texts_of
+from tools.evaluation.predictions import dealt
+from tools.evaluation.task_run import TaskRun
+from train.beginning.spelling import spellings_of
+
+__all__ = ["pair_baselines", "pair_share"]
+
+_SIDES: Final = ("input_ids", "input_ids_b")
+_ROUNDING: Final = 1e-6
+"""Cosines nearer to each other are equal: those of one text in two batches."""
+
+
+def pair_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, float]:
+    """Return the cosine of the two texts of each row of one process's share, by the number of the row.
+
+    Of a task without numbers, such as translations, it is 1 where no other second text of the split is nearer to the
+    first one than its own, else 0.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+        rank: of this process.
+        size: number of processes.
+    """
+    retrieved = opened.facts.metrics == ("accuracy",)
+    offered = (
+        torch.cat([_vectors(opened, rows, "input_ids_b", batch) for batch in dealt(rows, 0, 1)]) if retrieved else None
+    )
+    found: dict[int, float] = {}
+    for batch in dealt(rows, rank, size):
+        first, second = (_vectors(opened, rows, side, batch) for side in _SIDES)
+        cosines = (first * second).sum(-1)
+        if offered is not None:
+            cosines = (cosines >= (first @ offered.T).amax(1) - _ROUNDING).float()
+        found |= dict(zip(batch.tolist(), cosines.tolist(), strict=True))
+    return found
+
+
+def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
+    """Return the cosine of each row, or whether its texts find each other, by models that have learnt nothing.
+
+    `untrained`: means of the last layer's states, of the same body with random weights; `centred`: less the mean of
+    all texts (the two rows of STS-B that a trained encoder must be above); `overlap`: shared words, by all words of
+    both (Jaccard), of tasks with numbers.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+    """
+    trained = opened.trained
+    facts, config = trained.shards.manifest.tokenizer, replace(trained.model.config, adapter=None)
+    spellings = spellings_of(config, trained.shards)
+    model = build_model(config, facts.vocab_size, facts.special_ids, spellings, seed=opened.seed).eval()
+    sides = [
+        torch.stack([states.mean(0) for states in token_vectors(model, _rows(rows, side), "last")]) for side in _SIDES
+    ]
+    middle = torch.cat(sides).mean(0)
+    found = {"untrained": sides, "centred": [side - middle for side in sides]}
+    retrieved = opened.facts.metrics == ("accuracy",)
+    cosines = {
+        name: _compared(*(F.normalize(side, dim=-1) for side in pair), retrieved=retrieved)
+        for name, pair in found.items()
+    }
+    if retrieved:
+        return cosines
+    texts = (texts_of(Rows({}, {"input_ids": rows.columns[side]}), trained.tokenizer) for side in _SIDES)
+    pairs = [(*first, *second) for first, second in zip(*texts, strict=True)]
+    return {**cosines, "overlap": shared_words(pairs)[:, 0]}
+
+
+def _compared(first: Tensor, second: Tensor, *, retrieved: bool) -> NDArray[np.float64]:
+    cosines = (first * second).sum(-1)
+    if retrieved:
+        cosines = cosines >= (first @ second.T).amax(1) - _ROUNDING
+    return cosines.numpy().astype(np.float64)
+
+
+def _vectors(opened: TaskRun, rows: Rows, side: str, batch: NDArray[Any]) -> Tensor:
+    """Return the vectors of one text of some rows, [n, dim]."""
+    model = opened.trained.model
+    tensors = batch_tensors(_rows(rows.take(batch), side), model.family.tokens.weight.device)
+    with torch.no_grad():
+        return model.logits(tensors)[opened.head].cpu()
+
+
+def _rows(rows: Rows, side: str) -> Sequence[list[int]]:
+    return [rows.columns[side][row].tolist() for row in range(len(rows))]
