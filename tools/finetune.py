@@ -5,6 +5,7 @@ task's sets with the tokenizer of BODY, trains one run for each seed, and scores
 with the weights of BODY: all, embeddings, or random, which is nothing. Words that begin with `tasks.` go to the stage,
 all others to `train/main.py`: `steps=500`, `freeze=body`. The same command continues after an interruption, and a seed
 that has a score is not run again. `--compare DIR ...` prints the table of such outputs, each against the first.
+`pseudo=FILE` has further rows to learn from, such as those that a run has labelled (`tools/pseudo_label.py`).
 `tests='{de: FILE, fr: FILE}'` scores each run on further files, of other languages, say; `--matrix DIR ...` prints the
 table of outputs by files.
 """
@@ -39,7 +40,7 @@ from tools.lib.own_words import remember
 
 __all__ = ["FinetuneOptions", "finetune", "main"]
 
-_OWN: Final = ("task", "train", "dev", "tests", "output", "seeds", "from")
+_OWN: Final = ("task", "train", "pseudo", "dev", "tests", "output", "seeds", "from")
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
 
@@ -55,6 +56,8 @@ class FinetuneOptions:
     """file with the rows to score on"""
     output: Path
     """folder of all sets, runs and scores"""
+    pseudo: Path | None = None
+    """file with further rows to learn from, such as those that tools/pseudo_label.py has labelled"""
     tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
     """further files to score the runs on, by name: {de: FILE, fr: FILE}"""
     seeds: Annotated[int, Field(ge=1)] = 5
@@ -80,16 +83,16 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     recipes = {kind: _config(options.task, kind) for kind in ("pipeline.yaml", "train.yaml")}
     remember(output / "finetune.json", _facts(body, options, overrides))
     sets = [word for word in overrides if word.startswith("tasks.")]
-    splits = {"train": options.train, "dev": options.dev} | {
-        f"test_{name}": file for name, file in options.tests.items()
-    }
+    learnt = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
+    scored = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
+    splits = {**learnt, **scored}
     files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
     stage: list[str | Path] = ["python", "-m", "pipeline.tasks", "--config", recipes["pipeline.yaml"], f"input={files}"]
     run_step(*stage, f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *sets, accelerator=None)
-    (shards,) = sorted((output / "sets" / "tasks").glob("*/train"))
+    (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
+    shards = train if len(learnt) == 1 else f"[{', '.join(str(train.with_name(split)) for split in learnt)}]"
     for seed in range(options.seeds):
-        run, scores = output / f"seed-{seed}", {split: scores_path(output, split, seed) for split in splits}
-        del scores["train"]
+        run, scores = output / f"seed-{seed}", {split: scores_path(output, split, seed) for split in scored}
         if all(path.exists() for path in scores.values()):
             continue
         words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
@@ -112,6 +115,7 @@ def _facts(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> di
     ours: dict[str, Any] = {"body": str(body.resolve())}
     ours |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
     ours |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
+    ours |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
     return ours | {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -66,6 +66,22 @@ class Glue(TaskReader):
                 yield Refused("fields", place)
             else:
                 yield self._labelled(dict(zip(columns, row, strict=True)), layout, place)
+
+    def written(self, items: Sequence[LabelledText]) -> Iterator[str]:
+        """Yield the lines of a table of the official layout; a task of numbers has no classes to write.
+
+        Raises:
+            ConfigurationError: it is one.
+        """
+        if self.facts.head != "classification":
+            yield from super().written(items)
+        layouts = GLUE_TASKS[self.options.task].layouts
+        layout = next(one for one in layouts if one.labelled and one.columns is None and not one.also)
+        cells = {number: cell for cell, number in layout.cells}
+        yield "\t".join((*layout.texts, str(layout.label)))
+        for item in items:
+            texts = (" ".join(text.split()) for text in item.texts)
+            yield "\t".join((*texts, cells[-1 if item.label is None else item.label]))
 
     def _labelled(self, row: dict[str, str], layout: TableLayout, place: int) -> LabelledText | Refused:
         texts = tuple(row[name] for name in layout.texts)

@@ -15,8 +15,10 @@ __all__ = ["SplitFiles", "split_files"]
 
 _SPLITS: Final = ("train", "dev", "test")
 _NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
-_LABEL: Final = re.compile(r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-"""Labels of inputs: the names of files, and those of further sets to score, such as other languages."""
+_LABEL: Final = re.compile(
+    r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
+)
+"""Labels of inputs: the names of files, and those of further sets to learn or to score, such as other languages."""
 _UNNAMED: Final = "default"
 """Label of an input that has none."""
 

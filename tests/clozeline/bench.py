@@ -103,6 +103,7 @@ class Bench:
         make_sets(folder / "task", "executor.workers=1")
         (folder / "task.yaml").write_text(f"name: one\nshards: {bench.set}\n", encoding="utf-8")
         (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
+        (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
         words = [str(bench.run), f"input={folder / 'texts.txt'}", f"output={folder / 'features'}"]
         assert bench.answer("extract_features", words).code == 0
         publish_quarantine(bench.set.parent, [])
@@ -145,6 +146,8 @@ class Bench:
             "export_adapter": [str(self.run), str(self.new)], "prompt": [str(self.run), *self.prompted],
             "extract_features": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
             "neighbours": [str(self.folder / "features"), "query=0"],
+            "pseudo_label": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
+            "extend_tokenizer": [str(self.run), f"input={self.folder / 'words.txt'}", f"output={self.new}"],
             "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
             "compare_logits": [published, published],
             "tokenizer_report": [str(self.output / "train_tokenizer" / "tokenizer"), str(self.output / "dedup")],

@@ -39,7 +39,7 @@ NO_READERS = (
 )
 """Commands that read the network, only what comes with Clozeline, or start other commands, which are hunted."""
 _OTHERWISE = ("train", "evaluate", "export_adapter", "finetune", "generate", "pipeline", "export_model",
-              "compare_logits", *STAGES)  # fmt: skip
+              "compare_logits", "pseudo_label", *STAGES)  # fmt: skip
 """Commands that are started with words of their own."""
 
 
@@ -164,6 +164,8 @@ class HuntBench:
             "begin a run": trained(runs / "encoder.yaml", "steps=1", f"output={runs / 'new'}"),
             "begin with a model": trained(runs / "begin.yaml", "steps=1", f"output={runs / 'new'}",
                                           f"model.init_from={runs / 'imported'}"),
+            "pseudo_label": _tool("pseudo_label", tuned / "run", f"input={self.whole.folder / 'texts.txt'}",
+                                  f"output={runs / 'new.tsv'}", "threshold=0"),
             "score a task": _tool("evaluate", tuned / "run", "split=train"),
             "compare scores": _tool("finetune", "--compare", tuned / "scored"),
         }  # fmt: skip

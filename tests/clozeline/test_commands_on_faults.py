@@ -13,14 +13,14 @@ from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench
 
 WITH_FILES = sorted(set(NAMES) - set(WITHOUT_FILES))
 WRITERS = ("compare_runs", "continue_demo", "crawl_site", "demo", "draw_flow", "export_model", "export_webdataset",
-           "extract_features",
+           "extend_tokenizer", "extract_features",
            "fisher", "import_model", "inspect_shard", "make_gallery", "merge_manifests",
            "pipeline", "prompt", "race", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
 WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", "race", "study")
 """Those read the network, or only what comes with Clozeline."""
 NETWORK = ("continue_demo", "crawl_site", "demo", "race", "study")
 """Those go on to a site where the disk takes their first bytes."""
-REFUSED = ("evaluate", "export_adapter", "finetune", "forgetting", "generate")
+REFUSED = ("evaluate", "export_adapter", "finetune", "forgetting", "generate", "pseudo_label")
 """Those that refuse the run: an encoder, and no run of a task or of an adapter; or that no task is left to learn."""
 SECONDS = ("train",)
 """Those take seconds: they are started fewer times."""

@@ -154,3 +154,20 @@ def test_real_files(task: str, file: str, layout: str, rows: int, classes: dict[
     texts = list(opened.read(found))
     assert len(texts) == rows
     assert collections.Counter(text.label for text in texts) == classes
+
+
+@pytest.mark.parametrize("task", sorted(OFFICIAL.keys() - {"stsb"}))
+def test_rows_that_are_written_are_read_again(tmp_path: Path, task: str) -> None:
+    """Each class in turn, and a text with a quote and with white space that a table cannot hold."""
+    kind = reader(task)
+    first = ['a "plane', "no\ttab\nhere"][: kind.facts.texts]
+    items = [LabelledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))]
+    layout, rows = rows_of(task, "\n".join(kind.written(items)) + "\n", tmp_path)
+    texts = tuple(" ".join(text.split()) for text in first)
+    assert layout == "official"
+    assert [(row.texts, row.label) for row in rows] == [(texts, item.label) for item in items]
+
+
+def test_numbers_are_not_written() -> None:
+    with pytest.raises(ConfigurationError, match="no layout of classes that can be written"):
+        list(reader("stsb").written([]))

@@ -49,7 +49,8 @@ def test_splits_by_label() -> None:
 def test_further_sets_have_labels_of_their_own() -> None:
     given = [*files("a.tsv", source="test_de"), *files("b.tsv", source="dev_zh-hans"), *files("c.tsv", source="train")]
     assert names(given) == ({"dev_zh-hans": "b.tsv", "test_de": "a.tsv", "train": "c.tsv"}, [])
-    for label in ("train_de", "test_", "in_domain_dev", "test_de/../x"):
+    assert names(files("a.tsv", source="train_pseudo")) == ({"train_pseudo": "a.tsv"}, [])
+    for label in ("train_", "test_", "in_domain_dev", "test_de/../x"):
         with pytest.raises(ConfigurationError, match="expected the name of a split"):
             names(files("a.tsv", source=label))
     assert names(files("train.tsv", "test_de.tsv"))[1] == ["test_de.tsv"], "files have no such names"

@@ -27,9 +27,14 @@ def write_run(
     run: Path, shard_sets: Path, steps: list[int], parts: int, label: str = "masked_lm", **changes: Any
 ) -> Model:
     """Write a run directory with the same model at each step; return the model."""
-    manifest = example_sets(shard_sets)[label][0]
+    return write_run_on(run, example_sets(shard_sets)[label][0], steps, parts, **changes)
+
+
+def write_run_on(run: Path, manifest: Path, steps: list[int], parts: int, **changes: Any) -> Model:
+    """The same, of a run that any set was made for."""
     settings = {"data__shards": str(manifest), "output": str(run), "model__position": {"maximum": 64}}
     plain = plain_config(**settings | changes)
+    run.mkdir(parents=True, exist_ok=True)
     (run / "config.yaml").write_text(yaml.safe_dump(plain))
     facts = open_shards(manifest).manifest.tokenizer
     torch.manual_seed(5)
