@@ -21,8 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, describe, validate
-from pipeline.configuration.overrides import override
+from pipeline.config import STRICT
 from pipeline.files import file_hash, publish
 from tools.evaluation.last_words import last_word_lines, last_word_scores, read_passages
 from tools.evaluation.local_texts import texts_of_files
@@ -34,6 +33,7 @@ from tools.evaluation.predictions import set_rows
 from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of, text_of
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, run_tool, some_path
+from tools.lib.settings import add_settings, settings_of
 from tools.lib.text_scores import Score, objectives_of, open_scorer, opening, ready_scores
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
@@ -154,15 +154,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(EvaluateOptions))
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, EvaluateOptions)
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
 
     def action(options: argparse.Namespace) -> int:
-        plain = override(EvaluateOptions, {}, options.overrides, "command line")
-        chosen: EvaluateOptions = validate(EvaluateOptions, plain, "command line")
+        chosen = settings_of(EvaluateOptions, options.overrides)
         if chosen.perplexity is not None or chosen.suite is not None:
             text, lines = evaluate_texts(options.run, chosen)
             _publish(text, chosen.output, lines=None if options.json else lines)

@@ -19,9 +19,8 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, describe, validate
+from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.files import cannot_write
 from pipeline.published.own import own_tokenizer
@@ -30,6 +29,7 @@ from pipeline.tokenizers import load_tokenizer, save_tokenizer
 from pipeline.tokenizers._merges import learn_merges
 from tools.evaluation.local_texts import texts_of_files
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
+from tools.lib.settings import add_settings, settings_of
 
 __all__ = ["ExtendOptions", "extend_tokenizer", "main"]
 
@@ -111,13 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(ExtendOptions))
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, ExtendOptions)
 
     def action(options: argparse.Namespace) -> int:
-        plain = override(ExtendOptions, {}, options.overrides, "command line")
-        chosen: ExtendOptions = validate(ExtendOptions, plain, "command line")
+        chosen = settings_of(ExtendOptions, options.overrides)
         sys.stdout.write(f"{extend_tokenizer(options.model, chosen)}\n")
         return 0
 

@@ -16,14 +16,14 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, describe, validate
+from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash
 from tools.evaluation.local_texts import files_of, named_texts
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
 from tools.lib.features import MANIFEST, Extraction, Pool, Precision, write_features
+from tools.lib.settings import add_settings, settings_of
 from tools.lib.text_scores import objectives_of
 from tools.lib.trained_model import load_trained
 from train.checkpoint.run_weights import find_checkpoint
@@ -91,13 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(ExtractOptions))
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, ExtractOptions)
 
     def action(options: argparse.Namespace) -> int:
-        plain = override(ExtractOptions, {}, options.overrides, "command line")
-        chosen: ExtractOptions = validate(ExtractOptions, plain, "command line")
+        chosen = settings_of(ExtractOptions, options.overrides)
         sys.stdout.write(f"{extract(options.run, chosen)}\n")
         return 0
 

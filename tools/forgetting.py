@@ -18,14 +18,14 @@ from typing import Annotated, Any, Final, get_args
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, describe, validate
+from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.configuration.overrides import override
 from pipeline.files import publish
 from tools.evaluation.forgetting import Matrix, summary, summary_lines
 from tools.evaluation.task_sequence import Method, TaskSequence, read_tasks
 from tools.lib.command import IntermixedArguments, run_tool, some_path
 from tools.lib.own_words import remember
+from tools.lib.settings import add_settings, settings_of
 from train.checkpoint.run_weights import find_checkpoint
 
 __all__ = ["ForgettingOptions", "forgetting", "main"]
@@ -105,14 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings below, and keys of the training")
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(ForgettingOptions))
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
 
     def action(options: argparse.Namespace) -> int:
         own = [word for word in options.overrides if word.partition("=")[0] in _OWN]
-        plain = override(ForgettingOptions, {}, own, "command line")
-        chosen: ForgettingOptions = validate(ForgettingOptions, plain, "command line")
+        chosen = settings_of(ForgettingOptions, own)
         rest = [word for word in options.overrides if word not in own]
         for line in forgetting(options.run, chosen, rest):
             sys.stdout.write(f"{line}\n")

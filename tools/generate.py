@@ -1,4 +1,4 @@
-"""Continue a text with a trained model: `python tools/generate.py RUN TEXT [KEY=VALUE ...]`.
+"""Continue a text with a trained model: `python tools/generate.py RUN TEXT [key=value ...]`.
 
 A decoder continues the text, an encoder-decoder answers it. Special tokens are written as their pieces: `<mask>`,
 `<extra_0>`. Without keys each token is the most probable one (greedy); `mode=sample top_p=0.95` draws, and
@@ -16,11 +16,10 @@ from rich.markup import escape
 
 from model.generate import Decoding
 from model.generation.beam import WIDTH
-from pipeline.config import describe, validate
-from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from tools.lib.command import Arguments, run_tool
 from tools.lib.generation import Settings, continuations, text_of
+from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import load_trained
 from train.run_directory import read_config
 from train.stream.phases import open_phases
@@ -29,7 +28,7 @@ __all__ = ["main"]
 
 
 def _run(options: argparse.Namespace) -> int:
-    settings = validate(Settings, override(Settings, {}, options.settings, "command line"), "command line")
+    settings = settings_of(Settings, options.overrides)
     if settings.samples > 1 and settings.mode == "greedy":
         raise ConfigurationError("samples: greedy continuations are all alike; set mode=sample or mode=beam")
     if settings.mode == "beam" and settings.samples > (width := settings.width or WIDTH):
@@ -50,10 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings, listed below")
-    keys = {key: rest for schema in (Settings, Decoding) for key, *rest in describe(schema)}
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, Settings, Decoding)
     return run_tool(parser, arguments, _run)
 
 

@@ -17,12 +17,12 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, describe, validate
-from pipeline.configuration.overrides import override
+from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash, publish
 from tools.evaluation.scores import text_of
 from tools.lib.command import IntermixedArguments, run_tool, some_path
+from tools.lib.settings import add_settings, settings_of
 from tools.lib.trained_model import TrainedModel, load_trained
 from tools.prompting.answers import Normalise, answer_rows
 from tools.prompting.candidates import Masks
@@ -130,14 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(PromptOptions))
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, PromptOptions)
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
     def action(options: argparse.Namespace) -> int:
-        plain = override(PromptOptions, {}, options.overrides, "command line")
-        chosen: PromptOptions = validate(PromptOptions, plain, "command line")
+        chosen = settings_of(PromptOptions, options.overrides)
         scores, lines = prompt_run(options.run, chosen)
         _write(chosen.predictions, "".join(f"{line}\n" for line in lines))
         _write(chosen.output, text_of(scores))

@@ -19,14 +19,14 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import STRICT, describe, validate
+from pipeline.config import STRICT
 from pipeline.configuration.home import HOME_EXPANDED
-from pipeline.configuration.overrides import override
 from pipeline.errors import ConfigurationError
 from pipeline.files import file_hash, publish, publish_json
 from tools.evaluation.labelled_texts import Judged, judge, read_texts, task_reader
 from tools.evaluation.task_run import open_task_run
 from tools.lib.command import IntermixedArguments, counted, run_tool, some_path
+from tools.lib.settings import add_settings, settings_of
 
 __all__ = ["PseudoLabelOptions", "chosen", "main", "pseudo_label"]
 
@@ -121,13 +121,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, listed below")
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, kind, default, text in describe(PseudoLabelOptions))
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+    add_settings(parser, PseudoLabelOptions)
 
     def action(options: argparse.Namespace) -> int:
-        plain = override(PseudoLabelOptions, {}, options.overrides, "command line")
-        given: PseudoLabelOptions = validate(PseudoLabelOptions, plain, "command line")
+        given = settings_of(PseudoLabelOptions, options.overrides)
         facts = pseudo_label(options.run, given)
         labelled = ", ".join(f"{name} {number:,}" for name, number in facts["labelled"].items())
         skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"

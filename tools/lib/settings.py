@@ -1,0 +1,40 @@
+"""Settings of a tool as `key=value` words, which are those of a schema and which `--help` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from pipeline.config import describe, validate
+from pipeline.configuration.overrides import override
+from tools.lib.command import Arguments
+
+__all__ = ["add_settings", "settings_of"]
+
+S = TypeVar("S")
+
+_ORIGIN = "command line"
+
+
+def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
+    """Add the words, as `options.overrides`, and the list of all keys at the end of the help.
+
+    Args:
+        parser: of the tool; arguments that are added later come after the words.
+        schemas: dataclasses of the settings; a key of several is listed once.
+        help_text: what the words are.
+    """
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
+    keys = {key: rest for schema in schemas for key, *rest in describe(schema)}
+    listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
+    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+
+
+def settings_of(schema: type[S], words: Sequence[str]) -> S:
+    """Return the settings of `key=value` words.
+
+    Raises:
+        ConfigurationError: a key is unknown or missing, or a value is none of its type.
+    """
+    settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
+    return settings
