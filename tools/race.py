@@ -1,10 +1,10 @@
 """Train the entries of a race until they reach one held-out loss, and say what each took: `python tools/race.py RACE`.
 
 RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets of the pages that Python has of itself,
-and every other YAML file is an entry. Entries are trained one after the other by train/main.py, each with every seed,
-and stop at the first evaluation at or below the target. Times are those of the steps: a start, evaluations and saves
-are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the table, race.json its figures,
-and race.html adds the curves of the first seed.
+and every other YAML file is an entry. Entries are trained one after the other by train/main.py, each with every seed
+and the baseline with the first, and stop at the first evaluation at or below the target. Times are those of the steps:
+a start, evaluations and saves are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the
+table, race.json its figures, and race.html adds the curves of the first seed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _run(race: Race, entry: Entry, run: Path) -> Result:
     known = read_json(result)
     if known is not None and known["target"] == race.target:
         return Result(**known)
-    whole = start_training(entry.ranks, run.with_suffix(".yaml"), variables={"OMP_NUM_THREADS": str(entry.threads)})
-    found = result_of(run, race.target, whole)
+    start_training(entry.ranks, run.with_suffix(".yaml"), variables={"OMP_NUM_THREADS": str(entry.threads)})
+    found = result_of(run, race.target)
     publish_json(result, asdict(found))
     return found
 
@@ -98,13 +98,10 @@ def _race(options: argparse.Namespace) -> int:
     folder, output = options.race.resolve(), options.output.resolve()
     race, entries = load_race(folder)
     entries = _chosen(options, race, entries)
-    seeds = range(options.seeds or race.seeds)
-    runs = {name: [_write(race, entry, name, output, seed) for seed in seeds] for name, entry in entries.items()}
+    seeds = {name: 1 if name == race.baseline else options.seeds or race.seeds for name in entries}
+    runs = {name: [_write(race, one, name, output, n) for n in range(seeds[name])] for name, one in entries.items()}
     changed = changed_sets(race, _sets(folder, output))
-    results: dict[str, list[Result]] = {name: [] for name in entries}
-    for seed in seeds:
-        for name, entry in entries.items():
-            results[name].append(_run(race, entry, runs[name][seed]))
+    results = {name: [_run(race, entry, run) for run in runs[name]] for name, entry in entries.items()}
     when, command = (f"{datetime.now(UTC):%Y-%m-%d}", _commit()), shlex.join(["tools/race.py", *options.words])
     lines = [*standings(race, results), _compared(race, changed)] + [
         record_line(race, name, entry, results, when, f"python {command}")
@@ -138,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     entry = "an entry to train beside the baseline, and others if given again; default: all of the race"
     parser.add_argument("--entry", type=some_path, action="append", default=[], metavar="FILE", help=entry)
-    parser.add_argument("--seeds", type=positive, help="trainings of each entry; default: that of race.yaml")
+    parser.add_argument("--seeds", type=positive, help="trainings of an entry; default: that of race.yaml")
     parser.set_defaults(words=list(sys.argv[1:] if arguments is None else arguments))
     return run_tool(parser, arguments, _race)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from statistics import fmean
 
 from pipeline.errors import StorageError
 from tools.evaluation.comparison import mean_and_deviation
@@ -24,8 +25,6 @@ class Result:
     """of all steps"""
     cpu_seconds: float
     """in which the processors of all ranks worked on them"""
-    whole_seconds: float
-    """of the command, with the start, evaluations and saves"""
     steps: int
     tokens: int
     flops: float
@@ -34,13 +33,12 @@ class Result:
     reached: bool
 
 
-def result_of(run: Path, target: float, whole_seconds: float) -> Result:
+def result_of(run: Path, target: float) -> Result:
     """Return the result of a finished run, from its metrics up to the first evaluation at or below the target.
 
     Args:
         run: its folder.
         target: held-out loss to be reached, in nats.
-        whole_seconds: of its command.
 
     Raises:
         StorageError: the metrics lack a step or the last evaluation.
@@ -56,7 +54,6 @@ def result_of(run: Path, target: float, whole_seconds: float) -> Result:
         target=target,
         seconds=sum(sum(one["step_ms"].values()) for one in records) / 1e3,
         cpu_seconds=sum(float(one["cpu_s"]) for one in records),
-        whole_seconds=whole_seconds,
         steps=last["step"],
         tokens=last["tokens"],
         flops=last["flops"],
@@ -70,16 +67,15 @@ def standings(race: Race, results: Mapping[str, Sequence[Result]]) -> Iterator[s
     yield f"{race.title}: {race.target:g} nats of {race.heldout}"
     yield (
         f"{'entry':<16}{'reached':>9}{'loss':>8}{'steps':>8}{'tokens':>12}{'FLOPs':>10}{'seconds':>18}{'CPU s':>18}"
-        f"{'whole s':>9}{'faster':>9}{'by CPU':>9}"
+        f"{'faster':>9}{'by CPU':>9}"
     )
     for name, found in results.items():
-        of = {field.name: mean_and_deviation([float(getattr(one, field.name)) for one in found])[0]
-              for field in fields(Result)}  # fmt: skip
+        of = {field.name: _mean(found, field.name) for field in fields(Result)}
         reached = f"{sum(one.reached for one in found)} of {len(found)}"
         yield (
             f"{name:<16}{reached:>9}{of['loss']:>8.4f}{of['steps']:>8,.0f}{of['tokens']:>12,.0f}{of['flops']:>10.3g}"
             f"{_spread([one.seconds for one in found]):>18}{_spread([one.cpu_seconds for one in found]):>18}"
-            f"{of['whole_seconds']:>9.1f}" + "".join(f"{cell:>9}" for cell in _faster(race, results, name))
+            + "".join(f"{cell:>9}" for cell in _faster(race, results, name))
         )
 
 
@@ -97,10 +93,9 @@ def record_line(
         command: that measured it.
     """
     found = results[name]
-    tokens = mean_and_deviation([float(one.tokens) for one in found])[0]
     cells = (
         *when, name, _spread([one.seconds for one in found]), _spread([one.cpu_seconds for one in found]),
-        f"{tokens / 1e6:.2f} M", " / ".join(_faster(race, results, name)), entry.said, f"`{command}`",
+        f"{_mean(found, 'tokens') / 1e6:.2f} M", " / ".join(_faster(race, results, name)), entry.said, f"`{command}`",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
@@ -110,12 +105,14 @@ def _spread(values: Sequence[float]) -> str:
     return f"{mean:.1f}" + ("" if deviation is None else f" ± {deviation:.1f}")
 
 
-def _faster(race: Race, results: Mapping[str, Sequence[Result]], name: str) -> tuple[str, str]:
+def _mean(found: Sequence[Result], field: str) -> float:
+    return fmean(float(getattr(one, field)) for one in found)
+
+
+def _faster(race: Race, results: Mapping[str, Sequence[Result]], name: str) -> tuple[str, ...]:
     """Return how many times faster than the baseline an entry is, by the clock and by the processors' seconds."""
-    if not all(one.reached for one in (*results[name], *results[race.baseline])):
-        return "", ""
-    cells = []
-    for field in ("seconds", "cpu_seconds"):
-        ours, theirs = (sum(getattr(one, field) for one in results[key]) for key in (name, race.baseline))
-        cells.append(f"{theirs / ours:.2f} x")
-    return cells[0], cells[1]
+    ours, theirs = results[name], results[race.baseline]
+    reached = all(one.reached for one in (*ours, *theirs))
+    return tuple(
+        f"{_mean(theirs, field) / _mean(ours, field):.2f} x" if reached else "" for field in ("seconds", "cpu_seconds")
+    )

@@ -41,13 +41,13 @@ class Race:
     target: Annotated[float, Field(gt=0)]
     """held-out loss at which a training is done, in nats"""
     baseline: str
-    """entry to which the others are compared"""
+    """entry to which the others are compared, trained with the first seed alone"""
     cores: Positive
     """limit of ranks times threads"""
     every: Positive
     """steps between evaluations"""
     seeds: Positive
-    """trainings of each entry, with the seeds 0, 1, ..."""
+    """trainings of an entry, with the seeds 0, 1, ..."""
     heldout: str
     """held-out set, by its folder below the output of the pipeline"""
     sets: dict[str, str]

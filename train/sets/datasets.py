@@ -87,7 +87,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
         entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
         corrupted = bool(entries) and shards.manifest.kind == "samples"
         corruptions[name] = corruption_of(entries, shards) if corrupted else None
-        _check(Input(shards, corruptions[name]), config, key, bool(entries))
+        _check(Input(shards, corruptions[name]), config, key, corrupted)
         ours, theirs = train.manifest.tokenizer.fingerprint, shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(

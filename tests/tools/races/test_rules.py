@@ -34,7 +34,7 @@ def test_what_is_fixed_is_the_races_and_the_rest_is_the_entrys() -> None:
     assert found.data.first_set == Path("/sets") / TRAIN
     assert found.data.heldout == {"heldout": Path("/sets") / RACE.heldout}
     assert found.early_stop is not None
-    assert (found.early_stop.metric, found.early_stop.target) == ("heldout/losses/masked_lm", 3.13)
+    assert (found.early_stop.metric, found.early_stop.target) == ("heldout/losses/masked_lm", RACE.target)
     assert (found.evaluate.every, found.evaluate.max_rows, found.log.every) == (RACE.every, None, 1)
     assert found.optimizer.options.learning_rate == 0.25
     phases = [{"shards": [TRAIN], "until_samples": 64}, {"shards": TRAIN}]

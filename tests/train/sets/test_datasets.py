@@ -14,6 +14,7 @@ from pipeline.config import load_config
 from pipeline.rows import Ragged
 from pipeline.shards import ColumnSpec, open_shards
 from tests.distributed import RankPool
+from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import objective, write_set
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.synthetic import plain_config
@@ -55,6 +56,19 @@ def test_a_url_of_files_finds_its_held_out_set(tmp_path: Path, sets: list[str]) 
     config = config_file(tmp_path / "a.yaml", {"shards": f"file://{sets[0]}"})
     datasets = open_datasets(load_config(TrainConfig, config, []))
     assert {name: len(shards) for name, shards in datasets.heldout.items()} == {"heldout": 45}
+
+
+def test_samples_are_corrupted_online_beside_a_held_out_set_of_examples(tmp_path: Path) -> None:
+    write_token_set(tmp_path, [(31 * document) % 90 for document in range(12)])
+    entry = {"name": "masked_lm", "max_length": 16}
+    for stage in ("group", "corrupt"):
+        run_stage(recipe(tmp_path, [entry]), stage)
+    data = {"shards": str(tmp_path / "group" / "packed-14-sep" / "train"), "corrupt": {**entry, "mask_rate": 0.4}}
+    examples = tmp_path / "corrupt" / "masked_lm" / "train"
+    config = config_file(tmp_path / "run.yaml", {**data, "heldout": {"masked": str(examples)}})
+    datasets = open_datasets(load_config(TrainConfig, config, []))
+    assert datasets.corruptions == {"masked": None}
+    assert datasets.phases[0].sources[0].corruption is not None
 
 
 def test_a_held_out_set_that_is_a_link_to_nothing_is_not_absent(tmp_path: Path) -> None:
