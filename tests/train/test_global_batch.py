@@ -103,6 +103,14 @@ def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:
     assert next_batch_of_tokens(source(reading), {}, ALONE, stop, 22).stop, "though the tokens are there"
 
 
+def test_a_request_to_stop_ends_the_wait_for_tokens() -> None:
+    """They never come: the ranks meet once."""
+    stop, world, met = StopRequest(), Alone(), iter([1])
+    stop.reason = "SIGTERM"
+    world.total = lambda values: list(values) * next(met)  # type: ignore[method-assign]
+    assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop  # type: ignore[arg-type]
+
+
 def test_nothing_is_read_after_a_request_to_stop() -> None:
     stop = StopRequest()
     stop.reason = "SIGTERM"

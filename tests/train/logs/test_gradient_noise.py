@@ -107,12 +107,17 @@ def start(world: World, config: Path) -> int:
     return run(load_config(TrainConfig, config, ["steps=2", "log.noise_scale=true"]), joined=world)
 
 
-def test_records_have_both_estimates(one_rank: RankPool, tmp_path: Path) -> None:
-    config = write_config(tmp_path / "run.yaml", write_masked_sets(tmp_path / "sets"), tmp_path / "run")
-    assert one_rank.run(start, config) == [0]
-    found: list[Any] = [line["gradient_noise"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")]
-    assert [sorted(one) for one in found] == [["square", "trace"]] * 2
-    assert all(one["trace"] > 0 for one in found), "rows differ: their gradients do, too"
+def test_records_have_both_estimates(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+    """The same at both world sizes: their micro-batches hold the same rows."""
+    shards = write_masked_sets(tmp_path / "sets")
+    found: list[list[Any]] = []
+    for name, ranks in (("one", one_rank), ("two", two_ranks)):
+        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, model__dropout={})
+        assert set(ranks.run(start, config)) == {0}
+        found.append([line["gradient_noise"] for line in read_lines(tmp_path / name / "metrics.jsonl")])
+    assert [sorted(one) for one in found[0]] == [["square", "trace"]] * 2
+    assert all(one["trace"] > 0 for one in found[0]), "rows differ: their gradients do, too"
+    assert found[1] == [pytest.approx(one, rel=1e-4) for one in found[0]]
 
 
 def test_one_micro_batch_has_nothing_to_compare() -> None:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from train.logs.config import LogConfig
 from train.logs.journal import Journal, numbers, read_lines
@@ -73,6 +74,38 @@ def test_a_torn_line_in_the_middle_costs_no_other(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1}, {"step": 3}]
 
 
+def test_events_before_the_begin_are_written_then(tmp_path: Path) -> None:
+    """With the time at which they happened; a start that is refused writes none."""
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.event("checkpoint_refused", checkpoint="step-00000004")
+    assert list(tmp_path.iterdir()) == []
+    before = journal.now()
+    journal.begin(2)
+    journal.event("resume", step=2)
+    first, second = read_lines(tmp_path / "events.jsonl")
+    assert (first["event"], first["checkpoint"], second["event"]) == ("checkpoint_refused", "step-00000004", "resume")
+    assert first["time"] <= before <= second["time"]
+
+
+def test_a_resumed_run_draws_the_steps_after_its_checkpoint_again(tmp_path: Path) -> None:
+    """As TensorBoard reads its files."""
+    for begun in (0, 3):
+        journal = Journal(tmp_path, LogConfig(), 0)
+        journal.begin(begun)
+        for step in range(begun + 1, 6):
+            journal.step({"step": step, "loss": 10.0 * begun + step})
+        journal.close()
+    found = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("loss")
+    assert [(one.step, one.value) for one in found] == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 34.0), (5, 35.0)]
+
+
+def test_lines_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    """Torn ones and those of no step; a blank one holds nothing."""
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n\n{"loss": 2.0}\n{"step": "2"}\n{"step": 2, "lo\n')
+    assert Journal(tmp_path, QUIET, 0).begin(2) == 3
+    assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1}]
+
+
 @pytest.mark.parametrize("name", ["metrics.jsonl", "events.jsonl"])
 def test_a_changed_digit_is_no_other_value(tmp_path: Path, name: str) -> None:
     """It costs the line: every digit of it, also one of its hash."""
@@ -104,8 +137,11 @@ def test_losses_keep_every_bit(tmp_path: Path) -> None:
 
 def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
     journal = Journal(tmp_path, QUIET, 0)
+    written = {"step": 1, "loss": None, "losses": {"lm": None}}
     journal.step({"step": 1, "loss": float("nan"), "losses": {"lm": float("inf")}})
-    assert read_lines(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": None, "losses": {"lm": None}}]
+    assert read_lines(tmp_path / "metrics.jsonl") == [written]
+    journal.extend({"step": 1}, {"heldout": {"dev": float("nan")}})
+    assert read_lines(tmp_path / "metrics.jsonl") == [{**written, "heldout": {"dev": None}}]
 
 
 def test_only_the_first_rank_writes(tmp_path: Path) -> None:

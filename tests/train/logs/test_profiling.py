@@ -81,6 +81,14 @@ def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path) -> None:
     assert any("aten::mm" in line for line in said)
 
 
+def test_a_trace_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk the library writes a part, and says nothing."""
+    begun = '{"traceEvents": ['
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun))
+    assert profiled(tmp_path, 1, range(1, 4))[0] == ["profile_failed"]
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("first", "good"), [(4, True), (5, False), (9, False)])
 def test_a_run_that_ends_before_is_refused(first: int, good: bool) -> None:
     """Eight steps."""

@@ -78,6 +78,10 @@ def test_mlflow(tmp_path: Path, calls: list[Any]) -> None:
         *[("start_run", {"run_id": "m1", "run_name": "run"})],
         *[("log_metrics", {"step": 2, "loss": 2.5}, {"step": 2}), *ends],
     ]
+    failed = journal(tmp_path / "run", "mlflow", config=config)
+    failed.failed(ConfigurationError("wrong"))
+    failed.close()
+    assert calls[-1] == ("end_run", {"status": "FAILED"})
 
 
 def test_only_the_first_rank_sends(tmp_path: Path, calls: list[Any]) -> None:
