@@ -286,7 +286,7 @@ def deepspeed_settings(config: TrainConfig, world_size: int, parameters: int) ->
             "stage": stage,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
-            "overlap_comm": stage > 1,  # at stage 1 it loses gradients of micro-batches where a bucket fills up
+            "overlap_comm": stage > 1,  # at stage 1 only the last backward pass sends: not worth a second bucket
             "contiguous_gradients": True,
             "round_robin_gradients": False,
             "stage3_param_persistence_threshold": config.zero.persistent,
