@@ -50,8 +50,12 @@ def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
     assert "holds runs of other words: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
     other = tmp_path / "random"
-    further = f"tests={{other: {files / 'dev.tsv'}}}"
-    assert main([*words, f"output={other}", "seeds=1", "from=random", further, "log.tensorboard=false"]) == 0
+    further = [f"tests={{other: {files / 'dev.tsv'}}}", f"pseudo={files / 'dev.tsv'}"]
+    assert main([*words, f"output={other}", "seeds=1", "from=random", *further, "log.tensorboard=false"]) == 0
+    assert [path.parent.name for path in next(iter(read_config(other / "seed-0").data.all_phases.values())).sets] == [
+        "train",
+        "train_pseudo",
+    ]
     text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
     assert "init_parts:\n- none\n" in text
     assert main(["--compare", str(output), str(other)]) == 0
