@@ -19,6 +19,7 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import library_encoder, rank_encoder
+from pipeline.tokenizers._further_merges import pieces_of_word, with_merges, words_of
 from pipeline.tokenizers._pieces import (
     ENCODING_CUT,
     PieceTable,
@@ -147,13 +148,12 @@ class ByteBpe:
         return self._table.decode(ids)
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
-        for text in training_texts(texts):
-            yield from (word for word, _ in self._model.pre_tokenizer.pre_tokenize_str(text))
+        """Return the words of texts, in the byte alphabet: no piece crosses their bounds."""
+        return words_of(self._model, texts)
 
     def cut(self, word: str) -> list[str]:
         """Return the pieces of a word."""
-        return [token.value for token in self._model.model.tokenize(word)]
+        return pieces_of_word(self._model, word)
 
     @staticmethod
     def joined(left: str, right: str) -> str:
@@ -162,10 +162,7 @@ class ByteBpe:
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
         """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay."""
-        facts = json.loads(self._model.to_str())
-        size = len(facts["model"]["vocab"])
-        facts["model"]["vocab"] |= {left + right: size + number for number, (left, right) in enumerate(merges)}
-        facts["model"]["merges"] += [list(pair) for pair in merges]
+        facts = with_merges(json.loads(self._model.to_str()), merges)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / self.FILE).write_text(Tokenizer.from_str(json.dumps(facts)).to_str(pretty=True), encoding="utf-8")
         return self.load(folder)

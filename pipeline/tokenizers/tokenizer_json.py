@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from pipeline.files import parse_json
 from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import rank_encoder
+from pipeline.tokenizers._further_merges import pieces_of_word, with_merges, words_of
 from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
 from pipeline.tokenizers._published import Published
 from pipeline.tokenizers._word_chunks import HIDDEN, word_encoder
@@ -41,6 +42,7 @@ class TokenizerJson:
 
     def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
         self._facts = {**facts, "truncation": None, "padding": None}
+        self._published = published
         names = [*pieces_of(facts, where), *published.behind]
         bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
         spelt = _spelling(facts)
@@ -73,6 +75,37 @@ class TokenizerJson:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; the space that the model puts in front of a text is kept."""
         return self._table.decode(ids)
+
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Return the words of texts, in the byte alphabet: no piece crosses their bounds."""
+        return words_of(self._model, texts)
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word."""
+        return pieces_of_word(self._model, word)
+
+    @staticmethod
+    def joined(left: str, right: str) -> str:
+        """Return the piece that two neighbours become."""
+        return left + right
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
+        """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay.
+
+        Raises:
+            ConfigurationError: it is no byte-level BPE, or has ids after those of the model.
+        """
+        model, kinds = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
+        if model["type"] != "BPE" or '"ByteLevel"' not in kinds or len(model["vocab"]) != self.vocabulary.size:
+            raise ConfigurationError(
+                f"{self.FILE}: expected a byte-level BPE without ids after its {len(model['vocab']):,} pieces, got a "
+                f"{model['type']} with {self.vocabulary.size:,} ids: it takes no further pieces"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(with_merges(self._facts, merges), ensure_ascii=False, indent=1)
+        (folder / self.FILE).write_text(text + "\n", encoding="utf-8")
+        self._published.save(folder)
+        return self.load(folder)
 
     def piece(self, token: int) -> str:
         """Return the piece as the file writes it."""

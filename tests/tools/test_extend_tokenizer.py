@@ -18,10 +18,16 @@ from tools.extend_tokenizer import main
 
 GENERAL = ["the cat sat on the mat and the rat sat on the hat"] * 20
 DOMAIN = ["immunology of the cat", "immunology and immunity", "immune rat immunology"] * 10
-KINDS = ["byte_bpe", "wordpiece"]
+KINDS = ["byte_bpe", "tokenizer_json", "wordpiece"]
 
 
 def trained(folder: Path, kind: str) -> Path:
+    if kind == "tokenizer_json":
+        library = Library.from_file(str(trained(folder / "own", "byte_bpe") / "tokenizer.json"))
+        (folder / "published").mkdir()
+        library.save(str(folder / "published" / "tokenizer.json"))
+        import_tokenizer(folder / "published" / "tokenizer.json", folder / "base")
+        return folder / "base"
     found = find("pipeline.tokenizers", kind)
     room = len(reserved_pieces(16)) + (256 if kind == "byte_bpe" else 40)
     tokenizer = found.train([*GENERAL, "imunolgyte"], found.Options(size=room + 20), folder / "base")
@@ -101,7 +107,7 @@ def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: p
         ("byte_bpe", ["pieces=0"], "pieces"),
         ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbours 1000 times"),
         ("byte_bpe", ["output=BASE"], "is there already"),
-        ("unigram", [], "a tokenizer of the kind unigram takes no pieces, only byte_bpe, wordpiece"),
+        ("unigram", [], "a tokenizer of the kind unigram takes no pieces, only byte_bpe, tokenizer_json, wordpiece"),
     ],
 )
 def test_mistakes(

@@ -52,10 +52,9 @@ def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFi
     other = tmp_path / "random"
     further = [f"tests={{other: {files / 'dev.tsv'}}}", f"pseudo={files / 'dev.tsv'}"]
     assert main([*words, f"output={other}", "seeds=1", "from=random", *further, "log.tensorboard=false"]) == 0
-    assert [path.parent.name for path in next(iter(read_config(other / "seed-0").data.all_phases.values())).sets] == [
-        "train",
-        "train_pseudo",
-    ]
+    shards = read_config(other / "seed-0").data.shards
+    assert isinstance(shards, list)
+    assert [path.name for path in shards] == ["train", "train_pseudo"]
     text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
     assert "init_parts:\n- none\n" in text
     assert main(["--compare", str(output), str(other)]) == 0

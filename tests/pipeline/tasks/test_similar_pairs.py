@@ -7,8 +7,10 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.errors import ConfigurationError
+from pipeline.recipe import load_recipe
 from pipeline.shards import open_shards
 from pipeline.task_readers import LabelledText, Refused, facts_of
+from pipeline.tasks.passes import open_reader
 from pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.task_readers.reading import items_of, reader_of, written
@@ -92,3 +94,20 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
     assert facts is not None
     assert (facts.head, facts.alike) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.specs if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "alike"),
+    [
+        ([], "stsb", 4.0),
+        (["tasks.reader={name: glue, task: mnli}", "tasks.similarity.alike=entailment"], "mnli", 1.0),
+        (["tasks.reader={name: bitext, task: de}", "tasks.similarity.alike=null"], "de", 1.0),
+    ],
+    ids=["stsb", "mnli", "bitext"],
+)
+def test_the_words_that_the_recipe_names(words: list[str], name: str, alike: float) -> None:
+    path = Path(__file__).parents[3] / "configs" / "recipes" / "tasks" / "similarity" / "pipeline.yaml"
+    recipe = load_recipe(path, ["input=files", "output=out", *words])
+    config = recipe.config_of("tasks")
+    facts = open_reader(config.reader, config.similarity, recipe.limits).facts
+    assert (facts.name, facts.alike) == (name, alike)

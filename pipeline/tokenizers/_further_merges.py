@@ -1,0 +1,32 @@
+"""Further merges of a byte-level BPE in a `tokenizer.json`: the words that they are learnt from, the larger file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from pipeline.tokenizers._pieces import training_texts
+
+__all__ = ["pieces_of_word", "with_merges", "words_of"]
+
+
+def words_of(library: Tokenizer, texts: Iterable[str]) -> Iterator[str]:
+    """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
+    for text in training_texts(texts):
+        yield from (word for word, _ in library.pre_tokenizer.pre_tokenize_str(text))
+
+
+def pieces_of_word(library: Tokenizer, word: str) -> list[str]:
+    """Return the pieces of a word."""
+    return [token.value for token in library.model.tokenize(word)]
+
+
+def with_merges(facts: Mapping[str, Any], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return a file with further merges after all others, each of which makes a piece with the next id; ids stay."""
+    model = facts["model"]
+    size = len(model["vocab"])
+    vocabulary = model["vocab"] | {left + right: size + number for number, (left, right) in enumerate(merges)}
+    pairs = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]
+    return {**facts, "model": {**model, "vocab": vocabulary, "merges": [*pairs, *map(list, merges)]}}
