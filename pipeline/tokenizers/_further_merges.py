@@ -9,18 +9,27 @@ from tokenizers import Tokenizer
 
 from pipeline.tokenizers._pieces import training_texts
 
-__all__ = ["pieces_of_word", "with_merges", "words_of"]
+__all__ = ["MergedBytes", "with_merges"]
 
 
-def words_of(library: Tokenizer, texts: Iterable[str]) -> Iterator[str]:
-    """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
-    for text in training_texts(texts):
-        yield from (word for word, _ in library.pre_tokenizer.pre_tokenize_str(text))
+class MergedBytes:
+    """Words of texts and their pieces, by a model of the library `tokenizers` that merges bytes."""
 
+    _model: Tokenizer
 
-def pieces_of_word(library: Tokenizer, word: str) -> list[str]:
-    """Return the pieces of a word."""
-    return [token.value for token in library.model.tokenize(word)]
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the words of texts, in the byte alphabet: no piece crosses their bounds."""
+        for text in training_texts(texts):
+            yield from (word for word, _ in self._model.pre_tokenizer.pre_tokenize_str(text))
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word."""
+        return [token.value for token in self._model.model.tokenize(word)]
+
+    @staticmethod
+    def joined(left: str, right: str) -> str:
+        """Return the piece that two neighbours become."""
+        return left + right
 
 
 def with_merges(facts: Mapping[str, Any], merges: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
@@ -19,7 +19,7 @@ from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import library_encoder, rank_encoder
-from pipeline.tokenizers._further_merges import pieces_of_word, with_merges, words_of
+from pipeline.tokenizers._further_merges import MergedBytes, with_merges
 from pipeline.tokenizers._pieces import (
     ENCODING_CUT,
     PieceTable,
@@ -42,7 +42,7 @@ _WORD: Final = re.compile(
 _BORDER: Final = re.compile(f"[{_SPACE}][^{_SPACE}]|[^{_SPACE}][{_SPACE}]")
 
 
-class ByteBpe:
+class ByteBpe(MergedBytes):
     """Byte-level BPE, trained by the `tokenizers` library and encoded by `tiktoken`.
 
     Text is first split into words with their leading space, numbers, punctuation and white space; merges stay inside
@@ -146,19 +146,6 @@ class ByteBpe:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""
         return self._table.decode(ids)
-
-    def words(self, texts: Iterable[str]) -> Iterator[str]:
-        """Return the words of texts, in the byte alphabet: no piece crosses their bounds."""
-        return words_of(self._model, texts)
-
-    def cut(self, word: str) -> list[str]:
-        """Return the pieces of a word."""
-        return pieces_of_word(self._model, word)
-
-    @staticmethod
-    def joined(left: str, right: str) -> str:
-        """Return the piece that two neighbours become."""
-        return left + right
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> ByteBpe:
         """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from pipeline.files import parse_json
 from pipeline.repair import repair_of
 from pipeline.tokenizers import Encoding
 from pipeline.tokenizers._byte_ranks import rank_encoder
-from pipeline.tokenizers._further_merges import pieces_of_word, with_merges, words_of
+from pipeline.tokenizers._further_merges import MergedBytes, with_merges
 from pipeline.tokenizers._pieces import PieceTable, byte_alphabet
 from pipeline.tokenizers._published import Published
 from pipeline.tokenizers._word_chunks import HIDDEN, word_encoder
@@ -29,7 +29,7 @@ __all__ = ["TokenizerJson"]
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 
 
-class TokenizerJson:
+class TokenizerJson(MergedBytes):
     """A `tokenizer.json` as its library reads it, without its truncation and padding.
 
     Example:
@@ -75,19 +75,6 @@ class TokenizerJson:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; the space that the model puts in front of a text is kept."""
         return self._table.decode(ids)
-
-    def words(self, texts: Iterable[str]) -> Iterator[str]:
-        """Return the words of texts, in the byte alphabet: no piece crosses their bounds."""
-        return words_of(self._model, texts)
-
-    def cut(self, word: str) -> list[str]:
-        """Return the pieces of a word."""
-        return pieces_of_word(self._model, word)
-
-    @staticmethod
-    def joined(left: str, right: str) -> str:
-        """Return the piece that two neighbours become."""
-        return left + right
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
         """Write this vocabulary with further merges, each of which makes a new piece, after all others; ids stay.

@@ -4,9 +4,15 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from pipeline.tokenizers._further_merges import pieces_of_word, with_merges, words_of
+from pipeline.tokenizers._further_merges import MergedBytes, with_merges
 
 FACTS: dict[str, Any] = {"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}, "normalizer": None}
+
+
+def of(library: Tokenizer) -> MergedBytes:
+    merged = MergedBytes()
+    merged._model = library
+    return merged
 
 
 def test_further_merges_come_last_with_the_next_ids() -> None:
@@ -17,12 +23,12 @@ def test_further_merges_come_last_with_the_next_ids() -> None:
     assert found["normalizer"] is None
     assert FACTS["model"]["merges"] == ["a b"]
     model = found["model"]
-    library = Tokenizer(models.BPE(dict(model["vocab"]), [tuple(pair) for pair in model["merges"]]))
-    assert pieces_of_word(library, "abbaab") == ["abba", "ab"]
-    assert pieces_of_word(library, "abbaa") == ["abba", "a"]
+    merged = of(Tokenizer(models.BPE(dict(model["vocab"]), [tuple(pair) for pair in model["merges"]])))
+    assert merged.cut("abbaab") == ["abba", "ab"]
+    assert merged.cut("abbaa") == ["abba", "a"]
 
 
 def test_words_are_those_of_the_library() -> None:
     library = Tokenizer(models.BPE({"a": 0}, []))
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    assert list(words_of(library, ["a new\nword", "é"])) == ["a", "Ġnew", "Ċ", "word", "Ã©"]
+    assert list(of(library).words(["a new\nword", "é"])) == ["a", "Ġnew", "Ċ", "word", "Ã©"]
