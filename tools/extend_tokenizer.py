@@ -63,12 +63,12 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     own = own_tokenizer(model)
     if own is None:
         raise ConfigurationError(f"{model}: expected a run, an imported model, or a tokenizer of ours")
-    if not hasattr(find("pipeline.tokenizers", own.kind), "extend"):
+    tokenizer: Any = load_tokenizer(own.files[0].parent)
+    if not hasattr(tokenizer, "extend"):
         able = [name for name in names("pipeline.tokenizers") if hasattr(find("pipeline.tokenizers", name), "extend")]
         raise ConfigurationError(f"{model}: a tokenizer of the kind {own.kind} takes no pieces, only {', '.join(able)}")
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
-    tokenizer: Any = load_tokenizer(own.files[0].parent)
     counts = Counter(tokenizer.words(texts_of_files(options.input)))
     cuts = {word: tokenizer.cut(word) for word in counts}
     spelt = {word: count for word, count in counts.items() if cuts[word]}

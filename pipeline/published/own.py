@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from pipeline.configuration.strict_yaml import parse_yaml
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.shards import Manifest
 from pipeline.tokenizers import find_tokenizer
 from pipeline.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
@@ -52,7 +54,10 @@ def _of_folder(folder: Path) -> OwnTokenizer:
 
 def _first_set(config: Path) -> Path:
     """Return the manifest of the first training set of a run."""
-    plain = parse_yaml(config.read_text(encoding="utf-8"))
+    try:
+        plain = parse_yaml(config.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise IntegrityError(f"{config}: is damaged ({error}); give the folder of its tokenizer") from error
     data: Any = plain.get("data") if isinstance(plain, dict) else None
     data = data if isinstance(data, dict) else {}
     phases = data.get("phases") or [{}]

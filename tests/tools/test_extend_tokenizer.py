@@ -29,7 +29,7 @@ def trained(folder: Path, kind: str) -> Path:
         import_tokenizer(folder / "published" / "tokenizer.json", folder / "base")
         return folder / "base"
     found = find("pipeline.tokenizers", kind)
-    room = len(reserved_pieces(16)) + (256 if kind == "byte_bpe" else 40)
+    room = len(reserved_pieces(16)) + (40 if kind == "wordpiece" else 256)
     tokenizer = found.train([*GENERAL, "imunolgyte"], found.Options(size=room + 20), folder / "base")
     save_tokenizer(tokenizer, kind, folder / "base")
     return folder / "base"
@@ -107,14 +107,17 @@ def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: p
         ("byte_bpe", ["pieces=0"], "pieces"),
         ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbours 1000 times"),
         ("byte_bpe", ["output=BASE"], "is there already"),
-        ("unigram", [], "a tokenizer of the kind unigram takes no pieces, only byte_bpe, tokenizer_json, wordpiece"),
+        (
+            "character",
+            [],
+            "the kind character takes no pieces, only byte_bpe, tokenizer_json, wordpiece",
+        ),
     ],
 )
 def test_mistakes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, words: list[str], message: str
 ) -> None:
-    base = trained(tmp_path, kind if kind in KINDS else "byte_bpe")
-    (base / "name").write_text(f"{kind}\n", encoding="utf-8")
+    base = trained(tmp_path, kind)
     given = [f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", *words]
     assert main([str(base), *(word.replace("BASE", str(base)) for word in given)]) == 64
     assert message in capsys.readouterr().err

@@ -70,7 +70,7 @@ def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabelledText], dict[s
             items.append(LabelledText(tuple(texts), None, None, place))
     if not items:
         texts_said = "a text a line" if facts.texts == 1 else "two texts a line, with a tab between them"
-        raise ConfigurationError(f"input: {path}: expected {texts_said}, got none: {dict(refused)}")
+        raise ConfigurationError(f"input: {path}: expected {texts_said}, got none: {dict(refused)}; give another file")
     return items, dict(refused)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ClozelineError, ConfigurationError
+from pipeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from pipeline.published.importing import import_tokenizer
 from pipeline.published.own import own_tokenizer
 from tests.pipeline.task_files import make_sets, write_vocabulary
@@ -59,3 +59,12 @@ def test_importing_ours_is_a_copy_that_takes_no_keys(ours: Path, tmp_path: Path)
     assert copied.vocabulary.folder == tmp_path / "copy"
     with pytest.raises(ConfigurationError, match="takes no further keys"):
         import_tokenizer(ours, tmp_path / "other", add=["bos"])
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"data: {a: 1, a: 2}\n"], ids=["bytes", "keys"])
+def test_a_run_with_a_damaged_configuration(tmp_path: Path, content: bytes) -> None:
+    """It was a traceback."""
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "config.yaml").write_bytes(content)
+    with pytest.raises(IntegrityError, match=r"(?s)config\.yaml: is damaged .*; give the folder of its tokenizer"):
+        own_tokenizer(tmp_path)
