@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tests.train.synthetic import tiny
 from tests.train.test_run import events, logged, start
 from train.config import frozen
 from train.logs.profiling import Profiler
+from train.run import _profiler
 
 
 def profiled(folder: Path, first: int, steps: range) -> tuple[list[Any], list[str]]:
@@ -98,6 +101,16 @@ def test_a_run_that_ends_before_is_refused(first: int, good: bool) -> None:
         return
     with pytest.raises(ConfigurationError, match=f"steps {first} to {first + 4} .* run of 8 steps"):
         tiny(**change)
+
+
+@pytest.mark.parametrize(("rank", "asked", "profiles"), [(0, True, True), (1, True, False), (0, False, False)])
+def test_the_first_rank_alone_is_profiled(tmp_path: Path, rank: int, asked: bool, profiles: bool) -> None:
+    """Others would write the same file."""
+    world: Any = SimpleNamespace(rank=rank, device=torch.device("cpu"))
+    config = tiny(output=str(tmp_path), profile={"from": 1, "steps": 2} if asked else None)
+    display: Any = SimpleNamespace(say=None)
+    with ExitStack() as parts:
+        assert (_profiler(config, world, lambda *_, **__: None, display, parts) is not None) == profiles
 
 
 def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path) -> None:
