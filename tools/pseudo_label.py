@@ -58,7 +58,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions) -> dict[str, Any]:
         ConfigurationError: the task has no classes, its reader writes no files, or no row is left.
     """
     if not options.input.is_file():
-        raise ConfigurationError(f"input: {options.input}: no such file")
+        raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
     opened = open_task_run(run, "train", step=options.step)
     if opened.facts.head != "classification":
         raise ConfigurationError(f"{run}: expected a run of the head classification, got {opened.facts.head}")

@@ -61,7 +61,10 @@ def open_task_run(run: Path, split: str, task: Path | None = None, step: int | N
     folder = task or _folder_of(config.data.first_set)
     if not os.path.lexists(folder / split / _MANIFEST):
         have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
-        raise ConfigurationError(f"split={split}: {folder} holds no such split, but {have}")
+        raise ConfigurationError(
+            f"split={split}: {folder / split / _MANIFEST} is missing: {folder} holds no such split, but "
+            f"{have}; choose one"
+        )
     shards = open_shards(folder / split)
     facts = facts_of(shards.manifest)
     if facts is None:
