@@ -1,4 +1,4 @@
-"""What a start leaves, however it ended: a status that is true, and no process."""
+"""The state that a start leaves, however it ended: a status that is true, and no process."""
 
 from __future__ import annotations
 
