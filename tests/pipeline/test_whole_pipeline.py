@@ -153,6 +153,7 @@ def test_changed_inputs_are_refused(corpus, tmp_path, capsys):
     assert "inputs are frozen" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_smaller_recipe_leaves_nothing_of_the_larger_one(corpus, tmp_path):
     """Fewer objectives and variants on the same output: the tree is that of a clean run."""
     recipe, source = corpus
@@ -175,6 +176,7 @@ def test_other_options_of_an_input_make_everything_again(corpus, tmp_path, capsy
         assert found[0] == text(0 if key == "a" else 1000, 9)
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_wait_for_each_other(corpus, reference, tmp_path):
     recipe, source = corpus
     words = ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}", "executor.workers=1"]

@@ -130,7 +130,7 @@ def test_a_second_head_of_a_target(one_rank: RankPool, tmp_path: Path, shards: P
     assert first != second
 
 
-@pytest.mark.parametrize("stage", [0, 1, 3])
+@pytest.mark.parametrize("stage", [0, 1, pytest.param(3, marks=pytest.mark.slow)])
 def test_an_optimizer_without_a_count_of_steps_resumes_exactly(
     two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
 ) -> None:

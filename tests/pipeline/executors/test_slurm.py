@@ -60,6 +60,7 @@ def test_jobs_give_the_bytes_of_local_processes_within_the_limits_of_the_cluster
     assert (cluster / "calls").read_text() == calls
 
 
+@pytest.mark.slow
 def test_a_task_that_failed_is_submitted_again(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch, {"1_1": "NODE_FAIL"})
     execute(tmp_path / "slurm")

@@ -82,7 +82,9 @@ def weights(engine: Any) -> dict[tuple[str, int], list[float]]:
     return {(part.name, part.start): part.tensors["weight"].tolist() for part in fragments(engine, owned=False)}
 
 
-@pytest.mark.parametrize("unfreeze_every", [2, None], ids=["unfreezing", "rates alone"])
+@pytest.mark.parametrize(
+    "unfreeze_every", [pytest.param(2, id="unfreezing"), pytest.param(None, id="rates alone", marks=pytest.mark.slow)]
+)
 def test_every_stage_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool, unfreeze_every: int | None) -> None:
     config = tiny(**{**EVERY, "unfreeze_every": unfreeze_every})
     ((expected, final),) = one_rank.run(plain_loop, config, 8)
