@@ -38,8 +38,8 @@ from train.logs.journal import read_lines
 
 __all__ = ["main"]
 
-_PAGES: Final = 300
-"""Pages of the demo's crawl."""
+_PAGES: Final = 1000
+"""Most pages of the demo's crawl: all of the documentation."""
 
 
 def _sets(folder: Path, output: Path, given: str | None) -> Path:
