@@ -2,17 +2,18 @@
 
     python benchmarks/transfer.py RUN OUTPUT --task pos=FILE --task sst2=TRAIN,TEST [--labels 100 1000] [--seeds 5]
 
-Each task is a recipe of `configs/recipes/tasks` and its file. Without a test file, `--test` of the rows becomes one
-that shares no document with the rest, or no text where a file names no documents. The rows to learn from are drawn
-from the rest, those of fewer labels among those of more. Every cell of the table is an output of `tools/finetune.py`,
-where the scores of all seeds are; the same command continues what was interrupted. `--change NAME:KEY=VALUE` sets a
-key of a task's training. Printed are mean and deviation over seeds, the best of the baselines, and the one-sided p of
-Welch's t test over seeds that `all` is above another start.
+Each task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, and its file. Without a test file, `--test` of
+the rows becomes one that shares no document with the rest, or no text where a file names no documents. The rows to
+learn from are drawn from the rest, those of fewer labels among those of more. Every cell of the table is an output of
+`tools/finetune.py`, where the scores of all seeds are; the same command continues what was interrupted.
+`--change NAME:KEY=VALUE` sets a key of a task's training. Printed are mean and deviation over seeds, the best of the
+baselines, and the one-sided p of Welch's t test over seeds that `all` is above another start.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -34,6 +35,7 @@ from pipeline.registry import choose
 from pipeline.seeding import keyed_hash
 from pipeline.task_readers import Refused, TaskReader
 from pipeline.task_readers._lines import text_lines
+from pipeline.task_readers._whole_json import read_whole_json
 from pipeline.tasks.carving import carved
 from tools.evaluation.comparison import mean_and_deviation
 from tools.evaluation.tuned_folder import read_scored
@@ -44,17 +46,21 @@ BATCH: Final = 16
 EPOCHS: Final = {100: 20}
 """Passes over the rows by their number, else 4: so few rows need more of them (arXiv 2006.04884)."""
 METRICS: Final = {"pos": "accuracy", "ner": "entity_f1", "sst2": "accuracy", "stsb": "spearman"}
+OF_GLUE: Final = ("cola", "mrpc", "rte")
+"""Tasks that are learned as SST-2 is, by its recipe."""
 
 
 def reader_of(task: str) -> TaskReader:
     """The reader of a recipe, with its options."""
-    recipe = yaml.safe_load(config_file(f"recipe:tasks/{task}", "pipeline.yaml").read_text(encoding="utf-8"))
-    reader: TaskReader = choose("pipeline.task_readers", recipe["tasks"]["reader"]).build(Limits())
+    named = "sst2" if task in OF_GLUE else task
+    recipe = yaml.safe_load(config_file(f"recipe:tasks/{named}", "pipeline.yaml").read_text(encoding="utf-8"))
+    options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
+    reader: TaskReader = choose("pipeline.task_readers", options).build(Limits())
     return reader
 
 
 def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence[int], test: float) -> list[Path]:
-    """Write test rows and rows to learn from, as lines of their file; return the files, the test first."""
+    """Write test rows and rows to learn from, in the layout of their file; return the files, the test first."""
     folder.mkdir(parents=True, exist_ok=True)
     reader = reader_of(task)
     items = list(reader.read(reader.open(paths[0])))
@@ -63,10 +69,14 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     ends = dict(zip(places, [*places[1:], None], strict=True))
     rows = [(item.place, split) for item, split in zip(items, splits, strict=True) if not isinstance(item, Refused)]
     learnt = sorted((place for place, split in rows if split == "train"), key=lambda at: keyed_hash("labels", at))
-    lines = [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
+    questions = ".json" in paths[0].suffixes
+    lines = [] if questions else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
 
     def write(name: str, chosen: Sequence[int]) -> Path:
         path = folder / f"{name}{paths[0].name.removesuffix('.zst')}"
+        if questions:
+            path.write_text(json.dumps(chosen_questions(paths[0], set(chosen))), encoding="utf-8")
+            return path
         parts = [lines[: places[0]], *(lines[place : ends[place]] for place in sorted(chosen))]
         path.write_text("".join(f"{line}\n" for part in parts for line in part), encoding="utf-8")
         return path
@@ -75,13 +85,24 @@ def write_parts(task: str, paths: Sequence[Path], folder: Path, counts: Sequence
     return [given, *(write(f"{count}-", learnt[:count]) for count in counts)]
 
 
+def chosen_questions(path: Path, chosen: set[int]) -> Any:
+    """A file of questions without all but some, by their numbers from 0."""
+    data, numbers = read_whole_json(path, Limits()), itertools.count()
+    for article in data["data"]:
+        for paragraph in article["paragraphs"]:
+            paragraph["qas"] = [asked for asked in paragraph["qas"] if next(numbers) in chosen]
+    return data
+
+
 def tune(body: Path, task: str, files: Sequence[Path], output: Path, begin: str, count: int, options: Any) -> None:
     """Run the seeds of one cell of the table."""
     steps = count * EPOCHS.get(count, 4) // BATCH
-    words = [f"task={task}", f"train={files[1]}", f"dev={files[0]}", f"output={output}", f"from={begin}"]
+    words = [f"task={'sst2' if task in OF_GLUE else task}", f"train={files[1]}", f"dev={files[0]}"]
+    words += [f"output={output}", f"from={begin}"]
     words += [f"seeds={options.seeds}", f"optimizer.learning_rate={options.rate}", f"data.global_batch={BATCH}"]
     words += [f"steps={steps}", f"schedule.warmup={max(1, steps // 10)}", f"evaluate.every={steps}"]
     words += [f"checkpoint.every={steps}", "log.tensorboard=false", "zero.stage=0", f"data.micro_batch={BATCH}"]
+    words += [f"tasks.reader.task={task}"] if task in OF_GLUE else []
     words += [change.removeprefix(f"{task}:") for change in options.change if change.startswith(f"{task}:")]
     subprocess.run([sys.executable, ROOT / "tools/finetune.py", str(body), *words], check=True, cwd=ROOT)
 

@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -30,7 +31,8 @@ from train.checkpoint.run_weights import find_checkpoint
 
 __all__ = ["ForgettingOptions", "forgetting", "main"]
 
-_OWN: Final = ("tasks", "method", "output", "seeds", "learned", "replay", "strength", "alpha", "rows")
+_SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
+"""What the runs and scores of a folder depend on, beside the tasks."""
 
 
 def _several(value: Any) -> Any:
@@ -62,6 +64,8 @@ class ForgettingOptions:
     """l2_sp: factor of the squared distance"""
     rows: Annotated[int, Field(ge=1)] = 256
     """ewc: examples of each task whose gradients are squared"""
+    heldout_rows: Annotated[int, Field(ge=1)] | None = None
+    """rows of each held-out set that are scored, from the first on; null: all"""
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
@@ -77,11 +81,12 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     """
     find_checkpoint(run)
     tasks = read_tasks(options.tasks, options.learned)
-    sequence = TaskSequence(run.resolve(), tasks, options.learned, options.output.resolve(), tuple(words))
+    folder, most = options.output.resolve(), options.heldout_rows
+    sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), most)
     for method in options.method:
         sequence.check(method)
     note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
-    note |= {name: getattr(options, name) for name in ("learned", "replay", "strength", "alpha", "rows")}
+    note |= {name: getattr(options, name) for name in _SETTINGS}
     remember(options.output / "words.json", note)
     matrices: dict[str, list[Matrix]] = {
         method: [
@@ -108,7 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
 
     def action(options: argparse.Namespace) -> int:
-        own = [word for word in options.overrides if word.partition("=")[0] in _OWN]
+        known = {field.name for field in fields(ForgettingOptions)}
+        own = [word for word in options.overrides if word.partition("=")[0] in known]
         chosen = settings_of(ForgettingOptions, own)
         rest = [word for word in options.overrides if word not in own]
         for line in forgetting(options.run, chosen, rest):

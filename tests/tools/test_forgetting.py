@@ -138,6 +138,12 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     assert "strength was 1000.0, is 10.0" in capsys.readouterr().err
     assert main([*words, "rows=20", "strength=1000", "method=plain", "seeds=2"]) == 0
     assert [("seed=1" in words) for words in commands] == [True]
+    assert main([*words, "rows=20", "strength=1000", "heldout_rows=5"]) == 64
+    assert "heldout_rows was None, is 5" in capsys.readouterr().err
+    few = [*words[:2], f"output={tmp_path / 'few'}", *words[3:], "method=plain", "heldout_rows=5"]
+    assert main(few) == 0
+    scored = json.loads((tmp_path / "few" / "scores" / "before.json").read_text(encoding="utf-8"))["scores"]
+    assert scored[0] == heldout_score(load_trained(body).model, open_shards(sets[0] / "dev"), 5)[1]
 
 
 @pytest.mark.parametrize(

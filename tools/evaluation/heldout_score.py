@@ -16,12 +16,13 @@ __all__ = ["heldout_score"]
 _BATCH = 32
 
 
-def heldout_score(model: Model, shards: ShardSet) -> tuple[str, float]:
+def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) -> tuple[str, float]:
     """Return `accuracy` and its share of right rows or labels, or `nats` and the weighed sum of the heads' mean losses.
 
     Args:
         model: in evaluation mode.
         shards: the set.
+        most_rows: rows that are scored, from the first on; None: all.
 
     Raises:
         ConfigurationError: the model draws its inputs, or the set has no label of its heads.
@@ -32,7 +33,7 @@ def heldout_score(model: Model, shards: ShardSet) -> tuple[str, float]:
     sums = dict.fromkeys(model.heads, 0.0)
     counts, right = dict.fromkeys(model.heads, 0), dict.fromkeys(model.heads, 0.0)
     judged: set[str] = set()
-    order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
+    order = np.argsort(rows.columns["input_ids"].lengths[:most_rows], kind="stable")
     with torch.no_grad():
         for first in range(0, len(order), _BATCH):
             batch = order[first : first + _BATCH]

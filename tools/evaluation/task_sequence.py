@@ -119,6 +119,7 @@ class TaskSequence:
         learned: tasks, the first ones, that `body` has learned.
         output: folder of runs and scores.
         words: `key=value` of every training.
+        most_rows: rows of each held-out set that are scored; None: all.
     """
 
     body: Path
@@ -126,6 +127,7 @@ class TaskSequence:
     learned: int
     output: Path
     words: tuple[str, ...]
+    most_rows: int | None = None
 
     def check(self, method: Method) -> None:
         """Refuse a method that these tasks cannot be learned by.
@@ -228,7 +230,7 @@ class TaskSequence:
                 if scorer is None:
                     scores.append(None)
                 else:
-                    kinds[task.name], score = heldout_score(scorer, task.heldout)
+                    kinds[task.name], score = heldout_score(scorer, task.heldout, self.most_rows)
                     scores.append(score)
             path.parent.mkdir(parents=True, exist_ok=True)
             publish_json(path, {"run": str(runs[-1]), "scores": scores, "kinds": kinds})
