@@ -124,6 +124,7 @@ def _study(options: argparse.Namespace) -> int:
         for name, variant in variants.items()
         for seed in range(study.seeds)
     }
+    os.environ.pop("MASTER_PORT", None)  # runs at the same time need a port each
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a run is a process of its own, with one thread
         begun = {name: pool.submit(_run, name, *training, sets, output, test) for name, training in trainings.items()}
         found = {name: run.result() for name, run in begun.items()}

@@ -47,10 +47,7 @@ def pair_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, f
     found: dict[int, float] = {}
     for batch in dealt(rows, rank, size):
         first, second = (_vectors(opened, rows, side, batch) for side in _SIDES)
-        cosines = (first * second).sum(-1)
-        if offered is not None:
-            cosines = (cosines >= (first @ offered.T).amax(1) - _ROUNDING).float()
-        found |= dict(zip(batch.tolist(), cosines.tolist(), strict=True))
+        found |= dict(zip(batch.tolist(), _compared(first, second, offered).tolist(), strict=True))
     return found
 
 
@@ -75,10 +72,10 @@ def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]
     middle = torch.cat(sides).mean(0)
     found = {"untrained": sides, "centred": [side - middle for side in sides]}
     retrieved = opened.facts.metrics == ("accuracy",)
-    cosines = {
-        name: _compared(*(F.normalize(side, dim=-1) for side in pair), retrieved=retrieved)
-        for name, pair in found.items()
-    }
+    cosines = {}
+    for name, pair in found.items():
+        first, second = (F.normalize(side, dim=-1) for side in pair)
+        cosines[name] = _compared(first, second, second if retrieved else None).numpy().astype(np.float64)
     if retrieved:
         return cosines
     texts = (texts_of(Rows({}, {"input_ids": rows.columns[side]}), trained.tokenizer) for side in _SIDES)
@@ -86,11 +83,10 @@ def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]
     return {**cosines, "overlap": shared_words(pairs)[:, 0]}
 
 
-def _compared(first: Tensor, second: Tensor, *, retrieved: bool) -> NDArray[np.float64]:
+def _compared(first: Tensor, second: Tensor, offered: Tensor | None) -> Tensor:
+    """Return the cosine of each pair [n], or 1 where none of the offered vectors is nearer to the first, else 0."""
     cosines = (first * second).sum(-1)
-    if retrieved:
-        cosines = cosines >= (first @ second.T).amax(1) - _ROUNDING
-    return cosines.numpy().astype(np.float64)
+    return cosines if offered is None else (cosines >= (first @ offered.T).amax(1) - _ROUNDING).float()
 
 
 def _vectors(opened: TaskRun, rows: Rows, side: str, batch: NDArray[Any]) -> Tensor:
