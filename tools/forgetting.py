@@ -32,7 +32,7 @@ from train.checkpoint.run_weights import find_checkpoint
 __all__ = ["ForgettingOptions", "forgetting", "main"]
 
 _SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
-"""What the runs and scores of a folder depend on, beside the tasks."""
+"""Settings that runs and scores of a folder depend on, beside the tasks."""
 
 
 def _several(value: Any) -> Any:

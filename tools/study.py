@@ -4,7 +4,7 @@ STUDY is a folder: study.yaml, pipeline.yaml, train.yaml and variants/*.yaml. Th
 by default from the demo's crawl. Each variant is trained with every seed for the same number of operations, and its
 loss is taken on the same held-out rows, of the measures that its training prepared it for. The same command continues
 what was interrupted. `OUTPUT/study.txt` is made from the scores alone; study.html adds the curves of the first seed
-over operations.
+over operations, and study.svg is one picture of both.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from tools.lib.chain import crawl, run_step
 from tools.lib.command import Arguments, positive, run_tool, some_path
 from tools.lib.trained_model import load_trained
 from tools.studies.pairs import PairTest, pair_table
+from tools.studies.picture import Measured, picture
 from tools.studies.plan import Study, Training, Variant, load_study, planned
 from tools.studies.scores import batch_losses, loss_of, verdict
-from train.logs.curves import RecordedRun, heldout_losses, read_run
+from train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from train.logs.journal import read_lines
 
 __all__ = ["main"]
@@ -113,6 +114,21 @@ def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
         yield section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops")))
 
 
+def _picture(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> str:
+    """Return the SVG of losses on the way and at the end."""
+    shown = {}
+    for measure in dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]):
+        last = {
+            name: [loss_of(np.array(one["losses"][measure])) for one in found]
+            for name, found in runs.items()
+            if measure in found[0]["losses"]
+        }
+        curves = {name: points(first[name], "flops", "heldout", measure, "loss") for name in last}
+        unigram = last_heldout(first[next(iter(last))].records)[measure]["unigram_entropy"]
+        shown[measure] = Measured(last, curves, float(unigram))
+    return picture(study.title, shown)
+
+
 def _study(options: argparse.Namespace) -> int:
     folder, output = options.study.resolve(), options.output.resolve()
     study, variants = load_study(folder)
@@ -132,8 +148,9 @@ def _study(options: argparse.Namespace) -> int:
     lines = [*_table(study, runs), *pair_table(runs)]
     with publish(output / "study.txt") as temporary:
         temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    first = [read_run(output / f"runs/{name}-0", name) for name in variants]
-    write_page(output / "study.html", page(study.title, [listing("\n".join(lines)), *_pictures(first)]))
+    first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
+    write_page(output / "study.svg", _picture(study, runs, first))
+    write_page(output / "study.html", page(study.title, [listing("\n".join(lines)), *_pictures([*first.values()])]))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 

@@ -21,7 +21,7 @@ def test_losses_are_those_of_the_trainer(
 ) -> None:
     folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
     monkeypatch.setattr(tool, "_sets", lambda *_: shard_sets / "corrupt")  # the sets are there already
-    monkeypatch.delenv("MASTER_PORT", raising=False)  # runs beside one another have ports of their own
+    monkeypatch.setenv("MASTER_PORT", "29500")  # of the user's own; runs beside one another need a port each
     words = [str(folder), "--output", str(tmp_path / "out")]
     assert tool.main(words) == 0
     first = (tmp_path / "out" / "study.txt").read_text()
@@ -38,6 +38,8 @@ def test_losses_are_those_of_the_trainer(
     shown = (tmp_path / "out" / "study.html").read_text()
     assert "masked loss (nats) over FLOPs" in shown
     assert "plain from" in shown
+    drawn = (tmp_path / "out" / "study.svg").read_text()
+    assert all(f">{name}</text>" in drawn for name in ("plain", "mixed"))
 
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)

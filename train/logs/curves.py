@@ -21,6 +21,7 @@ __all__ = [
     "last_heldout",
     "noise_scales",
     "parts_of_steps",
+    "points",
     "read_run",
     "results",
 ]
