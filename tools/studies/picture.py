@@ -80,7 +80,7 @@ def _on_the_way(axes: Axes, name: str, measured: Measured, colours: Mapping[str,
     lowest = min(min(losses) for losses in measured.last.values())
     top = max(measured.unigram + 0.3, lowest + 0.5)
     axes.set_ylim(lowest - 0.1, top)
-    axes.set_title(f"{name}: nats on the same held-out rows; dashed: unigram {measured.unigram:.2f}", fontsize=9)
+    axes.set_title(f"{name}: nats; dashed: unigram {measured.unigram:.2f}", fontsize=9)
     axes.set_xlabel("10¹² FLOPs")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e12:g}")
 

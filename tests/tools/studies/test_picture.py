@@ -18,11 +18,11 @@ def test_variants_stand_from_high_to_low_with_their_means() -> None:
     drawn = picture("a <study>", {"masked": _measured(losses), "causal": _measured({"best": [2.0]})})
     ET.fromstring(drawn)
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
-    first = texts[: texts.index("causal: nats on the same held-out rows; dashed: unigram 6.00")]
+    first = texts[: texts.index("causal: nats; dashed: unigram 6.00")]
     assert [text for text in first if text in losses] == ["worst", "middle", "best"]
     assert {"4.100", "5.000", "3.250", "2.000"} <= set(texts)
     assert "a &lt;study&gt;" in drawn
-    assert "masked: nats on the same held-out rows; dashed: unigram 6.00" in first
+    assert "masked: nats; dashed: unigram 6.00" in first
 
 
 def test_each_variant_keeps_its_colour_and_equal_losses_give_equal_bytes() -> None:
