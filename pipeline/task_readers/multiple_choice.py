@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -11,18 +13,19 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
+from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._json_lines import (
-    OBJECT_REASONS,
-    LinesLayout,
-    Object,
-    field_of,
-    json_objects,
-    require_fields,
-    texts_in,
-)
+from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields, texts_in
+from pipeline.task_readers._lines import text_lines
 
 __all__ = ["MultipleChoice"]
+
+
+@plain_dataclass(frozen=True)
+class _Layout:
+    name: str
+    labels: Path | None
+    labelled: bool = True
 
 
 class MultipleChoice(TaskReader):
@@ -30,14 +33,15 @@ class MultipleChoice(TaskReader):
 
     Rows may have different numbers of choices, two at least. A line that lacks a field is refused as `fields`, one with
     an empty text as `empty_text`, one whose answer is none of its choices as `bad_label`, and one without an answer as
-    `no_label`.
+    `no_label`. Answers may stand in a file of their own, `labels`, one a line; lines of the longer file are refused as
+    `unaligned`.
 
     Example (context `goal`, choices `[sol1, sol2]`, answer `label`):
         `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label")
+    reasons: ClassVar[tuple[str, ...]] = (*OBJECT_REASONS, "empty_text", "bad_label", "no_label", "unaligned")
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options:
@@ -54,7 +58,9 @@ class MultipleChoice(TaskReader):
         answer: str = "label"
         """field of the right choice: its number from 0, or one of `answers`"""
         answers: list[str] = field(default_factory=list)
-        """names of the first choice, the second ... in the field of the answer: [A, B, C, D]; empty: numbers"""
+        """names of the first choice, the second ... as answers have them: [A, B, C, D]; empty: numbers"""
+        labels: str | None = None
+        """end of the name of a file of answers: -labels.lst, where valid.jsonl has valid-labels.lst; null: none"""
 
     options: Options
 
@@ -64,20 +70,45 @@ class MultipleChoice(TaskReader):
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def open(self, path: Path) -> TaskFile:
-        """Return a file whose first line has the context and the choices.
+        """Return a file whose first line has the context and the choices, with its file of answers, if there is one.
 
         Raises:
-            ConfigurationError: it has not.
+            ConfigurationError: it has not, or there is no file of answers.
         """
         require_fields(path, self.limits, self.options.context, *self.options.choices)
-        return TaskFile(path, LinesLayout())
+        labels = self._labels_of(path)
+        if labels is not None and not labels.is_file():
+            raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers beside it")
+        return TaskFile(path, _Layout("JSON lines" if labels is None else "JSON lines with a file of answers", labels))
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """Return the file of answers."""
+        labels = self._labels_of(path)
+        return () if labels is None or not labels.is_file() else (labels,)
 
     def read(self, file: TaskFile) -> Iterator[Choices | Refused]:
         """Yield every line of a file."""
-        for place, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Refused) else self._row(row, place)
+        rows = json_objects(file.path, self.limits)
+        if file.layout.labels is None:
+            for place, row in rows:
+                yield row if isinstance(row, Refused) else self._row(row, field_of(row, self.options.answer), place)
+            return
+        for place, (row_line, label_line) in enumerate(zip_longest(rows, text_lines(file.layout.labels, self.limits))):
+            if row_line is None or label_line is None:
+                yield Refused("unaligned", place)
+                continue
+            row, answer = row_line[1], label_line[1]
+            if isinstance(row, Refused) or isinstance(answer, Refused):
+                yield Refused(next(side.reason for side in (row, answer) if isinstance(side, Refused)), place)
+            else:
+                yield self._row(row, answer.strip() or None, place)
 
-    def _row(self, row: Object, place: int) -> Choices | Refused:
+    def _labels_of(self, path: Path) -> Path | None:
+        if self.options.labels is None:
+            return None
+        return path.with_name(path.name.partition(".")[0] + self.options.labels)
+
+    def _row(self, row: Object, given: object, place: int) -> Choices | Refused:
         options = self.options
         contexts = texts_in(row, options.context)
         begins = ("",) if options.begin is None else texts_in(row, options.begin)
@@ -86,7 +117,6 @@ class MultipleChoice(TaskReader):
             return Refused("fields", place)
         if not all(text.strip() for text in (*contexts, *choices)):
             return Refused("empty_text", place)
-        given = field_of(row, options.answer)
         if given is None:
             return Refused("no_label", place)
         right = self._number(given)
