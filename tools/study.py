@@ -74,7 +74,7 @@ def _run(
         "flops": training.total,
         "tokens": sum(one["tokens"] for one in metrics[-1:]),
         "losses": {
-            measure: batch_losses(trained, open_shards(sets / chosen / "heldout"), most)
+            measure: batch_losses(trained.model, open_shards(sets / chosen / "heldout"), most)
             for measure, chosen in variant.measures.items()
         },
     } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})

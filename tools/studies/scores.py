@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from model.build import Model
 from pipeline.seeding import keyed_hash
 from pipeline.shards import ShardSet
-from tools.lib.trained_model import TrainedModel
 from train.stream.collate import Collate
 
 __all__ = ["Verdict", "batch_losses", "loss_of", "verdict"]
@@ -23,14 +23,17 @@ _ROWS: Final = 8
 _RESAMPLES: Final = 1000
 
 
-def batch_losses(trained: TrainedModel, shards: ShardSet, most_rows: int) -> list[list[float]]:
-    """Return the summed loss and the count of each batch of eight rows, over all heads.
+def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[float]]:
+    """Return the summed loss and the count of labels of each batch of eight rows, over all heads.
 
     Args:
-        trained: the run.
+        model: in evaluation mode; its labels weigh alike from now on, also where `normalise: row` trained it, so that
+            all variants are measured alike.
         shards: held-out set.
         most_rows: rows that are read, from the first on.
     """
+    for head in model.heads.values():
+        head.normalise = "label"
     collate = Collate.from_manifest(shards.manifest)
     found: list[list[float]] = []
     with torch.no_grad():
@@ -41,7 +44,7 @@ def batch_losses(trained: TrainedModel, shards: ShardSet, most_rows: int) -> lis
                     return found
                 chosen = np.arange(first, min(first + _ROWS, len(rows)))
                 columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
-                losses = trained.model(collate(columns, np.ones(len(chosen), np.float32))).values()
+                losses = model(collate(columns, np.ones(len(chosen), np.float32))).values()
                 found.append([sum(float(one.total) for one in losses), sum(float(one.count) for one in losses)])
     return found
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tools.studies.scores import loss_of, verdict
+from model.build import build_model
+from pipeline.config import validate
+from pipeline.shards import open_shards
+from tests.train.masked_set import plain_config, write_masked_sets
+from tools.evaluation.heldout_score import heldout_score
+from tools.studies.scores import batch_losses, loss_of, verdict
+from train.config import TrainConfig
 
 
 def runs(mean: float, seed: int, count: int = 2) -> list[np.ndarray]:
@@ -32,3 +40,16 @@ def test_the_verdict_is_about_the_same_rows(lower: float, higher: float, word: s
 
 def test_a_loss_weighs_batches_by_their_counts() -> None:
     assert loss_of(np.array([[10.0, 1.0], [10.0, 9.0]])) == 2.0
+
+
+def test_rows_that_weighed_alike_in_training_are_measured_by_labels(tmp_path: Path) -> None:
+    """Variants are compared on the same labels, whichever share of the gradient a row had."""
+    shards = open_shards(write_masked_sets(tmp_path).parents[1] / "heldout")
+    config: TrainConfig = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
+    facts = shards.manifest.tokenizer
+    model = build_model(config.model, facts.vocab_size, facts.special_ids).eval()
+    by_label = heldout_score(model, shards)[1]
+    for head in model.heads.values():
+        head.normalise = "row"
+    assert heldout_score(model, shards)[1] != pytest.approx(by_label, rel=1e-6)
+    assert loss_of(np.array(batch_losses(model, shards, 10**6))) == pytest.approx(by_label, rel=1e-5)
