@@ -18,12 +18,14 @@ from pipeline.shards import DamagedBlock, ShardSet
 from train.config import TrainConfig, zero_stage
 from train.evaluate import batches_of_pass
 from train.sets.datasets import Datasets, check_length
-from train.stream.online_corruption import Corruption
-from train.stream.phases import distinct_sets, set_labels
+from train.stream.collate import Collate
+from train.stream.phases import Input, distinct_sets, set_labels
 from train.weights.freezing import frozen_count
 
 __all__ = ["CostEstimate", "MemoryEstimate", "PhaseCost", "estimate_cost", "estimate_memory", "operations_per_second"]
 
+_COUNTED_AT_ONCE: Final = 256
+"""Rows of a batch whose labels are counted."""
 _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -163,7 +165,8 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows) for shards in datasets.heldout.values()
     ]
     flops = [
-        _of_a_row(shards, config, model, datasets.corruptions[name])[1] for name, shards in datasets.heldout.items()
+        _of_a_row(Input(shards, datasets.corruptions[name]), config, model)[1]
+        for name, shards in datasets.heldout.items()
     ]
     return CostEstimate(
         parameters=parameters,
@@ -193,7 +196,7 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Itera
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
             continue
-        figures = np.array([_of_a_row(one.shards, config, model, one.corruption) for one in phase.sources])
+        figures = np.array([_of_a_row(one, config, model) for one in phase.sources])
         sets = [one.shards for one in phase.sources]
         figures *= [[len(shards) / _places(shards, config)] for shards in sets]  # filler has no tokens
         mixture = phase.mixture()
@@ -212,24 +215,35 @@ def _places(shards: ShardSet, config: TrainConfig) -> int:
     return -(-len(shards) // lanes) * lanes
 
 
-def _of_a_row(
-    shards: ShardSet, config: TrainConfig, model: Model, corruption: Corruption | None
-) -> tuple[float, float]:
+def _of_a_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, float]:
     """Return (tokens, operations) of a row, means over a set's first block."""
-    rows = _first_block(shards, skip_damaged=config.data.on_damaged == "skip")
-    if corruption is not None:
-        rows, _ = corruption(rows, np.zeros(len(rows), np.uint16))
+    rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
+    if source.corruption is not None:
+        rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # the manifest knows the length of samples, not what the objective adds to them
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
-        check_length(max(int(column.lengths.max()) for column in texts), config, shards.path)
+        check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
-    tokens, target, labels = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0), columns.get("label_ids")
+    tokens, target = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0)
     choices = columns.get("choice_starts", 1.0)
-    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), labels)
+    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), _labels_of_a_row(rows, source))
     second = _second_view(rows.columns)
     if second and "input_ids_b" in model.needs:
         return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
     return tokens + target, flops
+
+
+def _labels_of_a_row(rows: Rows, source: Input) -> float | None:
+    """Return the mean number of labels of rows, counted in their batches; None where heads judge something else."""
+    collate, labels = Collate.from_manifest(source.manifest), 0
+    for first in range(0, len(rows), _COUNTED_AT_ONCE):
+        chosen = np.arange(first, min(first + _COUNTED_AT_ONCE, len(rows)))
+        columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
+        batch = collate(columns, np.ones(len(chosen), np.float32))
+        if "label_index" not in batch:
+            return None
+        labels += len(batch["label_index"])
+    return labels / len(rows)
 
 
 def _second_view(columns: Mapping[str, Ragged]) -> float:

@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import gc
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from model.build import build_model
+from pipeline.rows import Rows
 from tests.distributed import RankPool
+from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import build, tiny, train_steps
 from train.config import TrainConfig
-from train.cost_estimate import CostEstimate, PhaseCost, estimate_memory
+from train.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory
 from train.distributed import World
 from train.engine import Engine
+from train.sets.datasets import open_datasets
 
 
 @pytest.mark.parametrize(
@@ -47,6 +52,51 @@ def test_operations_of_samples_follow_the_phases() -> None:
     cost = CostEstimate({}, 5, 0, 0, 8, 1, phases, 0, 0, 0.0, (), 1, {})
     per_row = [10.0] * 24 + [100.0] * 60
     assert [cost.flops_until(samples) for samples in range(84)] == [sum(per_row[:samples]) for samples in range(84)]
+
+
+def labels_by_hand(rows: Rows) -> float:
+    """What the columns of each objective say of its labels."""
+    columns = rows.columns
+    for name in ("label_ids", "prediction_order", "target_ids"):
+        if name in columns:
+            return float(columns[name].lengths.mean())
+    first = columns["prefix_length"].values.clip(1) if "prefix_length" in columns else 1
+    return float((columns["input_ids"].lengths - first).mean())
+
+
+@pytest.mark.parametrize(
+    ("objective", "family", "head"),
+    [
+        ("masked_lm", "encoder", "masked_lm"),
+        ("causal_lm", "decoder", "lm"),
+        ("prefix_lm", "decoder", "lm"),
+        ("permuted_lm", "xlnet", "masked_lm"),
+        ("span_corruption", "encoder_decoder", "lm"),
+        ("mass", "encoder_decoder", "lm"),
+    ],
+)
+def test_the_head_is_counted_at_labels_alone(tmp_path: Path, objective: str, family: str, head: str) -> None:
+    """Those of a prefix are known from its length alone, and those of a permutation from its order."""
+    apart: dict[str, Any] = {}
+    if family == "xlnet":
+        apart = {"model__position": {"kind": "sinusoidal"}, "model__bias": {"qkv": False, "out": False}}
+    config = tiny(
+        data__shards=str(write_objective_sets(tmp_path, objective)), output=str(tmp_path / "run"),
+        data__global_batch=16, data__lanes=16, model__family=family,
+        model__heads={head: {"transform": False} if apart else 1.0},
+        **({"model__position": {"maximum": 64}} | apart),
+    )  # fmt: skip
+    datasets = open_datasets(config)
+    facts = datasets.train.manifest.tokenizer
+    model = build_model(config.model, facts.vocab_size, facts.special_ids)
+    rows = datasets.train.read_block(0)
+    tokens, target = (
+        round(float(rows.columns[name].lengths.mean())) if name in rows.columns else 0
+        for name in ("input_ids", "target_ids")
+    )
+    (phase,) = estimate_cost(config, model, datasets, 1).phases
+    assert len(datasets.train) % 16 == 0  # no filler
+    assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
 
 
 def stores() -> dict[int, int]:
