@@ -33,7 +33,7 @@ class MultipleChoice(TaskReader):
 
     Rows may have different numbers of choices, two at least. A line that lacks a field is refused as `fields`, one with
     an empty text as `empty_text`, one whose answer is none of its choices as `bad_label`, and one without an answer as
-    `no_label`. Answers may stand in a file of their own, `labels`, one a line; lines of the longer file are refused as
+    `no_label`. Answers may be in a file of their own, `labels`, one a line; lines of the longer file are refused as
     `unaligned`.
 
     Example (context `goal`, choices `[sol1, sol2]`, answer `label`):

@@ -55,7 +55,7 @@ def test_operations_of_samples_follow_the_phases() -> None:
 
 
 def labels_by_hand(rows: Rows) -> float:
-    """What the columns of each objective say of its labels."""
+    """Labels of each objective, as its columns tell them."""
     columns = rows.columns
     for name in ("label_ids", "prediction_order", "target_ids"):
         if name in columns:

@@ -13,7 +13,7 @@ def _measured(last: dict[str, list[float]]) -> Measured:
     return Measured(last, curves, unigram=6.0)
 
 
-def test_variants_stand_from_high_to_low_with_their_means() -> None:
+def test_variants_go_from_high_to_low_with_their_means() -> None:
     losses = {"middle": [4.0, 4.2], "worst": [5.0, 5.0], "best": [3.0, 3.5]}
     drawn = picture("a <study>", {"masked": _measured(losses), "causal": _measured({"best": [2.0]})})
     ET.fromstring(drawn)
