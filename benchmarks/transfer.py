@@ -50,10 +50,14 @@ OF_GLUE: Final = ("cola", "mrpc", "rte")
 """Tasks that are learned as SST-2 is, by its recipe."""
 
 
+def recipe_of(task: str) -> str:
+    """The recipe of a task."""
+    return "sst2" if task in OF_GLUE else task
+
+
 def reader_of(task: str) -> TaskReader:
     """The reader of a recipe, with its options."""
-    named = "sst2" if task in OF_GLUE else task
-    recipe = yaml.safe_load(config_file(f"recipe:tasks/{named}", "pipeline.yaml").read_text(encoding="utf-8"))
+    recipe = yaml.safe_load(config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml").read_text(encoding="utf-8"))
     options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
     reader: TaskReader = choose("pipeline.task_readers", options).build(Limits())
     return reader
@@ -97,7 +101,7 @@ def chosen_questions(path: Path, chosen: set[int]) -> Any:
 def tune(body: Path, task: str, files: Sequence[Path], output: Path, begin: str, count: int, options: Any) -> None:
     """Run the seeds of one cell of the table."""
     steps = count * EPOCHS.get(count, 4) // BATCH
-    words = [f"task={'sst2' if task in OF_GLUE else task}", f"train={files[1]}", f"dev={files[0]}"]
+    words = [f"task={recipe_of(task)}", f"train={files[1]}", f"dev={files[0]}"]
     words += [f"output={output}", f"from={begin}"]
     words += [f"seeds={options.seeds}", f"optimizer.learning_rate={options.rate}", f"data.global_batch={BATCH}"]
     words += [f"steps={steps}", f"schedule.warmup={max(1, steps // 10)}", f"evaluate.every={steps}"]

@@ -84,16 +84,26 @@ def _run(
     return found
 
 
+def _measures(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return the measures that any variant has."""
+    return list(dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]))
+
+
+def _losses_of(found: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
+    """Return the loss of each seed of a variant; none where its training did not prepare it for the measure."""
+    return [loss_of(np.array(one["losses"][measure])) for one in found if measure in one["losses"]]
+
+
 def _table(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Yield the losses of each variant, then the orderings with their verdicts."""
-    measures = list(dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]))
+    measures = _measures(runs)
     seeds = len(next(iter(runs.values())))
     yield f"{study.title}: {study.flops:.3g} operations a run, {seeds} seeds; nats on held-out rows"
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
     for name, found in runs.items():
         cells = []
         for measure in measures:
-            losses = [loss_of(np.array(one["losses"][measure])) for one in found if measure in one["losses"]]
+            losses = _losses_of(found, measure)
             mean, deviation = mean_and_deviation(losses) if losses else (0.0, None)
             shown = f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
             cells.append(f"{shown if losses else '':>18}")
@@ -117,12 +127,8 @@ def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
 def _picture(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> str:
     """Return the SVG of losses on the way and at the end."""
     shown = {}
-    for measure in dict.fromkeys(measure for found in runs.values() for measure in found[0]["losses"]):
-        last = {
-            name: [loss_of(np.array(one["losses"][measure])) for one in found]
-            for name, found in runs.items()
-            if measure in found[0]["losses"]
-        }
+    for measure in _measures(runs):
+        last = {name: losses for name, found in runs.items() if (losses := _losses_of(found, measure))}
         curves = {name: points(first[name], "flops", "heldout", measure, "loss") for name in last}
         unigram = last_heldout(first[next(iter(last))].records)[measure]["unigram_entropy"]
         shown[measure] = Measured(last, curves, float(unigram))

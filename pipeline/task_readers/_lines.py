@@ -2,10 +2,10 @@ r"""Lines of text files: split at `\n` alone, without a byte order mark, one bad
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Iterable, Iterator
+from itertools import count, zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pipeline.formats.account import Account
 from pipeline.formats.byte_lines import ByteLines
@@ -13,7 +13,10 @@ from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
 from pipeline.task_readers._items import Refused
 
-__all__ = ["LINE_REASONS", "text_lines"]
+__all__ = ["LINE_REASONS", "aligned", "text_lines"]
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 _BOM: Final = "\ufeff"
 LINE_REASONS: Final = (*REASONS, "bad_utf8", "line_bytes")
@@ -34,6 +37,21 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Refused]
     if lines.damage is not None:
         number = next(numbers)
         yield number, Refused(lines.damage, number)
+
+
+def aligned(
+    first: Iterable[tuple[int, A | Refused]], second: Iterable[tuple[int, B | Refused]]
+) -> Iterator[tuple[A, B] | str]:
+    """Yield both lines of each place of two files, or why there are not both: `unaligned`, or a line's own reason."""
+    for one, other in zip_longest(first, second):
+        if one is None or other is None:
+            yield "unaligned"
+        elif isinstance(one[1], Refused):
+            yield one[1].reason
+        elif isinstance(other[1], Refused):
+            yield other[1].reason
+        else:
+            yield one[1], other[1]
 
 
 def _text(line: bytes | int, number: int) -> str | Refused:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
@@ -15,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Refused, SourceTarget, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, text_lines
+from pipeline.task_readers._lines import LINE_REASONS, aligned, text_lines
 from pipeline.task_readers.text_to_text import Metric
 
 __all__ = ["Bitext"]
@@ -99,15 +98,8 @@ class Bitext(TaskReader):
                 yield line if isinstance(line, Refused) else self._pair(line.split("\t"), place)
             return
         targets = text_lines(file.layout.target, self.limits)
-        for place, pair in enumerate(zip_longest(sources, targets)):
-            if any(side is None for side in pair):
-                yield Refused("unaligned", place)
-                continue
-            lines = [line for _, line in pair]
-            refused = next((line for line in lines if isinstance(line, Refused)), None)
-            yield (
-                self._pair([str(line) for line in lines], place) if refused is None else Refused(refused.reason, place)
-            )
+        for place, pair in enumerate(aligned(sources, targets)):
+            yield Refused(pair, place) if isinstance(pair, str) else self._pair([*pair], place)
 
     def _pair(self, texts: list[str], place: int) -> SourceTarget | Refused:
         if len(texts) != _COLUMNS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -16,7 +15,7 @@ from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import Choices, Refused, TaskFacts, TaskFile, TaskReader
 from pipeline.task_readers._json_lines import OBJECT_REASONS, Object, field_of, json_objects, require_fields, texts_in
-from pipeline.task_readers._lines import text_lines
+from pipeline.task_readers._lines import aligned, text_lines
 
 __all__ = ["MultipleChoice"]
 
@@ -93,15 +92,8 @@ class MultipleChoice(TaskReader):
             for place, row in rows:
                 yield row if isinstance(row, Refused) else self._row(row, field_of(row, self.options.answer), place)
             return
-        for place, (row_line, label_line) in enumerate(zip_longest(rows, text_lines(file.layout.labels, self.limits))):
-            if row_line is None or label_line is None:
-                yield Refused("unaligned", place)
-                continue
-            row, answer = row_line[1], label_line[1]
-            if isinstance(row, Refused) or isinstance(answer, Refused):
-                yield Refused(next(side.reason for side in (row, answer) if isinstance(side, Refused)), place)
-            else:
-                yield self._row(row, answer.strip() or None, place)
+        for place, pair in enumerate(aligned(rows, text_lines(file.layout.labels, self.limits))):
+            yield Refused(pair, place) if isinstance(pair, str) else self._row(pair[0], pair[1].strip() or None, place)
 
     def _labels_of(self, path: Path) -> Path | None:
         if self.options.labels is None:

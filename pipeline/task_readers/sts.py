@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -15,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError
 from pipeline.task_readers import LabelledText, Refused, TaskFacts, TaskFile, TaskReader
-from pipeline.task_readers._lines import LINE_REASONS, text_lines
+from pipeline.task_readers._lines import LINE_REASONS, aligned, text_lines
 
 __all__ = ["Sts"]
 
@@ -117,18 +116,14 @@ class Sts(TaskReader):
             return
         place = 0
         for number, subset in enumerate(file.layout.subsets):
-            lines = (text_lines(one, self.limits) for one in (subset, _gold_of(subset)))
-            for pair in zip_longest(*lines):
+            for pair in aligned(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
                 yield self._aligned(pair, number if self.options.average == "mean" else place)
                 place += 1
 
-    def _aligned(self, pair: tuple[tuple[int, str | Refused] | None, ...], place: int) -> LabelledText | Refused:
-        if any(side is None for side in pair):
-            return Refused("unaligned", place)
-        sides = [side[1] for side in pair if side is not None]
-        if refused := [side for side in sides if isinstance(side, Refused)]:
-            return Refused(refused[0].reason, place)
-        fields, score = str(sides[0]).split("\t"), str(sides[1])
+    def _aligned(self, pair: tuple[str, str] | str, place: int) -> LabelledText | Refused:
+        if isinstance(pair, str):
+            return Refused(pair, place)
+        fields, score = pair[0].split("\t"), pair[1]
         return self._pair(fields[:2], score, place) if len(fields) > 1 else Refused("fields", place)
 
     def _pair(self, texts: list[str], score: str, place: int) -> LabelledText | Refused:
