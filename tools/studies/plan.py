@@ -19,7 +19,6 @@ from tools.lib.text_scores import Score
 from train.config import TrainConfig
 from train.cost_estimate import estimate_cost
 from train.sets.datasets import open_datasets
-from train.stream.collate import Collate
 
 __all__ = ["Ordering", "Part", "Study", "Training", "Variant", "load_study", "planned"]
 
@@ -181,7 +180,6 @@ def _flops_of_steps(config: Mapping[str, Any]) -> list[float]:
     """Return the operations of a step of each part, from the first rows of its sets."""
     checked: TrainConfig = validate(TrainConfig, dict(config), _TRAIN)
     datasets = open_datasets(checked)
-    Collate.from_manifests([source.manifest for phase in datasets.phases for source in phase.sources])
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(checked.model, tokenizer.vocab_size, tokenizer.special_ids)
     phases = estimate_cost(checked, model, datasets, 1).phases

@@ -15,6 +15,7 @@ from train.config import TrainConfig
 from train.distributed import device_of
 from train.sets.head_data import refuse_unfit_heads, served_targets
 from train.sets.unread_columns import refuse_unread
+from train.stream.collate import Collate
 from train.stream.config import DataConfig
 from train.stream.mixture import Phase
 from train.stream.online_corruption import Corruption, corruption_of
@@ -94,6 +95,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set {train.path} with "
                 f"{ours[:16]}: make both with one tokenizer"
             )
+    Collate.from_manifests([one.manifest for phase in phases for one in phase.sources])  # refuses sets of two kinds
     return Datasets(phases, heldout, corruptions)
 
 
