@@ -4,7 +4,7 @@ RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets of
 and every other YAML file is an entry. Entries are trained one after the other by train/main.py, each with every seed
 and the baseline with the first, and stop at the first evaluation at or below the target. Times are those of the steps:
 a start, evaluations and saves are left out. The same command continues what was interrupted. `OUTPUT/race.txt` is the
-table, race.json its figures, and race.html adds the curves of the first seed.
+table, race.json its figures, race.svg a picture of both, and race.html the curves of the first seed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -28,9 +28,10 @@ from pipeline.files import publish, publish_json, read_json
 from pipeline.html_page import grid, listing, page, section, write_page
 from tools.lib.chain import ROOT, run_step, start_training
 from tools.lib.command import Arguments, positive, run_tool, some_path
+from tools.lib.runs_picture import Panels, runs_picture
 from tools.races.results import Result, record_line, result_of, standings
-from tools.races.rules import Entry, Race, changed_sets, load_race, training_of
-from train.logs.curves import RecordedRun, heldout_losses
+from tools.races.rules import HELDOUT, Entry, Race, changed_sets, load_race, training_of
+from train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
 from train.logs.journal import read_lines
 
 __all__ = ["main"]
@@ -79,6 +80,17 @@ def _curve(run: Path, name: str) -> RecordedRun:
     return RecordedRun(name, [{**one, "seconds": passed} for one, passed in zip(records, seconds, strict=True)])
 
 
+def _picture(race: Race, results: Mapping[str, Sequence[Result]], first: Sequence[RecordedRun]) -> str:
+    """Return the SVG of held-out losses over seconds, and of the seconds of every seed."""
+    curves = {run.name: points(run, "seconds", "heldout", HELDOUT, "loss") for run in first}
+    unigram = float(last_heldout(first[0].records)[HELDOUT]["unigram_entropy"])
+    seconds = {name: [one.seconds for one in found if one.reached] for name, found in results.items()}
+    reached = {name: of_seeds for name, of_seeds in seconds.items() if of_seeds}
+    title = f"held-out loss, nats; dashed: the target {race.target:g}"
+    panels = Panels(title, "seconds of steps", curves, race.target, unigram, ("seconds until the target", reached))
+    return runs_picture(race.title, [panels])
+
+
 def _commit() -> str:
     """Return the commit of the code, with a + where files differ from it."""
     words = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
@@ -112,8 +124,9 @@ def _race(options: argparse.Namespace) -> int:
         temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     figures = {name: [asdict(one) for one in found] for name, found in results.items()}
     publish_json(output / "race.json", {"target": race.target, "changed_sets": changed, "results": figures})
-    curves = heldout_losses([_curve(first, name) for name, (first, *_) in runs.items()], "seconds")
-    parts = [listing("\n".join(lines)), section("First seed", grid(*curves))]
+    curves = [_curve(first, name) for name, (first, *_) in runs.items()]
+    write_page(output / "race.svg", _picture(race, results, curves))
+    parts = [listing("\n".join(lines)), section("First seed", grid(*heldout_losses(curves, "seconds")))]
     write_page(output / "race.html", page(race.title, parts))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0

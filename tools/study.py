@@ -29,9 +29,9 @@ from pipeline.shards import open_shards
 from tools.evaluation.comparison import mean_and_deviation
 from tools.lib.chain import crawl, run_step
 from tools.lib.command import Arguments, positive, run_tool, some_path
+from tools.lib.runs_picture import Panels, runs_picture
 from tools.lib.trained_model import load_trained
 from tools.studies.pairs import PairTest, pair_table
-from tools.studies.picture import Measured, picture
 from tools.studies.plan import Study, Training, Variant, load_study, planned
 from tools.studies.scores import batch_losses, loss_of, verdict
 from train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
@@ -125,14 +125,19 @@ def _pictures(runs: Sequence[RecordedRun]) -> Iterator[str]:
 
 
 def _picture(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> str:
-    """Return the SVG of losses on the way and at the end."""
-    shown = {}
+    """Return the SVG of losses on the way and at the end, a row for each measure."""
+    rows = []
     for measure in _measures(runs):
         last = {name: losses for name, found in runs.items() if (losses := _losses_of(found, measure))}
-        curves = {name: points(first[name], "flops", "heldout", measure, "loss") for name in last}
-        unigram = last_heldout(first[next(iter(last))].records)[measure]["unigram_entropy"]
-        shown[measure] = Measured(last, curves, float(unigram))
-    return picture(study.title, shown)
+        curves = {
+            name: [(flops / 1e12, loss) for flops, loss in points(first[name], "flops", "heldout", measure, "loss")]
+            for name in last
+        }
+        unigram = float(last_heldout(first[next(iter(last))].records)[measure]["unigram_entropy"])
+        top = max(unigram + 0.3, min(map(min, last.values())) + 0.5)
+        title = f"{measure}: nats; dashed: unigram {unigram:.2f}"
+        rows.append(Panels(title, "10¹² FLOPs", curves, unigram, top, (f"{measure} at the end", last)))
+    return runs_picture(study.title, rows)
 
 
 def _study(options: argparse.Namespace) -> int:

@@ -72,6 +72,9 @@ def test_a_race(
     (record,) = [line for line in table.splitlines() if line.startswith("| 20") and " fast " in line]
     assert "| a higher rate | `python tools/race.py " in record
     assert " slow " not in record
+    drawn = (output / "race.svg").read_text(encoding="utf-8")
+    assert all(f">{name}</text>" in drawn for name in ("plain", "fast"))
+    assert ">slow</text>" not in drawn, "it has no seconds until the target"
     assert "Held-out loss (nats) over seconds of training" in (output / "race.html").read_text(encoding="utf-8")
 
     def never(*_: object, **__: object) -> float:

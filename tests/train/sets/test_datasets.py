@@ -258,7 +258,9 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
     assert "or set data.corrupt" in problem({"shards": str(samples.path)})
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
     frame = {**objective("encoder")["frame"], "padding_side": "left"}
-    left = write_masked_sets(tmp_path / "left", objective={**objective("encoder"), "heads": ["masked_lm"], "frame": frame})
+    left = write_masked_sets(
+        tmp_path / "left", objective={**objective("encoder"), "heads": ["masked_lm"], "frame": frame}
+    )
     two = [{"shards": sets[0], "until_samples": 80}, {"shards": str(left)}]
     assert "encoder and encoder padded on the left" in problem({"phases": two})
 
