@@ -98,7 +98,7 @@ def write_sets(folder: Path) -> Path:
     inputs.append({"path": str(folder / "pairs.tsv"), "source": "pairs", "language": one, "target_language": other})
     recipe = {
         "corpus": "toy", "seed": 1, "input": inputs, "clean": {"language": None, "filters": []},
-        "dedup": {"exact": {"key": "text"}, "near": None}, "train_tokenizer": {"name": "wordpiece", "size": 120},
+        "dedup": {"exact": {"key": "text"}, "near": None}, "train_tokenizer": {"name": "wordpiece", "size": 260},
         "encode": {"sentences": "regex"}, "group": {}, "heldout": {"fraction": 0.0},
         "corrupt": [
             {"name": "masked_lm", "max_length": 32, "mask_rate": 0.25, "grouping": "document", "variants": 4},
@@ -113,6 +113,8 @@ def write_sets(folder: Path) -> Path:
 def train(folder: Path, sets: list[Path], seed: int) -> Path:
     """Train a body on some sets, each read equally often."""
     data = BODY["data"] | {"shards": [str(one) for one in sets], "seed": seed}
+    if len(sets) > 1:
+        data["ignore"] = ["segment_starts", "languages"]  # the two vocabularies tell the languages apart
     config = BODY | {"data": data, "seed": seed, "output": str(folder)}
     folder.with_suffix(".yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     command = [sys.executable, "train/main.py", "--config", str(folder.with_suffix(".yaml"))]
