@@ -16,8 +16,10 @@ __all__ = ["TOKENS", "batch_tensors", "check_lengths", "head_of", "like_lengths"
 
 TOKENS = 2048
 """places of a batch, padding included: the states of a small model stay in a core's cache"""
-_SCORES = 1 << 25
-"""scores held at a time"""
+_SCORES = {"cpu": 1 << 22}
+"""scores held at a time, by kind of device: few enough for the cache of a processor"""
+_MORE_SCORES = 1 << 25
+"""the same on any other"""
 
 
 def like_lengths(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
@@ -81,7 +83,7 @@ def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: in
 
     Scores are fp32, over the whole vocabulary; only some of them are held at a time.
     """
-    found, room = [], max(1, _SCORES // vocabulary)
+    found, room = [], max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
     for first in range(0, len(tokens), room):
         scores = head.logits(states[first : first + room]).float()
         found.append(-F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu())
