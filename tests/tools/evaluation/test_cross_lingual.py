@@ -79,7 +79,7 @@ def text(sentence: list[int], language: str) -> str:
 
 def labelled(count: int, seed: int) -> list[tuple[list[int], int]]:
     """Sentences, half of which have more than half of their symbols from the lower half."""
-    of = {0: [], 1: []}  # type: dict[int, list[list[int]]]
+    of: dict[int, list[list[int]]] = {0: [], 1: []}
     for sentence in drawn(4 * count, seed):
         of[int(sum(symbol < SYMBOLS // 2 for symbol in sentence) > LENGTH // 2)].append(sentence)
     return [pair for no, yes in zip(of[0], of[1], strict=False) for pair in ((no, 0), (yes, 1))][:count]
@@ -148,7 +148,6 @@ def test_pairs_carry_a_task_into_the_other_language(tmp_path: Path) -> None:
             ]
             assert finetune([str(body), *words, f"output={output}", "seeds=1"]) == 0
             scores = {split: runs[0].scores["metrics"]["accuracy"] for split, runs in read_by_split(output).items()}
-            print(name, seed, scores)
             found[name].append(scores)
     means = {name: {split: np.mean([one[split] for one in runs]) for split in runs[0]} for name, runs in found.items()}
     assert min(of["dev"] for of in means.values()) > 0.95, means
