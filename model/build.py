@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -155,7 +156,7 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
     """Return the heads of a configuration, which read a family and share its table where they are tied."""
     kinds = {name: find("model.heads", name) for name in config.heads}
     sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
-    own = {name: config if read is family.config else read for name, read in sizes.items()}
+    own = {name: config if read is family.config else replace(read, heads=config.heads) for name, read in sizes.items()}
     heads: dict[str, Head] = {name: kind(own[name], family.tokens, vocab_size) for name, kind in kinds.items()}
     for name, head in heads.items():
         if config.heads[name].scalar_mix:

@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from model.configuration.adapter import AdapterConfig
+from model.configuration.connector import ConnectorConfig
 from model.configuration.head import HeadConfig, HeadEntry
 from model.configuration.key_types import STRICT, Depth, Width, changed_keys
 from model.configuration.layer import BiasConfig, DropoutConfig, InitConfig, ShareConfig
@@ -24,6 +25,7 @@ __all__ = [
     "Activation",
     "AdapterConfig",
     "BiasConfig",
+    "ConnectorConfig",
     "DisentangledConfig",
     "DropoutConfig",
     "HeadConfig",
@@ -64,6 +66,11 @@ class ModelConfig:
     """Layers of the (encoder) stack."""
     decoder_layers: Depth | None = None
     """encoder_decoder: layers of the decoder; null = layers."""
+    decoder_dim: Width | None = None
+    """encoder_decoder: width of the decoder's residual stream; another one than dim needs a connector; null = dim."""
+    connector: ConnectorConfig | None = None
+    """encoder_decoder: maps from the encoder's states to those that the decoder attends to: {} or {hidden_dim: 512};
+    null = none."""
     decoder_attention_heads: Width | None = None
     """encoder_decoder: query heads of the decoder; null = attention_heads."""
     decoder_ffn_dim: Width | None = None
@@ -155,7 +162,7 @@ class ModelConfig:
             return f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
         if not self.heads:
             return f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
-        for key in ("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"):
+        for key in ("decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
                 return f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
         if self.languages and self.architecture != "encoder":
@@ -172,13 +179,14 @@ class ModelConfig:
         return ""
 
     def _wrong_attention(self) -> str:
-        for key in ("attention_heads", "decoder_attention_heads"):
+        widths = {"attention_heads": self.dim, "decoder_attention_heads": self.decoder_dim or self.dim}
+        for key, dim in widths.items():
             heads = getattr(self, key) or self.attention_heads
-            if self.head_dim is None and self.dim % heads:
-                return f"{key}: {heads} heads do not divide dim {self.dim}; change either, or give head_dim"
+            if self.head_dim is None and dim % heads:
+                return f"{key}: {heads} heads do not divide dim {dim}; change either, or give head_dim"
             if heads % (self.kv_heads or heads):
                 return f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
-            width = self.head_dim or self.dim // heads
+            width = self.head_dim or dim // heads
             if self.position.kind == "rope" and width % 2:
                 return f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
         return ""
@@ -202,6 +210,11 @@ class ModelConfig:
         return ""
 
     def _wrong_embedding(self) -> str:
+        if self.decoder_dim not in (None, self.dim) and self.connector is None:
+            return (
+                f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
+                "connector: {}, which maps them, or remove decoder_dim"
+            )
         if self.position.kind == "sinusoidal" and self.embedding_width % 2:
             return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
         if self.tied and self.output_width < self.embedding_width:
@@ -223,8 +236,11 @@ class ModelConfig:
                 return f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
             if (share.groups or 1) > depth // share.group_layers:
                 return f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
-        if share.stacks and (self.decoder_attention_heads or self.decoder_ffn_dim):
-            return "share.stacks: both stacks have one size; remove decoder_attention_heads and decoder_ffn_dim"
+        if share.stacks and (self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim):
+            return (
+                "share.stacks: both stacks have one size; remove decoder_dim, decoder_attention_heads and "
+                "decoder_ffn_dim"
+            )
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
             return "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
         return ""
@@ -274,6 +290,8 @@ class ModelConfig:
         return replace(
             self,
             layers=self.decoder_depth,
+            dim=self.decoder_dim or self.dim,
+            emb_dim=self.embedding_width,
             attention_heads=heads or self.attention_heads,
             ffn_dim=inner or self.ffn_dim,
         )

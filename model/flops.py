@@ -22,7 +22,7 @@ def matrix_flops(*modules: nn.Module) -> float:
 
 
 def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, source: int = 0) -> float:
-    """Return the floating-point operations of one row's forward through all layers of a stack.
+    """Return the floating-point operations of one row's forward through a stack and the map into its width.
 
     Args:
         config: the stack's.
@@ -33,6 +33,8 @@ def stack_flops(config: ModelConfig, tokens: int, *, causal: bool = False, sourc
     near = tokens if config.local is None else 2 * config.local.window + 1
     visible = [min(near, tokens) if config.is_local(number) else tokens for number in range(config.layers)]
     plain = sum(layer_flops(config, tokens, seen / 2 if causal else seen, source) for seen in visible)
+    if config.embedding_width != config.dim:
+        plain += 2 * tokens * config.embedding_width * config.dim
     return plain + _disentangled_flops(config, tokens)
 
 

@@ -108,9 +108,9 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     for module in model.modules():
         if isinstance(module, Attention):
             weights += [
-                (module.query.weight, (dim * module.head_dim) ** -0.5),
-                (module.key.weight, dim**-0.5),
-                (module.value.weight, dim**-0.5),
+                (module.query.weight, (module.query.in_features * module.head_dim) ** -0.5),
+                (module.key.weight, module.key.in_features**-0.5),
+                (module.value.weight, module.value.in_features**-0.5),
                 (module.out.weight, module.out.in_features**-0.5),
             ]
         elif isinstance(module, T5Bias):
@@ -122,5 +122,5 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
         elif isinstance(module, nn.Embedding):
             deviations.setdefault(id(module.weight), 1.0)
         elif isinstance(module, VocabularyProjection):
-            deviations.setdefault(id(module.weight), dim**-0.5)
+            deviations.setdefault(id(module.weight), config.decoder.dim**-0.5)
     return deviations

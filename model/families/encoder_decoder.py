@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from model.cache import Cache
 from model.config import ModelConfig
 from model.families import Family
-from model.flops import stack_flops
+from model.flops import matrix_flops, stack_flops
+from model.layers.connector import Connector
 from model.layers.documents import batch_documents
 from model.layers.masks import batch_padding, document_mask
 from model.layers.stack import Stack, layer_states
@@ -22,6 +23,8 @@ __all__ = ["EncoderDecoder"]
 
 class EncoderDecoder(Family):
     """Two stacks that share the token table; with `share.stacks` they share their layers, too.
+
+    With `connector` the decoder attends to the encoder's states as that maps them, and may have another width.
 
     With `left_padding` [B], the tokens of an encoder's row begin after as many places of padding. With `document_ids`
     and `decoder_document_ids`, a place sees its own document alone, in its own row and in the other.
@@ -36,6 +39,7 @@ class EncoderDecoder(Family):
         self.config = config
         self.tokens = nn.Embedding(rows, config.embedding_width)
         self.encoder = Stack(config, config.layers)
+        self.connector = None if config.connector is None else Connector(config, config.connector)
         self.decoder = Stack(config.decoder, config.decoder_depth, causal=True, cross=True)
         if config.share.stacks:
             self.decoder.share(self.encoder)
@@ -56,11 +60,18 @@ class EncoderDecoder(Family):
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of the encoder's embeddings and of each of its layers."""
-        return layer_states(self.encoder, lambda: self._encode(tensors, self.tokens(tensors["input_ids"]))[0])
+        return layer_states(self.encoder, lambda: self._states(tensors, self.tokens(tensors["input_ids"])))
+
+    def _states(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> Tensor:
+        """Return the encoder's states [B, S, dim]."""
+        padding, types, documents = batch_padding(tensors), tensors.get("type_ids"), batch_documents(tensors)
+        states: Tensor = self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents)
+        return states
 
     def _encode(self, tensors: Mapping[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor | None]:
-        padding, types, documents = batch_padding(tensors), tensors.get("type_ids"), batch_documents(tensors)
-        return self.encoder(vectors, tensors["position_ids"], types, padding, documents=documents), padding
+        """Return what the decoder attends to, and the places of it that are tokens."""
+        states = self._states(tensors, vectors)
+        return states if self.connector is None else self.connector(states), batch_padding(tensors)
 
     def _decode(
         self,
@@ -81,7 +92,13 @@ class EncoderDecoder(Family):
         )
         return hidden
 
+    def sizes(self, target: str) -> ModelConfig:
+        """Return the configuration of the stack that heads of a target read."""
+        return self.config.decoder
+
     def flops(self, tokens: int, target_tokens: int) -> float:
         """Return the floating-point operations of one pair's forward: encoder row and decoder row."""
         source = stack_flops(self.config, tokens)
+        if self.connector is not None:
+            source += tokens * matrix_flops(self.connector)
         return source + stack_flops(self.config.decoder, target_tokens, causal=True, source=tokens)

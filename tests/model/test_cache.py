@@ -102,6 +102,15 @@ def test_a_continued_encoder_decoder_gives_the_logits_of_whole_rows(kind, sizes)
         assert (found[row] - whole(network, ids, "decoder_", given, row)).abs().max() < 1e-5
 
 
+def test_a_continued_decoder_of_another_width():
+    sizes = {"decoder_dim": 16, "tied": False, "connector": {"hidden_dim": 6}}
+    network, ids = perturbed("encoder_decoder", **sizes), rows_of()
+    given = {"input_ids": ids, "position_ids": torch.arange(14).expand(3, 14), "lengths": torch.tensor([14, 3, 9])}
+    found = continued(network, ids, "decoder_", given, (1, 2, 2))
+    for row in range(len(ids)):
+        assert (found[row] - whole(network, ids, "decoder_", given, row)).abs().max() < 1e-5
+
+
 @pytest.mark.parametrize("share", [{"groups": 1}, {"groups": 1, "group_layers": 2, "stacks": True}], ids=str)
 def test_layers_that_share_weights_keep_keys_of_their_own(share):
     family, side = ("encoder_decoder", "decoder_") if "stacks" in share else ("decoder", "")

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from model.build import build_model
-from model.config import ModelConfig, PositionConfig, ShareConfig
+from model.config import ConnectorConfig, ModelConfig, PositionConfig, ShareConfig
 from model.errors import ConfigurationError
 from model.registry import find, names
 from tests.model.small_models import small_config
@@ -51,6 +51,8 @@ def disentangled(kind="none", **chosen):
         ({"heads": {"span_boundary": {"max_span_tokens": 0}}}, "greater than or equal to 1"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"decoder_ffn_dim": 2}, "decoder_ffn_dim: only an encoder_decoder"),
+        ({"decoder_dim": 24}, "decoder_dim: only an encoder_decoder"),
+        ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
         ({"first_norm": False}, "first_norm: only norm_place 'pre'"),
         (
@@ -138,6 +140,18 @@ def test_a_decoder_may_have_sizes_of_its_own():
         small_config("encoder_decoder", decoder_attention_heads=5, head_dim=None)
     with pytest.raises(ValidationError, match="kv_heads: expected a divisor of decoder_attention_heads 3, got 2"):
         small_config("encoder_decoder", decoder_attention_heads=3, kv_heads=2)
+
+
+def test_a_decoder_of_another_width_needs_a_connector():
+    narrow = small_config("encoder_decoder", decoder_dim=12, connector=ConnectorConfig(), head_dim=None).decoder
+    assert (narrow.dim, narrow.embedding_width, narrow.head_width) == (12, 24, 3)
+    with pytest.raises(ValidationError, match="decoder_dim: a decoder of width 12 cannot attend to states of width 24"):
+        small_config("encoder_decoder", decoder_dim=12)
+    with pytest.raises(ValidationError, match="decoder_attention_heads: 4 heads do not divide dim 18"):
+        small_config("encoder_decoder", decoder_dim=18, connector=ConnectorConfig(), head_dim=None)
+    alike = {"decoder_dim": 24, "decoder_layers": 2, "share": ShareConfig(stacks=True)}
+    with pytest.raises(ValidationError, match=r"share.stacks: both stacks have one size; remove decoder_dim"):
+        small_config("encoder_decoder", **alike)
 
 
 def test_global_layers_lie_a_period_apart():

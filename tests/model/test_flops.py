@@ -60,6 +60,15 @@ def test_local_layers_and_unlike_decoders_count_what_they_see():
     assert wide - built("encoder_decoder", **both).family.flops(5, 3) == 3 * 2 * 2 * 24 * 10
 
 
+def test_maps_between_widths_count(monkeypatch):
+    """Of the embeddings into either stack, and between the stacks."""
+    sizes = {"decoder_dim": 16, "emb_dim": 20, "tied": False, "connector": {"hidden_dim": 9}}
+    network = built("encoder_decoder", **sizes)
+    found = counted(network, batch_for("encoder_decoder", lengths=[11]), monkeypatch)
+    encoder = network.config.layers * 4 * 11 * 11 * 4 * 5
+    assert network.family.flops(11, 9) == found["linear"] + found["cross"] + encoder + (found["self"] - encoder) / 2
+
+
 @pytest.mark.parametrize("chosen", [{"convolution": 3}, {"mask_decoder": 3, "position_to_content": False}], ids=str)
 def test_relative_places_count_as_torch_counts_them(chosen):
     """All but the projections of relative places, 16 rows from width 24 to 24 in each layer and step."""

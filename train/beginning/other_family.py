@@ -17,8 +17,10 @@ _STACKS: Final = {"encoder": ("stack",), "decoder": ("stack",), "encoder_decoder
 """Families of plain stacks, by the names of theirs."""
 _CAUSAL: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE: Final = frozenset(
-    {"family", "decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", "share.groups", "share.stacks"}
+    {"family", "decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"}
+    | {"connector.hidden_dim", "share.groups", "share.stacks"}
 )
+_CONNECTOR: Final = "family.connector."
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Translated:
 def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> Translated:
     """Return the tensors of a model under the names of another.
 
-    A model of one stack fills the encoder of an encoder-decoder, and its decoder where that has the same heads and
-    feed-forward width: layer by layer as many as both have, all but the attention to the encoder, which is new. An
+    A model of one stack fills the encoder of an encoder-decoder, and its decoder where that has the same widths and
+    heads: layer by layer as many as both have, all but the attention to the encoder and a connector, which are new. An
     encoder-decoder gives its encoder to an encoder, its decoder to a decoder. An encoder and a decoder have the same
     parameters. A table of T5's relative distances is new where the direction is another, in which its rows mean others.
 
@@ -67,6 +69,8 @@ def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tens
     for name, tensor in tensors.items():
         if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
             found[name] = tensor
+            if name.startswith(_CONNECTOR):
+                dropped.add(name)
             continue
         rest = name.removeprefix(prefix)
         places = [stack for stack in targets if rest != name and _takes(here, stack, rest)]
@@ -77,7 +81,7 @@ def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tens
         if not places:
             found[name] = tensor
             dropped.add(name)
-    lacking: tuple[str, ...] = ("family.decoder.",) if here.family == "encoder_decoder" else ()
+    lacking: tuple[str, ...] = ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     if of.position.kind == "t5":
         lacking += tuple(f"family.{stack}.position." for stack in _STACKS[here.family])
     return Translated(replace(of, family=there.family), found, _FREE, lacking, frozenset(dropped))
@@ -85,7 +89,8 @@ def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tens
 
 def _alike(decoder: ModelConfig, source: ModelConfig) -> bool:
     """Return whether a decoder's layers compute as those of the source do."""
-    return (decoder.attention_heads, decoder.ffn_dim) == (source.attention_heads, source.ffn_dim)
+    pairs = ((stack.dim, stack.attention_heads, stack.ffn_dim) for stack in (decoder, source))
+    return len(set(pairs)) == 1
 
 
 def _takes(here: ModelConfig, stack: str, rest: str) -> bool:

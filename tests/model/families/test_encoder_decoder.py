@@ -32,6 +32,29 @@ def test_a_decoder_beside_an_encoder_stands_at_the_places_of_the_batch():
     assert torch.equal(states(network, moved), before)
 
 
+@pytest.mark.parametrize("hidden", [None, 7])
+def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
+    """A decoder of its own, asked with states that are mapped by hand, says the same."""
+    sizes = {"decoder_dim": 16, "decoder_attention_heads": 2, "head_dim": None, "tied": False}
+    network = built("encoder_decoder", connector={"hidden_dim": hidden}, **sizes)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    tensors, weights = batch_for("encoder_decoder", lengths=[11, 11]), dict(network.family.connector.named_parameters())
+    with torch.no_grad():
+        x = network.family.layer_states(tensors)[-1]
+        assert x.shape == (2, 11, 24)
+        x = x @ weights["enter.weight"].T + weights["enter.bias"]
+        if hidden:
+            x = x.clamp(min=0) @ weights["leave.weight"].T + weights["leave.bias"]
+            x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weights["norm.weight"]
+        places, vectors = tensors["decoder_position_ids"], network.family.tokens(tensors["decoder_input_ids"])
+        expected = network.family.decoder(vectors, places, None, None, x, None)
+    assert expected.shape == (2, 9, 16)
+    assert torch.allclose(states(network, tensors), expected, atol=1e-5)
+    total(network, tensors).backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in network.parameters())
+
+
 def test_both_stacks_share_the_token_table_and_nothing_else():
     network = built("encoder_decoder")
     stacks = (network.family.encoder, network.family.decoder)

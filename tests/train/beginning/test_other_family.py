@@ -73,6 +73,24 @@ def test_a_decoder_may_be_new(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert {name for name in before if name.startswith("family.decoder.layers.")} <= set(filled.fresh)
 
 
+def test_a_decoder_of_another_width_attends_through_a_connector(tmp_path: Path) -> None:
+    """The encoder is transformers' BERT, all of the decoder and the connector are new; and it is given back."""
+    saved(tmp_path, "bert")
+    changes: dict[str, Any] = {"decoder_dim": 16, "decoder_attention_heads": 2, "connector": {"hidden_dim": 6}}
+    model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, tied=False, **changes)
+    filled = fill(model, tmp_path)
+    with torch.no_grad():
+        expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
+        torch.testing.assert_close(model.family.layer_states(tensors())[-1], expected, atol=1e-5, rtol=0)
+    new = ("family.decoder.", "family.connector.", "heads.")
+    assert set(filled.fresh) == {name for name in weights(model) if name.startswith(new)}
+    encoder = replace(model.config, family="encoder", decoder_dim=None, decoder_attention_heads=None, connector=None)
+    back = translated(encoder, model.config, weights(model))
+    assert {name for name in weights(model) if name.startswith(new[:2])} == back.dropped
+    own = {name for name in back.tensors if name.startswith("family.stack.")}
+    assert own == {name for name in read_checkpoint(tmp_path).tensors if name.startswith("family.stack.")}
+
+
 def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
     saved(tmp_path, "bart")
     config = read_checkpoint(tmp_path).config
