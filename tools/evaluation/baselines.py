@@ -16,7 +16,7 @@ from pipeline.rows import Rows
 from pipeline.task_readers import TaskFacts
 from pipeline.tokenizers import Tokenizer
 
-__all__ = ["BASELINES", "Texts", "baseline_predictions", "shared_words", "texts_of"]
+__all__ = ["BASELINES", "Texts", "baseline_predictions", "parts_of", "shared_words", "texts_of"]
 
 Texts: TypeAlias = list[tuple[str, ...]]
 
@@ -31,9 +31,13 @@ class _Part:
 
 def texts_of(rows: Rows, tokenizer: Tokenizer) -> Texts:
     """Return the one or two texts of each row, as far as `max_length` has kept them: what the model sees."""
-    vocabulary = tokenizer.vocabulary
-    frame = {token for role, token in vocabulary.specials.items() if role != "unk"}
-    texts = []
+    return [tuple(tokenizer.decode(part).strip() for part in parts) for parts in parts_of(rows, tokenizer)]
+
+
+def parts_of(rows: Rows, tokenizer: Tokenizer) -> list[list[list[int]]]:
+    """Return the ids of the texts of each row, without those of the frame; an empty text is left out."""
+    frame = {token for role, token in tokenizer.vocabulary.specials.items() if role != "unk"}
+    found = []
     for row in range(len(rows)):
         parts: list[list[int]] = [[]]
         for token in rows.columns["input_ids"][row].tolist():
@@ -41,8 +45,8 @@ def texts_of(rows: Rows, tokenizer: Tokenizer) -> Texts:
                 parts[-1].append(token)
             elif parts[-1]:
                 parts.append([])
-        texts.append(tuple(tokenizer.decode(part).strip() for part in parts if part))
-    return texts
+        found.append([part for part in parts if part])
+    return found
 
 
 def _majority(train: _Part, texts: Texts, facts: TaskFacts) -> NDArray[Any]:

@@ -13,15 +13,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.build import build_model
-from model.features import token_vectors
+from model.features import reads_whole_rows, token_vectors
 from model.scoring.batches import batch_tensors
 from pipeline.rows import Rows
-from tools.evaluation.baselines import shared_words, texts_of
+from tools.evaluation.baselines import parts_of, shared_words, texts_of
 from tools.evaluation.predictions import dealt
 from tools.evaluation.task_run import TaskRun
 from train.beginning.spelling import spellings_of
 
-__all__ = ["pair_baselines", "pair_share"]
+__all__ = ["pair_baselines", "pair_share", "row_baselines"]
 
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6
@@ -62,25 +62,49 @@ def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]
         opened: run and split.
         rows: of the split.
     """
+    retrieved = opened.facts.metrics == ("accuracy",)
+    cosines = _untrained(opened, [_rows(rows, side) for side in _SIDES], retrieved=retrieved)
+    if retrieved:
+        return cosines
+    tokenizer = opened.trained.tokenizer
+    texts = (texts_of(Rows({}, {"input_ids": rows.columns[side]}), tokenizer) for side in _SIDES)
+    pairs = [(*first, *second) for first, second in zip(*texts, strict=True)]
+    return {**cosines, "overlap": shared_words(pairs)[:, 0]}
+
+
+def row_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
+    """Return the same cosines of rows that hold both texts, each text read apart and without its frame.
+
+    An empty text is read as the first token of its row. Nothing where the family does not read rows as they are.
+
+    Args:
+        opened: run and split.
+        rows: of the split.
+    """
+    if not reads_whole_rows(opened.trained.model):
+        return {}
+    parts, read = parts_of(rows, opened.trained.tokenizer), _rows(rows, "input_ids")
+    sides = [
+        [of[place] if place < len(of) else row[:1] for of, row in zip(parts, read, strict=True)] for place in (0, 1)
+    ]
+    return _untrained(opened, sides, retrieved=False)
+
+
+def _untrained(
+    opened: TaskRun, sides: Sequence[Sequence[Sequence[int]]], *, retrieved: bool
+) -> dict[str, NDArray[np.float64]]:
+    """Return what `_compared` does of a body with random weights, with its vectors and with those less their mean."""
     trained = opened.trained
     facts, config = trained.shards.manifest.tokenizer, replace(trained.model.config, adapter=None)
     spellings = spellings_of(config, trained.shards)
     model = build_model(config, facts.vocab_size, facts.special_ids, spellings, seed=opened.seed).eval()
-    sides = [
-        torch.stack([states.mean(0) for states in token_vectors(model, _rows(rows, side), "last")]) for side in _SIDES
-    ]
-    middle = torch.cat(sides).mean(0)
-    found = {"untrained": sides, "centred": [side - middle for side in sides]}
-    retrieved = opened.facts.metrics == ("accuracy",)
+    plain = [torch.stack([states.mean(0) for states in token_vectors(model, side, "last")]) for side in sides]
+    middle = torch.cat(plain).mean(0)
     cosines = {}
-    for name, pair in found.items():
+    for name, pair in {"untrained": plain, "centred": [side - middle for side in plain]}.items():
         first, second = (F.normalize(side, dim=-1) for side in pair)
         cosines[name] = _compared(first, second, second if retrieved else None).numpy().astype(np.float64)
-    if retrieved:
-        return cosines
-    texts = (texts_of(Rows({}, {"input_ids": rows.columns[side]}), trained.tokenizer) for side in _SIDES)
-    pairs = [(*first, *second) for first, second in zip(*texts, strict=True)]
-    return {**cosines, "overlap": shared_words(pairs)[:, 0]}
+    return cosines
 
 
 def _compared(first: Tensor, second: Tensor, offered: Tensor | None) -> Tensor:

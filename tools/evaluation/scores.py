@@ -16,7 +16,7 @@ from tools.evaluation.baselines import baseline_predictions, texts_of
 from tools.evaluation.choice_baselines import choice_baselines
 from tools.evaluation.group_units import GROUPED, Grouped
 from tools.evaluation.metrics import Scored, degenerate, score
-from tools.evaluation.pair_scores import pair_baselines, pair_share
+from tools.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
 from tools.evaluation.predictions import Predictions, Read, answers_of, predict, predict_share, set_rows, whole
 from tools.evaluation.tag_scores import read_tags, tag_scores
 from tools.evaluation.task_run import TaskRun
@@ -106,6 +106,8 @@ def _answer_scores(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     else:
         given = texts_of(train, tokenizer), answers_of(train, facts)
         baselines = baseline_predictions(facts, given, texts_of(rows, tokenizer))
+        if facts.head == "regression" and facts.texts == 2:
+            baselines |= row_baselines(opened, rows)
     for name in facts.metrics:
         if name in GROUPED:
             return _grouped_scores(GROUPED[name], answers, predictions.predicted, baselines, rows.fixed["document_uid"])

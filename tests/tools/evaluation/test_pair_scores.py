@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of
 from tools.evaluation.task_run import TaskRun
 from tools.lib.trained_model import TrainedModel
 
-READERS = {"stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
+HEADS = {"rows": {"regression": {"pool": "mean"}}}
+READERS = {"rows": "{reader: {name: glue, task: stsb}}",
+           "stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
            "bitext": "{reader: {name: bitext, source: en, target: de}, similarity: {}}"}  # fmt: skip
 
 
@@ -37,20 +40,23 @@ def opened(folder: Path, task: str) -> TaskRun:
         for side in (0, 1):
             lines = "".join(f"{row[side]}\n" for row in rows)
             (files / f"{split}.{('en', 'de')[side]}").write_text(lines, encoding="utf-8")
-    ending = "tsv" if task == "stsb" else "en"
+    ending = "en" if task == "bitext" else "tsv"
     given = ", ".join(f"{{path: {files / split}.{ending}, source: {split}}}" for split in ("train", "dev"))
     recipe = folder / "recipe.yaml"
     recipe.write_text(f"corpus: toy\nseed: 1\ntasks: {READERS[task]}\n", encoding="utf-8")
     words = [f"input=[{given}]", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
     assert main(["--config", str(recipe), *words]) == 0
-    train, dev = (open_shards(folder / "out" / "tasks" / task / split) for split in ("train", "dev"))
+    (sets,) = (folder / "out" / "tasks").glob("*/train")
+    train, dev = (open_shards(sets.with_name(split)) for split in ("train", "dev"))
     facts = train.manifest.tokenizer
-    config = tiny(model__heads={"similarity": {"pool": "mean", "group_size": 2}}).model
+    heads = HEADS.get(task, {"similarity": {"pool": "mean", "group_size": 2}})
+    config = tiny(model__heads=heads).model
     model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
     tokenizer = load_tokenizer(find_tokenizer(train.path, facts.fingerprint))
     of_task = facts_of(train.manifest)
     assert of_task is not None
-    return TaskRun(TrainedModel(model, tokenizer, train, 1), of_task, "similarity", dev, train, 0, "")
+    (head,) = heads
+    return TaskRun(TrainedModel(model, tokenizer, train, 1), of_task, head, dev, train, 0, "")
 
 
 def vector(run: TaskRun, ids: list[int]) -> torch.Tensor:
@@ -80,6 +86,24 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
     assert scores["baselines"]["untrained"]["spearman"] != scores["metrics"]["spearman"], "other random weights"
     assert not scores["degenerate"]
     assert "spearman" in "\n".join(lines_of(scores))
+
+
+def test_texts_of_one_row_have_cosines_that_nothing_has_taught(tmp_path: Path) -> None:
+    """Each text read apart by the body with random weights of the run's seed, beside the score of both together."""
+    run = opened(tmp_path, "rows")
+    rows, facts = set_rows(run.shards), run.trained.shards.manifest.tokenizer
+    scores = scores_of(run, scored_of(run, rows, [share_of(run, rows)]))
+    assert scores["baselines"].keys() == {"majority", "words", "overlap", "untrained", "centred"}
+    model = build_model(run.trained.model.config, facts.vocab_size, facts.special_ids, seed=run.seed).eval()
+    random = replace(run, trained=replace(run.trained, model=model))
+    lines = (tmp_path / "files" / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    texts = [line.split("\t")[:2] for line in lines]
+    encoded = [[one.ids.tolist() for one in run.trained.tokenizer.encode(pair)] for pair in texts]
+    vectors = torch.stack([torch.stack([vector(random, ids) for ids in pair]) for pair in encoded])
+    targets = [float(line.split("\t")[2]) for line in lines]
+    for name, of in {"untrained": vectors, "centred": vectors - vectors.flatten(0, 1).mean(0)}.items():
+        expected = stats.spearmanr(targets, cosine_similarity(of[:, 0], of[:, 1], dim=-1)).statistic
+        assert scores["baselines"][name]["spearman"] == pytest.approx(expected, abs=1e-3)
 
 
 def test_aligned_texts_find_each_other(tmp_path: Path) -> None:
