@@ -41,6 +41,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
         "head_dim": config.head_width,
         "kv_heads": config.key_value_heads,
         "decoder_layers": config.decoder_depth,
+        "connector": config.connector is not None,
         "decoder_dim": config.decoder_dim or config.dim,
         "decoder_attention_heads": config.decoder_attention_heads or config.attention_heads,
         "decoder_ffn_dim": config.decoder_ffn_dim or config.ffn_dim,
