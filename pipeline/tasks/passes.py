@@ -84,6 +84,7 @@ class TaskSets(Pass[TaskCounts]):
     max_length: int
     stride: int | None
     exclude: tuple[Path, ...]
+    disjoint: bool
     code_switch: CodeSwitchConfig | None
     similarity: SimilarityConfig | None
     tokenizer: Path
@@ -124,8 +125,11 @@ class TaskSets(Pass[TaskCounts]):
     def items(self, source: SplitSource, reader: TaskReader, file: TaskFile) -> Iterator[TaskItem | Refused]:
         """Yield the rows of a split: those of its file that are not excluded and that no other split takes."""
         items: Iterable[TaskItem | Refused] = reader.read(file)
-        if self.exclude:
-            others = [one for path in self.exclude for one in reader.read(reader.open(path))]
+        excluded = list(self.exclude)
+        if self.disjoint and not source.learnt:
+            excluded += [one.path for one in self.sources if one.learnt and one.path != source.path]
+        if excluded:
+            others = [one for path in excluded for one in reader.read(reader.open(path))]
             items = without(items, (one for one in others if not isinstance(one, Refused)))
         if not source.carve:
             yield from items

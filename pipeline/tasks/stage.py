@@ -52,6 +52,8 @@ class TasksConfig:
     splits share a document or a text"""
     exclude: list[Path] = field(default_factory=list)
     """files of the task whose documents and texts no split may hold, such as those of another test set"""
+    disjoint: bool = False
+    """refuse rows of other splits that share a document or a text with a row of train: those of XQuAD with SQuAD's"""
     code_switch: CodeSwitchConfig | None = None
     """words of the rows of train that dictionaries replace: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
     similarity: SimilarityConfig | None = None
@@ -130,8 +132,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         work = TaskSets(
             len(sources), sources, tuple(file.source for file in files.others), config.reader, config.frame,
-            config.max_length, config.stride, tuple(config.exclude), config.code_switch, config.similarity,
-            tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
+            config.max_length, config.stride, tuple(config.exclude), config.disjoint, config.code_switch,
+            config.similarity, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits,
+            languages.pop(),
         )  # fmt: skip
         return [work, TaskManifests(work, recipe.seed)]
 

@@ -176,6 +176,26 @@ def test_what_does_not_go_together(
     assert "Traceback" not in error
 
 
+def test_rows_of_train_are_left_out_of_the_others(tmp_path: Path) -> None:
+    """Of a split with a file of its own, where its rows share a text; one carved from train has none of its texts."""
+    files, recipe = write_task(tmp_path / "files", train=60, dev=0), write_recipe(tmp_path)
+    mine = {text for text, _ in sentences(60)}
+    lines = [*sorted(mine)[:5], "one that nothing has taught"]
+    (files / "dev.tsv").unlink()
+    (files / "test.tsv").write_text("sentence\tlabel\n" + "".join(f"{text.upper()}\t1\n" for text in lines), "utf-8")
+    given = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
+    words = [*given, "tasks.carve={dev: 0.3}"]
+    assert main(["--config", str(recipe), *words]) == 0
+    sets = tmp_path / "out" / "tasks" / "sst2"
+    assert sum(map(len, texts_of(open_split(sets, "test")).values())) == 6
+    assert main(["--config", str(recipe), *words, "tasks.disjoint=true"]) == 0
+    train, dev, test = (texts_of(open_split(sets, name)) for name in ("train", "dev", "test"))
+    assert sum(map(len, test.values())) == 1
+    assert sum(len(labels) for one in (train, dev) for labels in one.values()) == 60
+    counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
+    assert counts["refused"] == {"excluded": 5}
+
+
 def test_carved_splits_hold_the_rest_of_the_file(tmp_path: Path) -> None:
     """All rows are there once, the refused one in train alone; excluded rows are counted."""
     files = write_task(tmp_path / "files", train=81, dev=0)
