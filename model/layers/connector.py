@@ -23,12 +23,14 @@ class Connector(nn.Module):
     def __init__(self, config: ModelConfig, options: ConnectorConfig) -> None:
         super().__init__()
         width, inner = config.decoder.dim, options.hidden_dim
-        self.enter = nn.Linear(config.dim, inner or width)
-        self.leave = nn.Linear(inner, width) if inner else None
-        self.norm = build_norm(config, width) if inner else None
+        self.enter = nn.Linear(config.dim, inner) if inner else None
         self.activation = ACTIVATIONS[config.activation]
+        self.leave = nn.Linear(inner or config.dim, width)
+        self.norm = build_norm(config, width) if inner else nn.Identity()
 
     def forward(self, states: Tensor) -> Tensor:
         """Map the encoder's states [B, S, dim] to [B, S, dim of the decoder]."""
-        x: Tensor = self.enter(states)
-        return x if self.leave is None or self.norm is None else self.norm(self.leave(self.activation(x)))
+        if self.enter is not None:
+            states = self.activation(self.enter(states))
+        out: Tensor = self.norm(self.leave(states))
+        return out

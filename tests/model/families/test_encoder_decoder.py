@@ -43,9 +43,10 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
     with torch.no_grad():
         x = network.family.layer_states(tensors)[-1]
         assert x.shape == (2, 11, 24)
-        x = x @ weights["enter.weight"].T + weights["enter.bias"]
         if hidden:
-            x = x.clamp(min=0) @ weights["leave.weight"].T + weights["leave.bias"]
+            x = (x @ weights["enter.weight"].T + weights["enter.bias"]).clamp(min=0)
+        x = x @ weights["leave.weight"].T + weights["leave.bias"]
+        if hidden:
             x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weights["norm.weight"]
         places, vectors = tensors["decoder_position_ids"], network.family.tokens(tensors["decoder_input_ids"])
         expected = network.family.decoder(vectors, places, None, None, x, None)
