@@ -49,7 +49,8 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
     """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] for each row.
 
     The sum of a row is minus its loss in training, summed over labels. An encoder reads from left to right, as causal
-    rows of its training do (GPT-BERT, arXiv 2410.24159).
+    rows of its training do (GPT-BERT, arXiv 2410.24159). A token after a beginning that several rows have in common is
+    scored once, so that minimal pairs differ in nothing but what follows.
 
     Args:
         model: in evaluation mode.
@@ -65,18 +66,34 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
         raise ConfigurationError("causal scores need a decoder, or an encoder that reads from the left, got both")
     _, head = head_of(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
     check_lengths(model, [row[:-1] for row in rows])
-    found = [torch.zeros(0, dtype=torch.float64)] * len(rows)
+    numbers, fresh = _beginnings(rows)
+    scores = torch.zeros(sum(map(len, rows)), dtype=torch.float64)
     device = model.family.tokens.weight.device
-    readable = [number for number, row in enumerate(rows) if len(row) > 1]
+    readable = [number for number, row in enumerate(rows) if fresh[number] < len(row)]
     for group in like_lengths([len(rows[number]) - 1 for number in readable], tokens):
         batch = [readable[one] for one in group]
-        inputs = [rows[row][:-1] for row in batch]
-        targets = torch.tensor([token for row in batch for token in rows[row][1:]], device=device)
+        targets = torch.tensor([token for row in batch for token in rows[row][fresh[row] :]], device=device)
         with torch.no_grad():
-            scores = log_probabilities(head, _states(model, inputs, device), targets, model.vocab_size)
-        for row, of_row in zip(batch, torch.split(scores, [len(one) for one in inputs]), strict=True):
-            found[row] = of_row
-    return found
+            states = _states(model, [rows[row][:-1] for row in batch], [fresh[row] - 1 for row in batch], device)
+            found = log_probabilities(head, states, targets, model.vocab_size)
+        scores[[number for row in batch for number in numbers[row][fresh[row] :]]] = found
+    return [scores[of_row[1:]] for of_row in numbers]
+
+
+def _beginnings(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
+    """Return a number for each beginning of each row, and the first token, but place 0, that ends one of no row before.
+
+    Example:
+        >>> _beginnings([[7, 8, 9], [7, 8, 5], [7, 8]])
+        ([[0, 1, 2], [0, 1, 3], [0, 1]], [1, 2, 2])
+    """
+    known: dict[tuple[int, int], int] = {}
+    numbers, fresh = [], []
+    for row in rows:
+        before, at = len(known), -1
+        numbers.append([at := known.setdefault((at, token), len(known)) for token in row])
+        fresh.append(max(1, sum(number < before for number in numbers[-1])))
+    return numbers, fresh
 
 
 def windowed_log_likelihoods(
@@ -98,12 +115,13 @@ def windowed_log_likelihoods(
     ]
 
 
-def _states(model: Model, rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    """Return the hidden states of all tokens [n, dim], each of which has read those before it in its row."""
+def _states(model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], device: torch.device) -> Tensor:
+    """Return the hidden states [n, dim] of the tokens from `first` on, which have read those before them in the row."""
     tensors = batch_tensors(rows, device)
     if model.family.architecture == "encoder":
         count = torch.zeros(len(rows), dtype=torch.int64, device=device)
         tensors |= {"attention": count + 1, "prefix_length": count}
     hidden: Tensor = model.family(tensors)
-    inside = torch.arange(hidden.shape[1], device=device) < tensors["lengths"].to(device).reshape(-1, 1)
-    return hidden[inside.expand(len(rows), -1)]
+    places = torch.arange(hidden.shape[1], device=device)
+    wanted = places >= torch.tensor(first, device=device)[:, None]
+    return hidden[wanted & (places < tensors["lengths"].to(device).reshape(-1, 1))]

@@ -38,6 +38,22 @@ def test_each_token_is_scored_from_those_before_it(family, tokens):
         assert scores.tolist() == pytest.approx(by_prefixes(network, row), abs=1e-5)
 
 
+def test_a_beginning_that_rows_share_is_scored_once(monkeypatch):
+    """Its tokens have the same score in all of them, to the bit; a row that was there already is not read."""
+    network, rows, scored = perturbed("decoder"), [[5, 9, 30, 7], [5, 9, 31], [5, 9, 30, 7], [5, 9], [9, 30]], []
+    real = model.scoring.causal.log_probabilities
+    monkeypatch.setattr(
+        "model.scoring.causal.log_probabilities",
+        lambda head, states, tokens, *more: scored.extend(tokens.tolist()) or real(head, states, tokens, *more),
+    )
+    found = log_likelihoods(network, rows)
+    assert sorted(scored) == [7, 9, 30, 30, 31]
+    assert found[0][0] == found[1][0] == found[3][0]
+    assert torch.equal(found[0], found[2])
+    for row, scores in zip(rows, found, strict=True):
+        assert scores.tolist() == pytest.approx(by_prefixes(network, row), abs=1e-5)
+
+
 def test_an_encoder_reads_from_the_left():
     network = built("encoder", type_vocab_size=0).eval()
     modes = {"attention": torch.tensor([1]), "prefix_length": torch.tensor([0])}
