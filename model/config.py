@@ -13,10 +13,9 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from model.configuration.adapter import AdapterConfig
-from model.configuration.connector import ConnectorConfig
 from model.configuration.head import HeadConfig, HeadEntry
 from model.configuration.key_types import STRICT, Depth, Width, changed_keys
-from model.configuration.layer import BiasConfig, DropoutConfig, InitConfig, ShareConfig
+from model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
 from model.registry import find, names
 

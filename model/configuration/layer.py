@@ -1,4 +1,4 @@
-"""Configuration of the parts of layers: biases, dropout, initial weights, and weights that layers share."""
+"""Configuration of the parts of layers and stacks: biases, dropout, initial and shared weights, the connector."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from model.configuration.key_types import STRICT, Depth, Probability
+from model.configuration.key_types import STRICT, Depth, Probability, Width
 
-__all__ = ["BiasConfig", "DropoutConfig", "InitConfig", "ShareConfig"]
+__all__ = ["BiasConfig", "ConnectorConfig", "DropoutConfig", "InitConfig", "ShareConfig"]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -74,3 +74,11 @@ class ShareConfig:
     """Layers of a group, applied in order; a divisor of the layers of each stack."""
     stacks: bool = False
     """encoder_decoder: both stacks use the same layers; positions and cross-attention stay apart (arXiv 1910.10683)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ConnectorConfig:
+    """Maps between the states of an encoder and the attention of a decoder, which may have another width."""
+
+    hidden_dim: Width | None = None
+    """Inner width of two maps with the activation between them and a norm after them; null = one linear map."""

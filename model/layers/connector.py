@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.configuration.connector import ConnectorConfig
+from model.configuration.layer import ConnectorConfig
 from model.layers.activation import ACTIVATIONS
 from model.layers.norm import build_norm
 

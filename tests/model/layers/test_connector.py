@@ -14,6 +14,3 @@ def test_a_connector_has_the_parameters_of_its_maps(hidden, count):
     module = drawn(Connector(config, options))
     assert sum(parameter.numel() for parameter in module.parameters()) == count
     assert module(torch.randn(2, 3, 24)).shape == (2, 3, 16)
-    if hidden:
-        squares = module(1e4 * torch.randn(2, 3, 24)).square()
-        assert torch.allclose(squares.mean(-1), torch.ones(2, 3), atol=1e-2)
