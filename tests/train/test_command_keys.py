@@ -45,6 +45,7 @@ MAPPINGS = {
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
     "profile": ["profile={from: 20}"],
     "model.adapter": ["model.init_from=runs/base"],
+    "model.connector": ["model.family=encoder_decoder", "model.connector={}"],
     "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
     "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],
     **{
