@@ -12,7 +12,7 @@ from model.build import Model
 from model.errors import ConfigurationError
 from model.scoring.batches import TOKENS, batch_tensors, check_lengths, like_lengths
 
-__all__ = ["LAYERS", "check_layer", "reads_whole_rows", "token_vectors"]
+__all__ = ["LAYERS", "check_layer", "token_vectors"]
 
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
 """Names of layers, besides their numbers: the token table, without context; the last layer; the last four beside each
@@ -49,11 +49,6 @@ def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, to
     return found
 
 
-def reads_whole_rows(model: Model) -> bool:
-    """Return whether a model reads rows as they are: XLNet's also have an order of their tokens."""
-    return not (model.family.needs | model.family.optional) & _UNKNOWN
-
-
 def check_layer(model: Model, layer: str) -> None:
     """Refuse a layer that a model does not have.
 
@@ -64,10 +59,10 @@ def check_layer(model: Model, layer: str) -> None:
     Raises:
         ConfigurationError: there is no such layer, or the model does not read rows as they are.
     """
-    count = model.config.layers
+    family, count = model.family, model.config.layers
     if model.training:
         raise ConfigurationError("features need a model in evaluation mode, call eval() first")
-    if not reads_whole_rows(model):
+    if (family.needs | family.optional) & _UNKNOWN:
         raise ConfigurationError(f"features need a model of whole rows, got the family {model.config.family}")
     if layer == "scalar_mix":
         if not any(head.mix is not None for head in model.heads.values()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.build import build_model
-from model.features import reads_whole_rows, token_vectors
 from model.scoring.batches import batch_tensors
 from pipeline.rows import Rows
 from tools.evaluation.baselines import parts_of, shared_words, texts_of
 from tools.evaluation.predictions import dealt
 from tools.evaluation.task_run import TaskRun
-from train.beginning.spelling import spellings_of
 
 __all__ = ["pair_baselines", "pair_share", "row_baselines"]
 
@@ -54,9 +50,9 @@ def pair_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, f
 def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
     """Return the cosine of each row, or whether its texts find each other, by models that have learnt nothing.
 
-    `untrained`: means of the last layer's states, of the same body with random weights; `centred`: less the mean of
-    all texts (the two rows of STS-B that a trained encoder must be above); `overlap`: shared words, by all words of
-    both (Jaccard), of tasks with numbers.
+    `untrained`: means of random vectors of the tokens, which compare the tokens that texts share; `centred`: less the
+    mean of all texts (the two rows of STS-B that a trained encoder must be above); `overlap`: shared words, by all
+    words of both (Jaccard), of tasks with numbers.
 
     Args:
         opened: run and split.
@@ -75,14 +71,12 @@ def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]
 def row_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
     """Return the same cosines of rows that hold both texts, each text read apart and without its frame.
 
-    An empty text is read as the first token of its row. Nothing where the family does not read rows as they are.
+    An empty text is read as the first token of its row.
 
     Args:
         opened: run and split.
         rows: of the split.
     """
-    if not reads_whole_rows(opened.trained.model):
-        return {}
     parts, read = parts_of(rows, opened.trained.tokenizer), _rows(rows, "input_ids")
     sides = [
         [of[place] if place < len(of) else row[:1] for of, row in zip(parts, read, strict=True)] for place in (0, 1)
@@ -93,12 +87,11 @@ def row_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]
 def _untrained(
     opened: TaskRun, sides: Sequence[Sequence[Sequence[int]]], *, retrieved: bool
 ) -> dict[str, NDArray[np.float64]]:
-    """Return what `_compared` does of a body with random weights, with its vectors and with those less their mean."""
+    """Return what `_compared` does of means of random vectors, one for each token, and of those less their mean."""
     trained = opened.trained
-    facts, config = trained.shards.manifest.tokenizer, replace(trained.model.config, adapter=None)
-    spellings = spellings_of(config, trained.shards)
-    model = build_model(config, facts.vocab_size, facts.special_ids, spellings, seed=opened.seed).eval()
-    plain = [torch.stack([states.mean(0) for states in token_vectors(model, side, "last")]) for side in sides]
+    size = trained.model.vocab_size, trained.model.config.embedding_width
+    table = torch.randn(size, generator=torch.Generator().manual_seed(opened.seed))
+    plain = [torch.stack([table[torch.tensor(ids)].mean(0) for ids in side]) for side in sides]
     middle = torch.cat(plain).mean(0)
     cosines = {}
     for name, pair in {"untrained": plain, "centred": [side - middle for side in plain]}.items():
