@@ -16,7 +16,7 @@ __all__ = ["TOKENS", "batch_tensors", "check_lengths", "head_of", "like_lengths"
 
 TOKENS = 2048
 """places of a batch, padding included: the states of a small model stay in a core's cache"""
-_SCORES = {"cpu": 1 << 22}
+_SCORES = {"cpu": 1 << 21}
 """scores held at a time, by kind of device: few enough for the cache of a processor"""
 _MORE_SCORES = 1 << 25
 """the same on any other"""
