@@ -98,6 +98,18 @@ def test_t5_initialisation():
     assert found["heads.lm.projection.weight"] == pytest.approx(256**-0.5, rel=0.05)
 
 
+def test_t5_initialisation_of_a_decoder_of_another_width():
+    sizes = {"dim": 64, "decoder_dim": 400, "connector": {}, "tied": False, "head_dim": 32}
+    found, _ = deviations("encoder_decoder", **sizes)
+    for stack, width in (("encoder", 64), ("decoder", 400)):
+        assert found[f"family.{stack}.layers.0.attention.body.key.weight"] == pytest.approx(width**-0.5, rel=0.05)
+        query = found[f"family.{stack}.layers.0.attention.body.query.weight"]
+        assert query == pytest.approx((width * 32) ** -0.5, rel=0.05)
+    assert found["family.decoder.layers.0.cross.body.key.weight"] == pytest.approx(400**-0.5, rel=0.05)
+    assert found["family.connector.leave.weight"] == pytest.approx(64**-0.5, rel=0.05)
+    assert found["heads.lm.projection.weight"] == pytest.approx(400**-0.5, rel=0.05)
+
+
 def test_nothing_is_drawn_beyond_the_cutoff():
     init = InitConfig(std=0.02, cutoff=2.0, scale_residual=True)
     found, network = deviations("encoder", init=init, position=PositionConfig(maximum=8))

@@ -71,16 +71,14 @@ def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]
 def row_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
     """Return the same cosines of rows that hold both texts, each text read apart and without its frame.
 
-    An empty text is read as the first token of its row.
+    A text of nothing but special tokens is like no other: its cosine is 0.
 
     Args:
         opened: run and split.
         rows: of the split.
     """
-    parts, read = parts_of(rows, opened.trained.tokenizer), _rows(rows, "input_ids")
-    sides = [
-        [of[place] if place < len(of) else row[:1] for of, row in zip(parts, read, strict=True)] for place in (0, 1)
-    ]
+    parts = parts_of(rows, opened.trained.tokenizer)
+    sides = [[of[place] if place < len(of) else [] for of in parts] for place in (0, 1)]
     return _untrained(opened, sides, retrieved=False)
 
 
@@ -91,7 +89,7 @@ def _untrained(
     trained = opened.trained
     size = trained.model.vocab_size, trained.model.config.embedding_width
     table = torch.randn(size, generator=torch.Generator().manual_seed(opened.seed))
-    plain = [torch.stack([table[torch.tensor(ids)].mean(0) for ids in side]) for side in sides]
+    plain = [torch.stack([table[list(ids)].sum(0) / max(1, len(ids)) for ids in side]) for side in sides]
     middle = torch.cat(plain).mean(0)
     cosines = {}
     for name, pair in {"untrained": plain, "centred": [side - middle for side in plain]}.items():

@@ -196,6 +196,21 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path: Path) -> None:
     assert counts["refused"] == {"excluded": 5}
 
 
+def test_pseudo_labels_may_be_of_texts_of_train(tmp_path: Path) -> None:
+    files, recipe = write_task(tmp_path / "files", train=60, dev=0), write_recipe(tmp_path)
+    names = ("train", "train_pseudo")
+    shutil.copyfile(files / "train.tsv", files / "train_pseudo.tsv")
+    entries = ", ".join(f"{{path: {files / name}.tsv, source: {name}}}" for name in names)
+    given = [
+        f"input=[{entries}]",
+        f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
+        f"output={tmp_path / 'out'}",
+    ]
+    assert main(["--config", str(recipe), *given, "tasks.disjoint=true"]) == 0
+    for name in names:
+        assert sum(map(len, texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", name)).values())) == 60
+
+
 def test_carved_splits_hold_the_rest_of_the_file(tmp_path: Path) -> None:
     """All rows are there once, the refused one in train alone; excluded rows are counted."""
     files = write_task(tmp_path / "files", train=81, dev=0)

@@ -16,7 +16,7 @@ from pipeline.task_readers import facts_of
 from pipeline.tokenizers import find_tokenizer, load_tokenizer
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
-from tools.evaluation.pair_scores import pair_share
+from tools.evaluation.pair_scores import pair_share, row_baselines
 from tools.evaluation.predictions import set_rows
 from tools.evaluation.scores import lines_of, scored_of, scores_of, share_of
 from tools.evaluation.task_run import TaskRun
@@ -103,6 +103,13 @@ def test_texts_of_one_row_have_cosines_that_nothing_has_taught(tmp_path: Path) -
     for name, of in {"untrained": vectors, "centred": vectors - vectors.flatten(0, 1).mean(0)}.items():
         expected = stats.spearmanr(targets, cosine_similarity(of[:, 0], of[:, 1], dim=-1)).statistic
         assert scores["baselines"][name]["spearman"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_text_without_tokens_is_like_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = opened(tmp_path, "rows")
+    monkeypatch.setattr("tools.evaluation.pair_scores.parts_of", lambda *_: [[[3, 4], [3, 4]], [[5]]])
+    found = row_baselines(run, set_rows(run.shards))
+    assert found["untrained"].tolist() == pytest.approx([1.0, 0.0])
 
 
 def test_aligned_texts_find_each_other(tmp_path: Path) -> None:

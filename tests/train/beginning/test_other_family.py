@@ -76,7 +76,8 @@ def test_a_decoder_may_be_new(tmp_path: Path, changes: dict[str, Any]) -> None:
 def test_a_decoder_of_another_width_attends_through_a_connector(tmp_path: Path) -> None:
     """The encoder is transformers' BERT, all of the decoder and the connector are new; and it is given back."""
     saved(tmp_path, "bert")
-    changes: dict[str, Any] = {"decoder_dim": 16, "decoder_attention_heads": 2, "connector": {"hidden_dim": 6}}
+    wide = 2 * read_checkpoint(tmp_path).config.dim
+    changes: dict[str, Any] = {"decoder_dim": wide, "connector": {"hidden_dim": 6}}
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, tied=False, **changes)
     filled = fill(model, tmp_path)
     with torch.no_grad():
@@ -84,7 +85,7 @@ def test_a_decoder_of_another_width_attends_through_a_connector(tmp_path: Path) 
         torch.testing.assert_close(model.family.layer_states(tensors())[-1], expected, atol=1e-5, rtol=0)
     new = ("family.decoder.", "family.connector.", "heads.")
     assert set(filled.fresh) == {name for name in weights(model) if name.startswith(new)}
-    encoder = replace(model.config, family="encoder", decoder_dim=None, decoder_attention_heads=None, connector=None)
+    encoder = replace(model.config, family="encoder", decoder_dim=None, connector=None)
     back = translated(encoder, model.config, weights(model))
     assert {name for name in weights(model) if name.startswith(new[:2])} == back.dropped
     own = {name for name in back.tensors if name.startswith("family.stack.")}
