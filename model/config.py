@@ -188,6 +188,11 @@ class ModelConfig:
             width = self.head_dim or dim // heads
             if self.position.kind == "rope" and width % 2:
                 return f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
+        if self.decoder_dim not in (None, self.dim) and self.connector is None:
+            return (
+                f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
+                "connector: {}, which maps them, or remove decoder_dim"
+            )
         return ""
 
     def _wrong_position(self) -> str:
@@ -209,11 +214,6 @@ class ModelConfig:
         return ""
 
     def _wrong_embedding(self) -> str:
-        if self.decoder_dim not in (None, self.dim) and self.connector is None:
-            return (
-                f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
-                "connector: {}, which maps them, or remove decoder_dim"
-            )
         if self.position.kind == "sinusoidal" and self.embedding_width % 2:
             return f"position.kind: sinusoidal needs an even embedding width, got {self.embedding_width}"
         if self.tied and self.output_width < self.embedding_width:

@@ -103,7 +103,6 @@ def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, flo
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return T5's deviations: fan-in of each projection; queries also have the factor that the scores lack."""
-    dim = config.dim
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():
         if isinstance(module, Attention):
@@ -114,7 +113,7 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
                 (module.out.weight, module.out.in_features**-0.5),
             ]
         elif isinstance(module, T5Bias):
-            weights.append((module.table.weight, dim**-0.5))
+            weights.append((module.table.weight, config.dim**-0.5))
     deviations = {id(weight): deviation for weight, deviation in weights}
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -122,5 +121,5 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
         elif isinstance(module, nn.Embedding):
             deviations.setdefault(id(module.weight), 1.0)
         elif isinstance(module, VocabularyProjection):
-            deviations.setdefault(id(module.weight), config.decoder.dim**-0.5)
+            deviations.setdefault(id(module.weight), (config.decoder_dim or config.dim) ** -0.5)
     return deviations

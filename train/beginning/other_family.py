@@ -89,8 +89,8 @@ def translated(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tens
 
 def _alike(decoder: ModelConfig, source: ModelConfig) -> bool:
     """Return whether a decoder's layers compute as those of the source do."""
-    pairs = ((stack.dim, stack.attention_heads, stack.ffn_dim) for stack in (decoder, source))
-    return len(set(pairs)) == 1
+    ours, theirs = ((stack.dim, stack.attention_heads, stack.ffn_dim) for stack in (decoder, source))
+    return ours == theirs
 
 
 def _takes(here: ModelConfig, stack: str, rest: str) -> bool:
