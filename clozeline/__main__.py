@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import ast
 import difflib
+import importlib
+import importlib.metadata
 import os
 import re
-import runpy
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from clozeline import HOME
 
 __all__ = ["Command", "commands", "main"]
 
-_USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]; each COMMAND has --help
+_USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
+       clozeline help COMMAND, or clozeline COMMAND --help
+       clozeline --version
        --config recipe:NAME takes a recipe that comes with Clozeline: {recipes}
 """
+_OWN: Final = {
+    "help [COMMAND]": "Show the help of a command, or this list",
+    "where [PATH]": "Print where a file of Clozeline is: clozeline where train/main.py",
+}
+"""Commands of this module: their words, and what they do."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: the module that runs as `__main__`, and the file whose docstring says what it does."""
+    """A subcommand: the module whose `main` runs it, and the file whose docstring says what it does."""
 
     module: str
     described: Path
+
+    def run(self, arguments: list[str]) -> int:
+        """Run it and return the exit code.
+
+        The module is imported under its own name, which a type checker of values looks up when it resolves annotations.
+        """
+        code: int = importlib.import_module(self.module).main(arguments)
+        return code
 
     @property
     def summary(self) -> str:
@@ -40,25 +57,37 @@ def commands() -> dict[str, dict[str, Command]]:
     stages = {path.parent.name: path.with_name("stage.py") for path in sorted(pipeline.glob("*/__main__.py"))}
     scripts = [path for path in sorted(tools.glob("*.py")) if not path.name.startswith("_")]
     return {
-        "all stages of a recipe": {"pipeline": Command("pipeline", pipeline / "__main__.py")},
-        "one stage": {_dashed(name): Command(f"pipeline.{name}", file) for name, file in stages.items()},
+        "all stages of a recipe": {"pipeline": Command("pipeline.__main__", pipeline / "__main__.py")},
+        "one stage": {_dashed(name): Command(f"pipeline.{name}.__main__", file) for name, file in stages.items()},
         "training": {"train": Command("train.main", HOME / "train" / "main.py")},
         "tools": {_dashed(path.stem): Command(f"tools.{path.stem}", path) for path in scripts},
     }
 
 
-def main() -> None:
-    """Run the subcommand that the process was called with; ends with its exit code."""
+def main() -> int:
+    """Run the subcommand that the process was called with, and return its exit code."""
     _only_our_folders()
     name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("--help", [])
+    if name == "help":
+        name, arguments = (arguments[0], ["--help"]) if arguments[:1] not in ([], ["--help"]) else ("--help", [])
     if name in ("--help", "-h"):
         sys.stdout.write(_help())
+    elif name == "--version":
+        sys.stdout.write(f"clozeline {importlib.metadata.version('clozeline')}\n")
+    elif name in _own() and arguments[:1] in (["--help"], ["-h"]):
+        sys.stdout.write(f"usage: clozeline {_own()[name]}\n\n{_OWN[_own()[name]]}\n")
     elif name == "where":
         _where(arguments)
     else:
-        module = _module(name)
+        command = _command(name)
         sys.argv = [f"clozeline {_dashed(name)}", *arguments]
-        runpy.run_module(module, run_name="__main__")
+        return command.run(arguments)
+    return 0
+
+
+def _own() -> dict[str, str]:
+    """Return the commands of this module by name, with their words."""
+    return {words.partition(" ")[0]: words for words in _OWN}
 
 
 def _only_our_folders() -> None:
@@ -70,23 +99,26 @@ def _only_our_folders() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
 
 
-def _module(name: str) -> str:
-    """Return the module of a subcommand; any other word is an error."""
+def _command(name: str) -> Command:
+    """Return a subcommand; any other word is an error."""
     known = {key: command for group in commands().values() for key, command in group.items()}
     if _dashed(name) in known:
-        return known[_dashed(name)].module
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else "--help lists all"
-    sys.stderr.write(f"error: no command '{name}'; {hint}\n")
-    raise SystemExit(64)
+        return known[_dashed(name)]
+    near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
+    raise _refusal(f"no command '{name}'; " + (f"did you mean '{near[0]}'?" if near else "--help lists all"))
+
+
+def _refusal(message: str) -> SystemExit:
+    """Print a message for the user, and return the end of the process to raise."""
+    sys.stderr.write(f"error: {message}\n")
+    return SystemExit(64)
 
 
 def _where(arguments: list[str]) -> None:
     """Print the path of a file of Clozeline, for launchers that start a file: `deepspeed $(clozeline where ...)`."""
     path = HOME.joinpath(*arguments)
     if not path.exists():
-        sys.stderr.write(f"error: {path}: no such file\n")
-        raise SystemExit(64)
+        raise _refusal(f"{path}: no such file")
     sys.stdout.write(f"{path}\n")
 
 
@@ -94,12 +126,13 @@ def _help() -> str:
     from pipeline.execution.order import all_stages  # takes a second, which no other command needs
 
     place = {_dashed(name): number for number, name in enumerate(all_stages())}
-    recipes = ", ".join(sorted(path.name for path in (HOME / "configs" / "recipes").iterdir() if path.is_dir()))
+    folder = HOME / "configs" / "recipes"
+    recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))
     lines = [_USAGE.format(recipes=recipes)]
     for heading, group in commands().items():
         ordered = sorted(group, key=lambda name: place.get(name, 0))
         lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in ordered), ""]
-    lines += ["files:", f"  {'where [PATH]':<20}Print where a file of Clozeline is: clozeline where train/main.py", ""]
+    lines += ["about Clozeline:", *(f"  {words:<20}{summary}" for words, summary in _OWN.items()), ""]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from pipeline.command import (
     name_hiding_files,
     print_keys,
     program_name,
-    stopping_at_sigterm,
+    stopping_at_signals,
 )
 from pipeline.config import config_file
 from pipeline.errors import StorageError
@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
     try:
-        with stopping_at_sigterm():
+        with stopping_at_signals():
             run_recipe(recipe, stage, Progress(), summaries, verify=options.verify)
     finally:
         if summaries:

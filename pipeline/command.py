@@ -20,6 +20,7 @@ from pipeline.config import describe
 from pipeline.errors import ClozelineError, ConfigurationError, message_text
 from pipeline.registry import find, names
 from pipeline.repair import explained
+from pipeline.stop_signals import WARNINGS
 
 __all__ = [
     "Parser",
@@ -30,15 +31,23 @@ __all__ = [
     "name_hiding_files",
     "print_keys",
     "program_name",
-    "stopping_at_sigterm",
+    "stopping_at_signals",
 ]
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64."""
 
+    def _takes_keys(self) -> bool:
+        return any(action.metavar == "key=value" for action in self._actions)
+
     def error(self, message: str) -> NoReturn:
-        """Raise the message as a ConfigurationError."""
+        """Raise the message as a ConfigurationError; an option that is a key is answered with `key=value`."""
+        words = message.removeprefix("unrecognized arguments: ").split()
+        if words[0].startswith("--") and message.startswith("unrecognized") and self._takes_keys():
+            option, _, value = words[0].partition("=")
+            key = option.removeprefix("--").replace("-", "_")
+            raise ConfigurationError(f"{option}: no such option; keys are written {key}={value or 'VALUE'}; see --help")
         raise ConfigurationError(f"{message}; see --help")
 
 
@@ -89,21 +98,22 @@ def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
 
 
 class Stopped(KeyboardInterrupt):
-    """A request to end by SIGTERM, which systems and supervisors send: handled like Ctrl-C, with exit code 75."""
+    """A request to end by a signal that systems and schedulers send: handled like Ctrl-C, with exit code 75."""
 
 
 @contextmanager
-def stopping_at_sigterm() -> Iterator[None]:
-    """Raise `Stopped` in the main thread at SIGTERM, so that what the block started is ended."""
+def stopping_at_signals() -> Iterator[None]:
+    """Raise `Stopped` in the main thread at SIGTERM or a scheduler's warning; what the block started is ended."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped
 
-    handler = signal.signal(signal.SIGTERM, stop)
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, *WARNINGS)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 _KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"

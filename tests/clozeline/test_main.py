@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,21 @@ def test_help_lists_all(tmp_path: Path) -> None:
     assert clozeline(cwd=tmp_path).stdout == shown.stdout
     found = [shown.stdout.index(f"\n  {name.replace('_', '-')} ") for name in all_stages()]
     assert found == sorted(found), "stages are listed in the order they run"
+
+
+def test_version_is_that_of_the_distribution(tmp_path: Path) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert clozeline("--version", cwd=tmp_path).stdout == f"clozeline {version}\n"
+
+
+def test_the_word_help_shows_the_help_of_a_command(tmp_path: Path) -> None:
+    assert clozeline("help", cwd=tmp_path).stdout == clozeline("--help", cwd=tmp_path).stdout
+    shown = clozeline("help", "where_is", cwd=tmp_path).stdout
+    assert shown.startswith("usage: clozeline where-is ")
+    assert shown == clozeline("where-is", "--help", cwd=tmp_path).stdout
+    assert clozeline("help", "where", cwd=tmp_path).stdout.startswith("usage: clozeline where [PATH]\n")
+    unknown = clozeline("help", "trian", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stderr) == (64, "error: no command 'trian'; did you mean 'train'?\n")
 
 
 def test_a_name_may_have_dashes_or_underscores(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ KINDS = {
     "imported model": "imported/model.json",
     "vectors": "features/features.json",
     "checkpoint": "run/checkpoints/*/checkpoint.json",
+    "sets of a run": "run/sets.json",
     "status": "run/status.json",
     "metrics": "run/metrics.jsonl",
     "events": "run/events.jsonl",
@@ -65,6 +66,7 @@ FIRST = {
     "imported model": ("export an import", "imported/model.json"),
     "vectors": ("neighbours", "features/features.json"),
     "checkpoint": ("export a run", "run/checkpoints/step-00000002/checkpoint.json"),
+    "sets of a run": ("export a run", "run/sets.json"),
     "status": ("train, dry", "run/status.json"),
     "events": ("explain a batch of a run", "run/events.jsonl"),
 }

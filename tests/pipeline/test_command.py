@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command import Parser, Stopped, guarded, keys_of, stopping_at_sigterm
+from pipeline.command import Parser, Stopped, guarded, keys_of, stopping_at_signals
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.recipe import Recipe
 
@@ -58,25 +58,35 @@ def test_success_and_the_message_of_an_interrupted_command(capsys: pytest.Captur
     assert capsys.readouterr().err == "stopped: nothing was published\n"
 
 
-def test_sigterm_ends_what_the_block_started(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+def test_a_signal_ends_what_the_block_started(name: str) -> None:
     ended = []
 
     def action() -> int:
-        with stopping_at_sigterm():
+        with stopping_at_signals():
             try:
-                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.Signals[name])
             finally:
                 ended.append(1)
         return 0
 
     assert guarded(action) == 75
     assert ended == [1]
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.Signals[name]) is signal.SIG_DFL
 
 
 def test_wrong_use_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="unrecognized arguments: --wat; see --help"):
         Parser(prog="x").parse_args(["--wat"])
+
+
+def test_an_option_that_is_a_key_is_answered_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+    from pipeline.__main__ import main
+
+    assert main(["--config", "recipe:demo", "--input", "x", "--output", "y"]) == 64
+    assert capsys.readouterr().err == "error: --input: no such option; keys are written input=VALUE; see --help\n"
+    assert main(["--config", "recipe:demo", "--num-workers=2"]) == 64
+    assert "keys are written num_workers=2" in capsys.readouterr().err
 
 
 def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers() -> None:

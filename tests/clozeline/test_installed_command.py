@@ -1,0 +1,135 @@
+"""The installed command `clozeline`, started as a user starts it in a folder of their own: every command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from clozeline.__main__ import commands
+from tests.clozeline.bench import Bench
+from tests.clozeline.real_uses import CODES, Uses, free_port
+from tests.loopback_site import HTML, Site
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(sysconfig.get_path("scripts")) / "clozeline"
+"""File that pip made of the entry point in pyproject.toml."""
+NAMES = sorted(name for group in commands().values() for name in group)
+HELP_OF_ALL = """
+import gc, importlib, json, os, runpy, sys, traceback
+from clozeline.__main__ import commands
+for group in commands().values():
+    for command in group.values():
+        importlib.import_module(command.module)  # once, so that a start takes no seconds
+
+def start(script, name):
+    sys.argv = [script, name, "--help"]
+    sys.path[0] = os.path.dirname(script)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code
+    except Exception:
+        traceback.print_exc()
+    return 1
+
+script, folder, *names = sys.argv[1:]
+gc.freeze()
+codes = {}
+for name in names:
+    child = os.fork()
+    if child == 0:
+        for number in (1, 2):
+            os.dup2(os.open(f"{folder}/{name}.{number}", os.O_CREAT | os.O_WRONLY), number)
+        code = start(script, name)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)  # an ordinary end takes seconds, to release the libraries
+    codes[name] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(json.dumps(codes))
+"""
+
+
+def installed(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `clozeline WORDS`, as in a shell: without what the tests put in the environment for imports."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return subprocess.run(
+        [SCRIPT, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900
+    )
+
+
+def test_help_of_every_command(tmp_path: Path) -> None:
+    """Each start is a copy of one process that has loaded the libraries: a tenth of the time of separate processes."""
+    answers, empty = tmp_path / "answers", tmp_path / "empty"
+    answers.mkdir()
+    empty.mkdir()
+    command = [sys.executable, "-c", HELP_OF_ALL, SCRIPT, answers, *NAMES, "where"]
+    done = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=True)
+    codes = json.loads(done.stdout.splitlines()[-1])
+    failed = {name: (answers / f"{name}.2").read_text() for name, code in codes.items() if code != 0}
+    assert not failed, failed
+    for name in codes:
+        shown = (answers / f"{name}.1").read_text()
+        assert shown.startswith(f"usage: clozeline {name} "), shown
+    assert not list(empty.iterdir())
+
+
+@pytest.fixture(scope="module")
+def uses(whole: Bench, tmp_path_factory: pytest.TempPathFactory) -> Uses:
+    """What the commands read."""
+    return Uses.made(whole, tmp_path_factory.mktemp("uses"))
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """The user's folder."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.slow
+def test_every_command_that_is_listed_is_used(empty: Path) -> None:
+    """So that the table below is complete: a command of the help without a use fails."""
+    listed = set(re.findall(r"^  ([a-z][a-z-]*) ", installed("--help", cwd=empty).stdout, flags=re.MULTILINE))
+    assert listed == {*USED, "serve-pydoc"}
+
+
+USED = sorted({*NAMES, "where", "help"} - {"serve-pydoc"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", USED)
+def test_a_command_in_use(uses: Uses, tmp_path: Path, empty: Path, name: str) -> None:
+    """From an empty folder; it ends well, and says what it did."""
+    bench = uses.bench.copy(tmp_path / "copy")
+    uses.undo(name, bench)
+    (tmp_path / "needed").mkdir()
+    words = uses.words(name, bench, tmp_path / "needed")
+    if name == "crawl-site":
+        with Site({"/": (200, HTML, b"<html><body><p>A page of a small site.</p></body></html>")}).running() as site:
+            done = installed(name, site.url, *words[1:], "--delay", "0", cwd=empty)
+    else:
+        done = installed(name, *words, cwd=empty)
+    assert done.returncode == CODES.get(name, 0), f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stdout or list(empty.iterdir())
+
+
+@pytest.mark.slow
+def test_serving_pydoc_in_use(empty: Path) -> None:
+    port = free_port()
+    command = [SCRIPT, "serve-pydoc", "--port", str(port)]
+    with subprocess.Popen(command, cwd=empty, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert str(port) in server.stdout.readline()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
+            assert b"<html" in page.read().lower()
+        server.terminate()
