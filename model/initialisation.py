@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.draws import Draw, constant, normal, own_generator
-from model.heads.masked_lm import MaskedLM
+from model.heads._vocabulary_head import VocabularyHead
 from model.layers.attention import Attention
 from model.layers.feed_forward import FeedForward
 from model.layers.norm import NoNorm, RMSNorm
@@ -89,12 +89,12 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
 def _residual_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return GPT-2's deviations: projections into the residual stream shrink with their number, two a layer.
 
-    The transform of the masked LM head, which reads the stream, is one of them (ModernBERT).
+    The transform of a head, which reads the stream, is one of them (ModernBERT).
     """
     if not config.init.scale_residual:
         return {}
     deviation = config.init.std / (2 * config.layers) ** 0.5
-    parts = {Attention: "out", FeedForward: "down", MaskedLM: "transform"}
+    parts = {Attention: "out", FeedForward: "down", VocabularyHead: "transform"}
     found = [
         getattr(module, name) for module in model.modules() for kind, name in parts.items() if isinstance(module, kind)
     ]

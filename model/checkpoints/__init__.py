@@ -1,7 +1,7 @@
 """Published checkpoints and their way into our names and back. One file for each model type of config.json."""
 
 from model.checkpoints._adapter_export import AdapterExport, export_adapter
-from model.checkpoints._checkpoint import MODEL, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
+from model.checkpoints._checkpoint import MODEL, UNREAD, WEIGHTS, Checkpoint, build_checkpoint, read_checkpoint
 from model.checkpoints._comparison import computation, differences
 from model.checkpoints._conversion import parameter_shapes
 from model.checkpoints._export import Export, export_checkpoint
@@ -14,6 +14,7 @@ __all__ = [
     "FACTS",
     "FACTS_FORMAT",
     "MODEL",
+    "UNREAD",
     "WEIGHTS",
     "AdapterExport",
     "Checkpoint",

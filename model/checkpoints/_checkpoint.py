@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,10 +25,12 @@ from model.checkpoints._tensor_files import read_json, read_tensors, refuse_dama
 from model.config import ModelConfig
 from model.errors import ConfigurationError, WeightsError
 
-__all__ = ["MODEL", "WEIGHTS", "Checkpoint", "build_checkpoint", "read_checkpoint"]
+__all__ = ["MODEL", "UNREAD", "WEIGHTS", "Checkpoint", "build_checkpoint", "read_checkpoint"]
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
+UNREAD: Final = "unread."
+"""Prefix of the names of `Checkpoint.unread` in a folder of our own."""
 _PUBLISHED: Final = "config.json"
 _NO_MATTER: Final = frozenset(
     {
@@ -66,6 +68,9 @@ class Checkpoint:
     """parameters of the head, where the directory holds the body alone"""
     notes: tuple[str, ...] = ()
     """tensors and keys that were set aside, for people"""
+    unread: Mapping[str, Tensor] = field(default_factory=dict)
+    """tensors by transformers' names that no part of our model reads, and a class of transformers saves: an export to
+    this class holds them again"""
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -111,7 +116,9 @@ def _read_own(folder: Path) -> Checkpoint:
             f"{folder / MODEL}: cannot be read as a model's configuration: {_first_line(error)}; import the model again"
         ) from error
     facts = read_facts(folder / FACTS)
-    tensors, files = read_tensors(folder)
+    stored, files = read_tensors(folder)
+    unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
+    tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     for path, digest in ((folder / MODEL, facts.config), (files[0], facts.weights)):
         if digest is not None and (found := _file_hash(path)) != digest:
             raise WeightsError(
@@ -121,8 +128,8 @@ def _read_own(folder: Path) -> Checkpoint:
     rows, ids, kind, absent = facts.vocab_size, facts.token_ids, facts.model_type, facts.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
-    refuse_damaged(tensors, str(folder / WEIGHTS))
-    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent))
+    refuse_damaged(stored, str(folder / WEIGHTS))
+    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), unread=unread)
 
 
 def _read_published(folder: Path) -> Checkpoint:
@@ -141,22 +148,23 @@ def _read_published(folder: Path) -> Checkpoint:
     if present.keys() != stored.keys():
         present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
     renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
-    refuse_damaged(renamed.tensors, where)
+    refuse_damaged(renamed.tensors | renamed.left_out, where)
     tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
-    unused = key_map.copies(config)
-    _refuse_constants(tensors, constants, where)
-    tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unused}}
+    copied = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
+    unread = copied | _unread(key_map, config, renamed.left_out)
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}}
     absent = _absent_head(key_map, config, ours, tensors)
     held = {name: shape for name, shape in ours.items() if name not in absent}
     _refuse_differing(tensors, their_shapes(key_map, config, held), where)
     notes = [f"not read, no part of the model: {listed(renamed.left_out)}"] if renamed.left_out else []
     notes += [f"the head is not there: {listed(absent)}"] if absent else []
-    if unread := sorted(key for key in plain if not _known_key(key, key_map)):
-        notes.append(f"keys of config.json that were not read: {', '.join(unread)}")
+    if unknown := sorted(key for key in plain if not _known_key(key, key_map)):
+        notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.task(config) else []
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
     converted = to_ours(key_map, config, tensors, held)
-    return Checkpoint(config, rows, converted, ids, key_map.model_type, tuple(files), tuple(absent), tuple(notes))
+    kind = key_map.model_type
+    return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
 
 
 def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:
@@ -175,12 +183,12 @@ def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: 
     return found
 
 
-def _refuse_constants(tensors: Mapping[str, Tensor], constants: Mapping[str, Tensor], where: str) -> None:
-    for name, constant in constants.items():
-        if name in tensors and not torch.equal(tensors[name].float(), constant):
-            raise WeightsError(
-                f"{where}: {name}: expected {list(constant.shape)} zeros, got other values; our model has no such bias"
-            )
+def _unread(key_map: KeyMap, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return those of the tensors left out that an export may hold again, by their names in the class with heads."""
+    base = key_map.base
+    named = {name if name.startswith(base) else base + name: tensor for name, tensor in tensors.items()}
+    kept = key_map.kept(named, config, body_alone=True) | key_map.kept(named, config, body_alone=False)
+    return {name: tensor for name, tensor in named.items() if name in kept}
 
 
 def _absent_head(

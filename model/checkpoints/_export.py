@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final
 
@@ -36,6 +36,8 @@ class Export:
     """content of generation_config.json; empty where the class does not generate"""
     loader: str
     """class of transformers that loads it, such as AutoModelForMaskedLM"""
+    loader_options: dict[str, Any] = field(default_factory=dict)
+    """arguments of `from_pretrained` without which it would draw parameters that are not there"""
 
 
 def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, body_alone: bool = False) -> Export:
@@ -56,7 +58,8 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     plain = key_map.write_config(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
         body = _body(key_map, tensors, encoder_alone=config.architecture == "encoder_decoder")
-        theirs = {name.removeprefix(key_map.base): tensor for name, tensor in to_theirs(key_map, config, body).items()}
+        theirs = to_theirs(key_map, config, body) | _kept(checkpoint, key_map, body_alone=True)
+        theirs = {name.removeprefix(key_map.base): tensor for name, tensor in theirs.items()}
         kind = loader = str(key_map.bare)
     else:
         _, kind, loader = key_map.class_with(config.heads)
@@ -64,11 +67,13 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     plain = {
         "architectures": [kind],
         **plain,
+        **key_map.keys_from(theirs),
         "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
     }
+    undrawn = body_alone and key_map.pooled and not any(name.startswith("pooler.") for name in theirs)
     generates = config.architecture != "encoder" and not body_alone
     ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
-    return Export(plain, theirs, ids if generates else {}, loader)
+    return Export(plain, theirs, ids if generates else {}, loader, {"add_pooling_layer": False} if undrawn else {})
 
 
 def _headed(
@@ -88,13 +93,27 @@ def _headed(
                 f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
                 f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
             )
+        if head.projection not in key_map.projections:
+            raise ConfigurationError(
+                f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "
+                f"{key_map.model_type}, got {head.projection}: export the body alone"
+            )
         if key_map.task(checkpoint.config) and (others := unlike(head, read[name], checkpoint.config.architecture)):
             raise ConfigurationError(
                 f"model.heads.{name}.{others[0]}: the class of type {key_map.model_type} computes something else: "
                 "export the body alone"
             )
     theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
+    theirs |= _kept(checkpoint, key_map, body_alone=False)
     return theirs | key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
+
+
+def _kept(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
+    """Return the tensors of an import that the class has and our model does not read; not those of former ids."""
+    copies, rows = key_map.copies(checkpoint.config), checkpoint.vocab_size
+    names = key_map.kept(checkpoint.unread, checkpoint.config, body_alone=body_alone)
+    found = {name: checkpoint.unread[name] for name in names}
+    return {name: tensor for name, tensor in found.items() if name not in copies or len(tensor) == rows}
 
 
 def _body(key_map: KeyMap, tensors: Mapping[str, Tensor], *, encoder_alone: bool) -> dict[str, Tensor]:

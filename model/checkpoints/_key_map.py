@@ -41,7 +41,7 @@ class Reshaped(NamedTuple):
 
     name: str
     shape: tuple[int, ...]
-    """a first size of -1 is that of our first axis, transposed or not; the other sizes share our last axis"""
+    """a size of -1 is that of our first axis, transposed or not; sizes after it share our last axis"""
 
 
 class Target(NamedTuple):
@@ -89,6 +89,10 @@ class KeyMap:
     """Heads that a file may hold, each with the end of the name of a tensor that tells; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
     """Keys of the heads, besides their weights, that every model of the type has."""
+    projections: ClassVar[tuple[str, ...]] = ("linear",)
+    """Forms of our head for next tokens that its class has."""
+    pooled: ClassVar[bool] = False
+    """The class without a head has a pooler. No body of ours has it, so that it is only kept for an export."""
     shares: ClassVar[bool] = False
     """The type is made for layers that share weights."""
     body: ClassVar[tuple[str, ...]] = ("family.",)
@@ -126,9 +130,13 @@ class KeyMap:
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that training reads and no class has: an export of the body is without."""
 
-    def encoder_alone(self) -> KeyMap | None:
-        """Return the map of those classes of an encoder-decoder that have its encoder alone, None if no class has."""
-        return None
+    def variants(self) -> tuple[KeyMap, ...]:
+        """Return the maps of classes of the type that are another family's: an encoder alone, or a causal encoder."""
+        return ()
+
+    def wrote(self, plain: Mapping[str, Any]) -> bool:
+        """Return whether a class of this variant wrote config.json."""
+        return True
 
     # -- config.json ------------------------------------------------------------------------------------------------
 
@@ -235,7 +243,7 @@ class KeyMap:
             return self.task_class(min(wanted))
         if found := next((one for one in self.classes if set(one.heads) == wanted), None):
             return found
-        known = " or ".join(" and ".join(one.heads) for one in self.classes)
+        known = " or ".join(" and ".join(one.heads) for one in self.classes) or "none"
         raise ConfigurationError(
             f"a model of type {self.model_type} has the heads {known}, this one {' and '.join(heads)}: export some "
             "of them, or the body alone"
@@ -275,7 +283,9 @@ class KeyMap:
     def has_transforms_of(self, config: ModelConfig) -> bool:
         """Return whether the type's heads transform the states where the model's do."""
         transform = self.head_options.get("transform", True)
-        return self.task(config) is not None or all(head.transform == transform for head in config.heads.values())
+        heads = config.heads.values()
+        alike = all(head.transform == transform and head.projection in self.projections for head in heads)
+        return self.task(config) is not None or alike
 
     def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
         """Return whether a class of the type has the model's head of tasks."""
@@ -301,7 +311,17 @@ class KeyMap:
         """Return tensors that the class saves and never reads, and those that they are written as copies of."""
         return {}
 
-    def constants(self, vocab_size: int) -> dict[str, Tensor]:
+    def kept(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+        """Return those of some tensors that our model does not read, and the class without heads or with them saves."""
+        if body_alone:
+            return {name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")}
+        return set(names) & self.copies(config).keys()
+
+    def keys_from(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return their keys that say which of some tensors a folder holds."""
+        return {}
+
+    def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
         """Return tensors that the class saves and our model lacks, because they are always these."""
         return {}
 
@@ -338,7 +358,7 @@ class KeyMap:
 
     def constants_in_class(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
         """Return `constants` of the class with the model's heads."""
-        return {} if self.task(config) else self.constants(vocab_size)
+        return {} if self.task(config) else self.constants(config, vocab_size)
 
     def _target(self, name: str, names: Mapping[str, str | Slice | Reshaped]) -> Target:
         numbers = _LAYER.findall(name)

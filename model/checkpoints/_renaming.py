@@ -21,7 +21,7 @@ class Renamed:
     """Tensors by their present names, and what was set aside."""
 
     tensors: dict[str, Tensor]
-    left_out: list[str]
+    left_out: dict[str, Tensor]
     buffers: list[str]
 
 
@@ -42,7 +42,7 @@ class Renaming:
         Raises:
             WeightsError: names are unknown (all are listed, up to twelve), or two of them mean the same tensor.
         """
-        found = Renamed({}, [], [])
+        found = Renamed({}, {}, [])
         sources: dict[str, str] = {}
         unknown = []
         for name, tensor in _without_wrapper(tensors).items():
@@ -54,7 +54,7 @@ class Renaming:
             elif _matches(self.buffers, name):
                 found.buffers.append(name)
             elif _matches(self.left_out, name):
-                found.left_out.append(name)
+                found.left_out[name] = tensor
             else:
                 unknown.append(name)
         if unknown:

@@ -27,14 +27,13 @@ def map_of_type(model_type: str) -> KeyMap:
 
 
 def map_of_class(plain: Mapping[str, Any]) -> KeyMap:
-    """Return the map of the type and the class that wrote a config.json; a class may have the encoder alone.
+    """Return the map of the type and the class that wrote a config.json: of a variant, if that has the class.
 
     Raises:
         ConfigurationError: there is no such type.
     """
     whole = map_of_type(str(plain.get("model_type")))
-    alone = whole.encoder_alone()
-    return whole if alone is None or alone.task_of(plain) is None else alone
+    return next((variant for variant in whole.variants() if variant.wrote(plain)), whole)
 
 
 def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str | None = None) -> KeyMap:
@@ -46,7 +45,7 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     Raises:
         ConfigurationError: none does; the message has the reasons of the nearest type.
     """
-    maps = _with_encoders([map_of_type(model_type)] if model_type else _all_maps())
+    maps = _with_variants([map_of_type(model_type)] if model_type else _all_maps())
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]
     if fitting:
@@ -63,6 +62,6 @@ def _all_maps() -> list[KeyMap]:
     return sorted(maps, key=lambda other: len(type(other).__mro__))
 
 
-def _with_encoders(maps: list[KeyMap]) -> list[KeyMap]:
-    """Return the maps, and after them those of their encoders alone."""
-    return maps + [alone for whole in maps if (alone := whole.encoder_alone()) is not None]
+def _with_variants(maps: list[KeyMap]) -> list[KeyMap]:
+    """Return the maps, and after them their variants."""
+    return maps + [variant for whole in maps for variant in whole.variants()]

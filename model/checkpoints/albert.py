@@ -25,6 +25,7 @@ class Albert(Bert):
 
     model_type = "albert"
     headed = "AlbertForMaskedLM"
+    causal: ClassVar[str | None] = None
     bare = "AlbertModel"
     base = "albert."
     shares = True

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from model.checkpoints._key_map import KeyMap, layer_names
+from model.checkpoints._key_map import KeyMap, Reshaped, layer_names
 from model.checkpoints._origins import Origin
 from model.checkpoints._tasks import Task
 from model.checkpoints.bert import ACTIVATIONS, DROPOUT
@@ -26,6 +26,7 @@ CLASSES: Final = Task(
 """Classes of a row in encoder-decoders."""
 ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
 """Both ends of an answer, from states of the decoder."""
+_BIAS: Final = "final_logits_bias"
 
 
 def _stack(name: str) -> dict[str, Any]:
@@ -45,13 +46,14 @@ def _stack(name: str) -> dict[str, Any]:
 
 
 class Bart(KeyMap):
-    """Post-norm encoder and decoder. The bias that the class adds to its logits is saved, and must be 0."""
+    """Post-norm encoder and decoder. The bias that the class adds to its logits is read where it is not 0."""
 
     model_type = "bart"
     headed = "BartForConditionalGeneration"
     bare = None
     auto = "AutoModelForSeq2SeqLM"
     base = "model."
+    projections = ("linear", "biased")
     tasks: ClassVar[Mapping[str, Task]] = {"classification": CLASSES, "span": ANSWER}
     fixed: ClassVar[Mapping[str, Any]] = {
         "family": "encoder_decoder",
@@ -101,6 +103,7 @@ class Bart(KeyMap):
         **_stack("encoder"),
         **_stack("decoder"),
         "heads.lm.projection": "lm_head",
+        "heads.lm.projection.bias": Reshaped(_BIAS, (1, -1)),
     }
 
     buffers = (r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",)
@@ -117,9 +120,15 @@ class Bart(KeyMap):
         tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
         return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
-    def constants(self, vocab_size: int) -> dict[str, Tensor]:
-        """Return the bias of the logits, 0 in every published checkpoint."""
-        return {"final_logits_bias": torch.zeros(1, vocab_size)}
+    def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
+        """Return the bias of the logits of a model without one."""
+        head = config.heads.get("lm")
+        return {} if head is not None and head.projection == "biased" else {_BIAS: torch.zeros(1, vocab_size)}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the head with a bias where the file has one; in most published files it is 0."""
+        biased = _BIAS in tensors and bool(tensors[_BIAS].any())
+        return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return the key that tells both stacks from a decoder alone."""

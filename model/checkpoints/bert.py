@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
+from model.checkpoints._causal import causal_map
 from model.checkpoints._key_map import HeadedClass, KeyMap, layer_names
 from model.checkpoints._tasks import Task
 from model.config import ModelConfig
@@ -107,13 +108,19 @@ class MaskedLMHead(KeyMap):
 
     head: ClassVar[str]
     """prefix of the names of the head's parameters"""
+    causal: ClassVar[str | None] = None
+    """class of the type that reads from left to right and predicts next tokens by this head; None: there is none"""
+
+    def variants(self) -> tuple[KeyMap, ...]:
+        """Return the map of the causal class."""
+        return () if self.causal is None else (causal_map(self, self.causal),)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Return the names of modules. An untied projection has the bias that is the tied one's second name."""
         decoder = f"{self.head}.decoder"
         bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
-        projection = {"heads.masked_lm.projection.bias": bias, "heads.masked_lm.projection.weight": f"{decoder}.weight"}
-        return {**self.modules, **projection}
+        ours = f"heads.{self.heads[0]}.projection"
+        return {**self.modules, f"{ours}.bias": bias, f"{ours}.weight": f"{decoder}.weight"}
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         """Return the second names of the output projection."""
@@ -121,7 +128,8 @@ class MaskedLMHead(KeyMap):
 
     def unused(self, config: ModelConfig) -> dict[str, str]:
         """Return the bias that an untied projection does not read."""
-        return {} if config.tied else {f"{self.head}.bias": f"{self.head}.decoder.bias"}
+        unread = not config.tied and self.heads[0] in config.heads
+        return {f"{self.head}.bias": f"{self.head}.decoder.bias"} if unread else {}
 
 
 class Bert(MaskedLMHead):
@@ -129,7 +137,9 @@ class Bert(MaskedLMHead):
 
     model_type = "bert"
     headed = "BertForMaskedLM"
+    causal: ClassVar[str | None] = "BertLMHeadModel"
     bare = "BertModel"
+    pooled = True
     auto = "AutoModelForMaskedLM"
     base = "bert."
     heads = ("masked_lm",)

@@ -21,7 +21,9 @@ class Electra(Bert):
 
     model_type = "electra"
     headed = "ElectraForMaskedLM"
+    causal = "ElectraForCausalLM"
     bare = "ElectraModel"
+    pooled = False
     base = "electra."
     others = (HeadedClass(("token",), "ElectraForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar = {

@@ -16,6 +16,7 @@ class MegatronBert(Bert):
 
     model_type = "megatron-bert"
     headed = "MegatronBertForMaskedLM"
+    causal = "MegatronBertForCausalLM"
     bare = "MegatronBertModel"
     others = (
         HeadedClass(("masked_lm", "sentence"), "MegatronBertForPreTraining", "AutoModelForPreTraining"),

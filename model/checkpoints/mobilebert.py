@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -18,6 +18,7 @@ __all__ = ["MobileBert"]
 
 _CONSTANT_EPS = 1e-5
 """Of those norms that transformers builds without `layer_norm_eps`."""
+_UNREAD = ".bottleneck.attention."
 _POOLED = Task("classifier", "mobilebert.pooler.dense", dropout=DROPOUT)
 _LAYER = {
     "enter.linear": "bottleneck.input.dense",
@@ -41,6 +42,7 @@ class MobileBert(MaskedLMHead):
     model_type = "mobilebert"
     headed = "MobileBertForMaskedLM"
     bare = "MobileBertModel"
+    pooled = True
     auto = "AutoModelForMaskedLM"
     base = "mobilebert."
     heads = ("masked_lm",)
@@ -132,6 +134,17 @@ class MobileBert(MaskedLMHead):
             transform = plain.get("classifier_activation", True)
             switches["heads.sentence"] = {"weight": 1.0, "transform": transform}
         return switches
+
+    def kept(self, names: Iterable[str], config: ModelConfig, *, body_alone: bool) -> set[str]:
+        """Return also the bottleneck that no attention reads where both switches are on."""
+        found = super().kept(names, config, body_alone=body_alone)
+        return found | {name for name in names if _UNREAD in name}
+
+    def keys_from(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the switches of that bottleneck and of the pooler's matrix."""
+        known = set(names)
+        shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
+        return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Return whether the pooler transforms."""

@@ -112,15 +112,21 @@ class ModernBert(KeyMap):
     }
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return which layers are local, with their window, and both bases of the rotation."""
+        """Return which layers are local, with their window, and both bases of the rotation.
+
+        Where none is, the window and its base mean nothing.
+        """
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
             raise ConfigurationError(
                 f"config.json of type {self.model_type}: classifier_activation: expected that of the layers, {act!r}, "
                 f"got {of_head!r}"
             )
+        base = {"position.theta": _theta(self.model_type, plain, _GLOBAL)}
+        if _period(self.model_type, plain) == 1:
+            return base
         return {
-            "position.theta": _theta(self.model_type, plain, _GLOBAL),
+            **base,
             "local.theta": _theta(self.model_type, plain, _LOCAL),
             "local.window": plain.get("local_attention", 128) // 2,
             "local.global_every": _period(self.model_type, plain),
@@ -138,7 +144,10 @@ class ModernBert(KeyMap):
         return {"classifier_pooling": head.pool_in(config.architecture)}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return the layers and bases in the present form and in the former one."""
+        """Return the layers and bases in the present form and in the former one.
+
+        A bound of initial weights, which this model may lack, must be a number there.
+        """
         local = config.local or LocalConfig(window=0, global_every=1)
         bases = {_GLOBAL: config.position.theta, _LOCAL: local.theta or config.position.theta}
         names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
@@ -149,6 +158,7 @@ class ModernBert(KeyMap):
             "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
             **{_FORMER[kind]: base for kind, base in bases.items()},
             "classifier_activation": names[0] if names else config.activation,
+            "initializer_cutoff_factor": config.init.cutoff or self.defaults["initializer_cutoff_factor"],
         }
 
 

@@ -19,9 +19,9 @@ class Mt5(T5):
     bare = "MT5EncoderModel"
     feed_forward = "gated-gelu"
 
-    def encoder_alone(self) -> KeyMap | None:
-        """Return the map of the class for tokens."""
-        return Mt5Encoder()
+    def variants(self) -> tuple[KeyMap, ...]:
+        """Return the map of the classes that have the encoder alone."""
+        return (Mt5Encoder(),)
 
     def scaled(self, plain: Mapping[str, Any], tied: bool) -> bool:
         """Return False, whatever config.json says."""

@@ -22,6 +22,7 @@ class RemBert(Bert):
 
     model_type = "rembert"
     headed = "RemBertForMaskedLM"
+    causal = "RemBertForCausalLM"
     bare = "RemBertModel"
     base = "rembert."
     others = ()

@@ -25,7 +25,9 @@ class Roberta(MaskedLMHead):
 
     model_type = "roberta"
     headed = "RobertaForMaskedLM"
+    causal: ClassVar[str | None] = "RobertaForCausalLM"
     bare = "RobertaModel"
+    pooled = True
     auto = "AutoModelForMaskedLM"
     base = "roberta."
     heads = ("masked_lm",)

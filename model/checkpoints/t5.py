@@ -98,9 +98,9 @@ class T5(KeyMap):
     """kind of feed-forward block where config.json does not say it"""
     left_out = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
 
-    def encoder_alone(self) -> KeyMap | None:
-        """Return the map of the class for tokens."""
-        return T5Encoder()
+    def variants(self) -> tuple[KeyMap, ...]:
+        """Return the map of the classes that have the encoder alone."""
+        return (T5Encoder(),)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Return the names of modules; those inside the feed-forward block follow its kind."""
@@ -150,9 +150,14 @@ class T5(KeyMap):
 
 
 class T5Encoder(T5):
-    """The class that has a head of tasks on the encoder alone; nothing of the decoder is in its files."""
+    """The classes of the encoder alone, bare or with tags; nothing of the decoder is in their files.
+
+    A bare one gives vectors of texts, and has the head for that which has no parameters.
+    """
 
     base = "transformer."
+    heads = ("similarity",)
+    head_options: ClassVar = {"pool": "mean"}
     tasks: ClassVar = {"tagging": Task("classifier", dropout=DROPOUT, usual=0.0)}
     fixed: ClassVar = {**T5.fixed, "family": "encoder"}
     fields: ClassVar = {ours: theirs for ours, theirs in T5.fields.items() if ours != "decoder_layers"}
@@ -163,9 +168,13 @@ class T5Encoder(T5):
         """Return nothing: no class has a pretraining head."""
         return ()
 
-    def encoder_alone(self) -> KeyMap | None:
-        """Return None: this is the map of the encoder alone."""
-        return None
+    def variants(self) -> tuple[KeyMap, ...]:
+        """Return nothing: this is the map of the encoder alone."""
+        return ()
+
+    def wrote(self, plain: Mapping[str, Any]) -> bool:
+        """Return whether the class has the encoder alone."""
+        return self.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.bare
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Return the names of the encoder's modules, as the one stack."""

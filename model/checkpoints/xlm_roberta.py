@@ -12,4 +12,5 @@ class XlmRoberta(Roberta):
 
     model_type = "xlm-roberta"
     headed = "XLMRobertaForMaskedLM"
+    causal = "XLMRobertaForCausalLM"
     bare = "XLMRobertaModel"

@@ -30,6 +30,9 @@ class HeadConfig:
     arithmetic of the head; null = all."""
     transform: bool = True
     """masked_lm: a linear map, activation and norm before the projection; sentence: a linear map and tanh before it."""
+    projection: Literal["linear", "biased", "transformed"] = "linear"
+    """lm: linear, one linear map onto the vocabulary (GPT-2, Llama, T5); biased, with a bias of each score, as BART's
+    `final_logits_bias`; transformed, BERT's head: a linear map, activation and norm, then a projection with a bias."""
     activation_penalty: Annotated[float, Field(ge=0)] = 2.0
     """regularised_lm: factor of the mean square of a state, added in training (arXiv 1708.02182)."""
     change_penalty: Annotated[float, Field(ge=0)] = 1.0

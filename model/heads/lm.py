@@ -1,4 +1,4 @@
-"""Next-token prediction: one linear map onto the vocabulary."""
+"""Next-token prediction: a projection onto the vocabulary, in one of three forms."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from model.config import ModelConfig
-from model.heads._label_head import LabelHead
-from model.layers.vocabulary import VocabularyProjection
+from model.heads._vocabulary_head import VocabularyHead
 
 __all__ = ["Lm"]
 
 
-class Lm(LabelHead):
-    """Tied to the token embedding or not, no bias: GPT-2, Llama, T5, BART."""
+class Lm(VocabularyHead):
+    """Tied to the token embedding or not: a linear map, or one with a bias, or BERT's head, as `projection` says."""
 
     target: ClassVar = "lm"
-    settings: ClassVar = LabelHead.settings | {"label_chunk"}
+    settings: ClassVar = VocabularyHead.settings | {"projection", "label_chunk"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__()
-        self.projection = VocabularyProjection(config.dim, vocab_size, tokens, tied=config.tied, bias=False)
+        form = config.heads[self.key()].projection
+        super().__init__(config, tokens, vocab_size, transformed=form == "transformed", biased=form != "linear")
         self.scale = config.dim**-0.5 if config.out_scale else 1.0
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores: [..., dim] to [..., vocab_size]."""
-        scores: Tensor = self.projection(hidden * self.scale if self.scale != 1.0 else hidden)
-        return scores
+        return super().logits(hidden * self.scale if self.scale != 1.0 else hidden)

@@ -1,11 +1,13 @@
 """Small models and batches that the model tests share."""
 
+import dataclasses
+
 import torch
 
 from model.build import build_model
-from model.config import BiasConfig, InitConfig, PositionConfig
 from model.initialisation import initialise
-from model.registry import find
+from model.registry import find, names
+from tests.declarations import declared
 
 VOCABULARY = 37
 
@@ -14,73 +16,26 @@ RECURRENT = ("awd_lstm", "elmo")
 """Families without attention, which read rows like a decoder's."""
 SPELLINGS = [f"{number}é".encode() for number in range(VOCABULARY)]
 
-ENCODER_HEADS = {
-    "bidirectional_lm": {},
-    "classification": {"classes": 3, "hidden": "tanh"},
-    "corrective": {"copy_weight": 3.0},
-    "lm": {},
-    "masked_lm": {},
-    "multiple_choice": {"hidden": "tanh"},
-    "regression": {"pool": "mean"},
-    "regularised_lm": {"activation_penalty": 0.5},
-    "sentence": {},
-    "similarity": {"group_size": 3, "temperature": 0.5},
-    "span": {},
-    "span_boundary": {"max_span_tokens": 2},
-    "tagging": {"classes": VOCABULARY},
-    "token": {},
-}
-"""Every head that reads an encoder, with options that suit small batches."""
+HEADS = names("model.heads")
+
+
+def head_keys(name):
+    """Keys of a head that suit small batches: `SMALL` of its own test file."""
+    return declared("model.heads", name, "SMALL", {})
 
 
 def small_config(family, /, **changes):
-    """A BERT, Llama or T5 of a few thousand parameters; every part of the core occurs in one of them."""
-    if family in RECURRENT:
-        return _recurrent_config(family, **changes)
-    keys = {"family": family, "dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
-    if family in ("encoder", "replaced_tokens"):
-        keys |= {
-            "norm_place": "post",
-            "final_norm": False,
-            "emb_norm": True,
-            "type_vocab_size": 2,
-            "heads": {"masked_lm": 1.0},
-        }
-        if family == "replaced_tokens":
-            sizes = {"layers": 1, "dim": 18, "attention_heads": 3, "ffn_dim": 20}
-            keys |= {"generator": sizes, "heads": {"masked_lm": 1.0, "token": 50.0}}
-    elif family == "xlnet":
-        keys |= {"norm_place": "post", "final_norm": False, "position": PositionConfig(kind="sinusoidal")}
-        keys |= {"bias": BiasConfig(qkv=False, out=False), "heads": {"masked_lm": {"transform": False}}}
-    elif family == "mobilebert":
-        keys |= {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2}
-        keys |= {"activation": "relu", "bottleneck_dim": 12, "feed_forwards": 2, "heads": {"masked_lm": 1.0}}
-    elif family == "decoder":
-        keys |= {"norm": "rms", "activation": "silu", "gated": True, "kv_heads": 2, "heads": {"lm": 1.0}}
-        keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "position": PositionConfig(kind="rope")}
-    else:
-        keys |= {
-            "norm": "rms",
-            "activation": "relu",
-            "head_dim": 5,
-            "qk_scale": 1.0,
-            "out_scale": True,
-            "heads": {"lm": 1.0},
-        }
-        keys |= {"bias": BiasConfig(qkv=False, out=False, ffn=False), "decoder_layers": 3}
-        keys |= {"position": PositionConfig(kind="t5", buckets=8, max_distance=12), "init": InitConfig(scheme="t5")}
-    return find("model.families", family).Options(**(keys | changes))
+    """A model of a few thousand parameters with a token table 24 wide, in the sizes of `SMALL` of its own test file.
 
-
-def _recurrent_config(family, **changes):
-    """An AWD-LSTM or ELMo whose token table is 24 wide."""
-    if family == "awd_lstm":
-        penalties = {"activation_penalty": 0.02, "change_penalty": 0.01}
-        keys = {"dim": 24, "layers": 3, "cell_dim": 20, "heads": {"regularised_lm": penalties}}
-    else:
-        keys = {"dim": 48, "layers": 2, "cell_dim": 10, "heads": {"bidirectional_lm": 1.0}}
-        keys |= {"max_characters": 7, "character_dim": 3, "filters": ((1, 4), (3, 5)), "highways": 2}
-    return find("model.families", family).Options(**({"family": family} | keys | changes))
+    A family without one is as the family that is named for its architecture: a BERT, Llama or T5. Every part of the
+    core occurs in one of these.
+    """
+    kind = find("model.families", family)
+    sizes = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40}
+    required = {field.name for field in dataclasses.fields(kind.Options) if field.default is dataclasses.MISSING}
+    keys = {"family": family} | {key: size for key, size in sizes.items() if key in required}
+    usual = declared("model.families", kind.architecture, "SMALL", {})
+    return kind.Options(**(keys | declared("model.families", family, "SMALL", usual) | changes))
 
 
 def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
@@ -93,14 +48,14 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     rows = len(lengths)
     tensors = _rows(draw, rows, columns, lengths, "")
     labelled = columns
-    if family == "encoder_decoder":
+    if find("model.families", family).architecture == "encoder_decoder":
         labelled = columns - 2
         tensors |= _rows(draw, rows, labelled, lengths.clamp(max=labelled), "decoder_")
     index = torch.tensor([row * labelled + place for row in range(rows) for place in (0, 2)] if labels else [])
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
     tensors["row_weight"] = torch.ones(rows)
-    if family == "replaced_tokens":
+    if "sample_words" in find("model.families", family).needs:
         tensors["sample_words"] = torch.randint(1 << 32, (len(index),), generator=draw)
     return tensors
 

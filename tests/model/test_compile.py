@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from model.build import build_model
+from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_config
 
 
@@ -17,10 +18,9 @@ def test_compiled_losses_and_gradients_equal(family):
     network, tensors = build_model(small_config(family), VOCABULARY, {}), batch_for(family)
     (loss,) = network(tensors).values()
     loss.total.backward()
-    gradients = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+    expected = gradients(network)
     network.zero_grad()
     (compiled,) = torch.compile(network)(tensors).values()
     compiled.total.backward()
     assert compiled.total.item() == pytest.approx(loss.total.item(), rel=1e-6)
-    for name, parameter in network.named_parameters():
-        assert torch.allclose(parameter.grad, gradients[name], atol=1e-5), name
+    assert_gradients_close(gradients(network), expected, FLOAT32)

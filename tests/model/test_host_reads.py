@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.registry import names
+from model.registry import find, names
 from model.settling import settle
-from tests.model.small_models import ENCODER_HEADS, batch_for, built, choice_batch, full_batch
+from tests.model.small_models import HEADS, batch_for, built, choice_batch, full_batch, head_keys
 
 
 def on_meta(tensors, facts):
@@ -28,9 +28,9 @@ def test_families(family, padded):
     without_values(built(family), tensors)
 
 
-@pytest.mark.parametrize("head", sorted(ENCODER_HEADS.keys() - {"multiple_choice"}))
+@pytest.mark.parametrize("head", [name for name in HEADS if "choices" not in find("model.heads", name).needs])
 def test_heads(head):
-    network = built("encoder", heads={head: ENCODER_HEADS[head]}, tied=head != "bidirectional_lm")
+    network = built("encoder", heads={head: head_keys(head)}, tied=head != "bidirectional_lm")
     without_values(network, full_batch())
 
 

@@ -14,11 +14,12 @@ from model.build import Model, build_model
 from model.config import InitConfig, ModelConfig, PositionConfig, ShareConfig
 from model.draws import own_generator
 from model.initialisation import laws
-from tests.model.small_models import FAMILIES, RECURRENT, SPELLINGS, VOCABULARY, built, small_config
+from model.registry import names
+from tests.model.small_models import SPELLINGS, VOCABULARY, built, small_config
 
 PRESETS = Path(__file__).parents[2] / "configs" / "models"
 TWO_HEADS = {"masked_lm": 1.0, "sentence": 2.0}
-EVERY_FAMILY = (*FAMILIES, *RECURRENT, "replaced_tokens", "xlnet", "mobilebert")
+EVERY_FAMILY = names("model.families")
 
 
 @pytest.mark.parametrize("family", EVERY_FAMILY)

@@ -9,19 +9,19 @@ from model.label_capacity import pad_labels
 from model.layer_calls import compile_heads, compile_layers
 from model.loss import IGNORED
 from model.registry import find, names
-from tests.model.small_models import ENCODER_HEADS, FAMILIES, batch_for, built, full_batch, total
+from tests.model.small_models import FAMILIES, HEADS, batch_for, built, full_batch, head_keys, total
 
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )  # fmt: skip
-LABELLED = [head for head in sorted(ENCODER_HEADS) if "label_index" in find("model.heads", head).needs]
+LABELLED = [head for head in HEADS if "label_index" in find("model.heads", head).needs]
 CASES = [("encoder", head) for head in LABELLED] + [(name, None) for name in names("model.families")]
 IDS = [head or family for family, head in CASES]
 
 
 def model_and_batch(family, head):
     """A model in fp64, and a batch that has what its heads read."""
-    more = {} if head is None else {"heads": {head: ENCODER_HEADS[head]}, "tied": head != "bidirectional_lm"}
+    more = {} if head is None else {"heads": {head: head_keys(head)}, "tied": head != "bidirectional_lm"}
     return built(family, **more).double(), batch_for(family) if head is None else full_batch()
 
 

@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from model.config import PositionConfig
+from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.model_peers import PEERS, VOCABULARY, Size
 
 SIZES = {
@@ -58,6 +59,8 @@ def test_logits_equal(peer, size, lengths):
 @pytest.mark.parametrize("peer", PEERS)
 def test_loss_and_gradients_equal(peer):
     pair = PEERS[peer](SIZES["three layers"])
+    pair.ours.double()
+    pair.theirs.double()
     tensors, theirs, _, labels = batch(pair, LENGTHS["padded"])
     (loss,) = pair.ours(tensors).values()
     (loss.total / loss.count).backward()
@@ -65,9 +68,8 @@ def test_loss_and_gradients_equal(peer):
     expected.backward()
     assert loss.count == int((labels != -100).sum())
     assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
-    gradients = pair.of_theirs({name: parameter.grad for name, parameter in pair.theirs.named_parameters()})
-    for name, parameter in pair.ours.named_parameters():
-        assert torch.allclose(parameter.grad, gradients[name], rtol=1e-4, atol=1e-5), name
+    within = FLOAT32 if pair.ours.config.norm == "rms" else 1e-6
+    assert_gradients_close(gradients(pair.ours), pair.of_theirs(gradients(pair.theirs)), within)
 
 
 WRONG = {

@@ -6,18 +6,24 @@ import pytest
 import torch
 
 from model.adaptation import add_adapter
+from model.adapters import Adapter
+from model.registry import find, names
+from tests.declarations import declared
 from tests.model.small_models import batch_for, built
 
-ADAPTERS = {
-    "bitfit": ("encoder", {}),
-    "bottleneck": ("encoder", {"width": 5}),
-    "ia3": ("encoder_decoder", {}),
-    "lora": ("decoder", {"rank": 3, "alpha": 6.0, "targets": ["query", "value", "up"]}),
-    "prefix": ("decoder", {"length": 4}),
-    "prompt": ("encoder_decoder", {"length": 4}),
-}
-"""Every adapter, with a family that has a place for it."""
-MERGED = ("bitfit", "ia3", "lora")
+NAMES = names("model.adapters")
+MERGED = [name for name in NAMES if find("model.adapters", name).merged is not Adapter.merged]
+
+
+def case_of(name):
+    """A family that has a place for an adapter, and keys of the adapter: `CASE` of its own test file, or defaults."""
+    return declared("model.adapters", name, "CASE", ("decoder", {}))
+
+
+def takes_places(name):
+    """Whether an adapter takes places of the table from the rows."""
+    family, keys = case_of(name)
+    return find("model.adapters", name).Options(**keys).places(family) > 0
 
 
 def disturbed(adapters, seed=7):
@@ -40,8 +46,8 @@ def adapted(family, name, /, *, noise=True, changes=(), **keys):
 
 
 def case(name, **more):
-    """The adapter's model of `ADAPTERS`, and a batch."""
-    family, keys = ADAPTERS[name]
+    """The adapter's model of `case_of`, and a batch."""
+    family, keys = case_of(name)
     return adapted(family, name, **keys, **more), batch_for(family)
 
 

@@ -9,6 +9,8 @@ from model.errors import ConfigurationError
 from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for, built
 
+CASE = ("encoder", {})
+
 
 @pytest.mark.parametrize("family", ["encoder", "mobilebert", "xlnet", "replaced_tokens"])
 def test_training_the_changes_is_training_the_biases(family):

@@ -7,6 +7,8 @@ from model.errors import ConfigurationError
 from tests.model.adapters.adapted_models import adapted
 from tests.model.small_models import built
 
+CASE = ("encoder", {"width": 5})
+
 
 @pytest.mark.parametrize("place", ["pre", "post"])
 def test_a_block_computes_the_formula(place):

@@ -4,6 +4,8 @@ from model.errors import ConfigurationError
 from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
 from tests.model.small_models import FAMILIES, batch_for
 
+CASE = ("encoder_decoder", {})
+
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_peft_computes_the_same(family):

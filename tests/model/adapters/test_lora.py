@@ -6,6 +6,8 @@ from model.errors import ConfigurationError
 from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
 from tests.model.small_models import FAMILIES, batch_for
 
+CASE = ("decoder", {"rank": 3, "alpha": 6.0, "targets": ["query", "value", "up"]})
+
 TARGETS = ["query", "value", "down"]
 
 

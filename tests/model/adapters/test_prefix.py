@@ -10,6 +10,8 @@ from tests.model.adapters.adapted_models import adapted, disturbed, peft, scores
 from tests.model.checkpoints.published import left_rows, rows, saved
 from tests.model.small_models import VOCABULARY, built
 
+CASE = ("decoder", {"length": 4})
+
 LEARNED = PositionConfig(kind="learned", maximum=20)
 CONTEXT = 5
 

@@ -9,6 +9,8 @@ from tests.model.adapters.adapted_models import adapted, disturbed, peft, scores
 from tests.model.checkpoints.published import rows, saved
 from tests.model.small_models import batch_for, built
 
+CASE = ("encoder_decoder", {"length": 4})
+
 TOKENS = [7, 3, 9]
 LONG = PositionConfig(kind="learned", maximum=20)
 

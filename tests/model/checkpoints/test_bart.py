@@ -1,11 +1,53 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from model.config import ConnectorConfig
 from model.errors import ConfigurationError
-from tests.model.checkpoints.published import difference, saved
+from tests.model.checkpoints.published import VOCABULARY, difference, edit_config, export_to, loaded, peer, saved
+
+READS_LEFT_PADDING = False
+
+
+def options(draw, found):
+    """Without a tie the class has three token tables, which is not built."""
+    return {"decoder_start_token_id": 2, "tie_word_embeddings": True}
+
+
+@pytest.mark.parametrize("model_type", ["bart", "mbart"])
+@pytest.mark.parametrize("beside", [{}, {"tie_word_embeddings": False}], ids=["tied", "untied"])
+def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, model_type, beside):
+    """The class has it as a buffer, which is 0 unless somebody has set it, as the conversion of Marian does."""
+    theirs = peer(model_type)
+    theirs.final_logits_bias.copy_(torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(1)))
+    theirs.save_pretrained(tmp_path / "in")
+    if beside:  # a head of its own, on the same tables
+        file = tmp_path / "in" / "model.safetensors"
+        table = load_file(file)["model.shared.weight"]
+        save_file(load_file(file) | {"lm_head.weight": table + 1}, file, {"format": "pt"})
+        edit_config(tmp_path / "in", **beside)
+        theirs.lm_head.weight = torch.nn.Parameter(table + 1)
+    checkpoint = read_checkpoint(tmp_path / "in")
+    assert checkpoint.config.heads["lm"].projection == "biased"
+    assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+    export = export_checkpoint(checkpoint)
+    before = load_file(tmp_path / "in" / "model.safetensors")
+    assert export.tensors.keys() == before.keys()
+    assert all(torch.equal(export.tensors[name], tensor) for name, tensor in before.items())
+    if not beside:
+        again, report = loaded(export_to(tmp_path / "out", export), export.loader)
+        assert report == {}
+        assert torch.equal(again.final_logits_bias, theirs.final_logits_bias)
+
+
+def test_a_missing_bias_of_the_scores_is_none(tmp_path):
+    saved(tmp_path, "bart")
+    file = tmp_path / "model.safetensors"
+    save_file({name: tensor for name, tensor in load_file(file).items() if name != "final_logits_bias"}, file)
+    assert read_checkpoint(tmp_path).config.heads["lm"].projection == "linear"
 
 
 @pytest.mark.parametrize("model_type", ["bart", "mbart"])

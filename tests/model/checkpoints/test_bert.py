@@ -18,8 +18,9 @@ def test_an_untied_projection_reads_its_own_bias(tmp_path, model_type):
 
 
 def test_defaults_of_old_files_are_those_of_the_class(tmp_path):
-    theirs = saved(tmp_path, "bert", hidden_act="gelu", layer_norm_eps=1e-12, type_vocab_size=2)
-    edit_config(tmp_path, hidden_act=None, layer_norm_eps=None, type_vocab_size=None, tie_word_embeddings=None)
+    usual = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2, "tie_word_embeddings": True}
+    theirs = saved(tmp_path, "bert", **usual)
+    edit_config(tmp_path, **dict.fromkeys(usual))
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
@@ -35,7 +36,7 @@ def test_segment_types_are_read(tmp_path):
 
 
 def test_a_class_for_sentences_without_its_pooler_is_refused(tmp_path):
-    saved(tmp_path, "bert pretraining")
+    saved(tmp_path, "bert masked_lm+sentence")
     path = tmp_path / "model.safetensors"
     save_file({name: tensor for name, tensor in load_file(path).items() if "pooler" not in name}, path)
     with pytest.raises(WeightsError, match=r"2 tensors are missing: bert.pooler.dense.bias, bert.pooler.dense.weight"):

@@ -3,6 +3,17 @@ import pytest
 from model.checkpoints import build_checkpoint, read_checkpoint
 from model.errors import ConfigurationError
 from tests.model.checkpoints.published import difference, edit_config, saved
+from tests.model.checkpoints.test_deberta import options as options_of_deberta
+
+
+def options(draw, found):
+    return options_of_deberta(draw, found) | {
+        "position_buckets": draw.choice([-1, 4, 6]),
+        "share_att_key": draw.choice([True, False]),
+        "norm_rel_ebd": draw.choice(["none", "layer_norm"]),
+        "conv_kernel_size": draw.choice([0, 3, 5]),
+        "conv_act": found["hidden_act"],
+    }
 
 
 @pytest.mark.parametrize("buckets", [-1, 4, 6])

@@ -6,6 +6,10 @@ from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoi
 from tests.model.checkpoints.published import difference, saved
 
 
+def options(draw, found):
+    return {"n_inner": draw.choice([7, 33, None]), "scale_attn_weights": draw.choice([True, False])}
+
+
 @pytest.mark.parametrize("by_depth", [True, False])
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("inner", [None, 21])

@@ -5,6 +5,13 @@ from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoi
 from model.errors import ConfigurationError
 from tests.model.checkpoints.published import difference, edit_config, export_to, loaded, saved
 
+
+def options(draw, found):
+    heads = found["num_attention_heads"]
+    theta = draw.choice([50.0, 1e4])
+    return {"num_attention_heads": 2 * heads, "rope_parameters": {"rope_type": "default", "rope_theta": theta}}
+
+
 LENGTHS = {"original_max_position_embeddings": 8}
 SCALED = {
     "linear": {"factor": 3.0},

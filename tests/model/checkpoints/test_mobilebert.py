@@ -6,6 +6,25 @@ from model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoi
 from model.errors import ConfigurationError
 from tests.model.checkpoints.published import difference, edit_config, saved
 
+READS_LEFT_PADDING = False  # a trigram reads the pad's row on either side
+
+
+def options(draw, found):
+    """The stream has another width than the inside of a layer, where the heads are; at least one switch is on."""
+    dim, heads = found["hidden_size"], found["num_attention_heads"]
+    narrow = draw.choice([True, False])
+    return {
+        "hidden_size": dim + 1,
+        "embedding_size": dim - draw.choice([0, 1, 3]),
+        "intra_bottleneck_size": heads * 2,
+        "num_feedforward_networks": draw.choice([1, 2, 4]),
+        "use_bottleneck_attention": narrow,
+        "key_query_shared_bottleneck": not narrow or draw.choice([True, False]),
+        "classifier_activation": draw.choice([True, False]),
+        "normalization_type": draw.choice(["no_norm", "layer_norm"]),
+        "layer_norm_eps": 1e-5,
+    }
+
 
 @pytest.mark.parametrize(
     ("changes", "words"),
@@ -26,17 +45,20 @@ def test_a_computation_that_is_not_built_is_refused(changes, words, tmp_path):
         read_checkpoint(tmp_path)
 
 
-def test_a_bottleneck_that_is_never_read_is_left_out_and_said(tmp_path):
+def test_a_bottleneck_that_is_never_read_is_said_and_goes_out_again(tmp_path):
     switches = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}
     theirs = saved(tmp_path, "mobilebert", num_hidden_layers=1, **switches)
     checkpoint = read_checkpoint(tmp_path)
+    export = export_checkpoint(checkpoint)
+    assert switches.items() <= export.config.items()
+    assert export.tensors.keys() == load_file(tmp_path / "model.safetensors").keys()
     assert "mobilebert.encoder.layer.0.bottleneck.attention.dense.weight" in checkpoint.notes[0]
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
 
 
 @pytest.mark.parametrize("activated", [True, False])
 def test_both_poolers_come_in_and_go_out(activated, tmp_path):
-    theirs = saved(tmp_path, "mobilebert pretraining", classifier_activation=activated)
+    theirs = saved(tmp_path, "mobilebert masked_lm+sentence", classifier_activation=activated)
     checkpoint = read_checkpoint(tmp_path)
     assert checkpoint.config.heads["sentence"].transform is activated
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5

@@ -9,6 +9,19 @@ from model.checkpoints._conversion import to_ours
 from model.checkpoints.modernbert import ModernBert
 from model.errors import ConfigurationError
 from tests.model.checkpoints.published import VOCABULARY, difference, edit_config, saved
+from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
+
+
+def options(draw, found):
+    return {
+        "num_hidden_layers": found["num_hidden_layers"] + 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
+        "local_attention": draw.choice([2, 3, 5, 8]),
+        "classifier_activation": found["hidden_activation"],
+        "global_attn_every_n_layers": draw.choice([2, 3]),
+    }
+
 
 SIZES = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 4, "global_attn_every_n_layers": 3}
 
@@ -46,10 +59,8 @@ def test_hidden_states_loss_and_gradients_equal(tmp_path):
     assert loss.total.item() == pytest.approx(wanted.item(), rel=1e-5)
     loss.total.backward()
     wanted.backward()
-    names = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    found = to_ours(ModernBert(), model.config, names, [name for name, _ in model.named_parameters()])
-    for name, parameter in model.named_parameters():
-        assert torch.allclose(parameter.grad, found[name], rtol=1e-4, atol=1e-5), name
+    found = gradients(model)
+    assert_gradients_close(found, to_ours(ModernBert(), model.config, gradients(theirs), found), FLOAT32)
 
 
 WRONG = {

@@ -7,6 +7,11 @@ from model.errors import ConfigurationError, WeightsError
 from tests.model.checkpoints.published import difference, edit_config, peer, saved
 
 
+def options(draw, found):
+    kind = draw.choice(["relu", "gated-gelu", "gated-silu", "gelu"])
+    return {"d_kv": draw.choice([3, 6]), "feed_forward_proj": kind, "decoder_start_token_id": 0}
+
+
 def untied(folder, **changes):
     """T5 1.1: transformers ties the head unless the tensors differ."""
     theirs = peer("t5", scale_decoder_outputs=False, feed_forward_proj="gated-gelu", **changes)

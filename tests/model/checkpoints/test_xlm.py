@@ -8,6 +8,11 @@ from tests.model.checkpoints.test_export import checkpoint_of
 from tests.model.small_models import VOCABULARY, built
 
 
+def options(draw, found):
+    switches = ("gelu_activation", "sinusoidal_embeddings", "use_lang_emb")
+    return {key: draw.choice([True, False]) for key in switches} | {"n_langs": draw.choice([1, 5])}
+
+
 @pytest.mark.parametrize("fixed", [True, False], ids=["sinusoids", "learned"])
 def test_both_kinds_of_places_are_a_table(tmp_path, fixed):
     theirs = saved(tmp_path, "xlm", sinusoidal_embeddings=fixed)

@@ -7,6 +7,14 @@ from torch.nn import functional as F
 from model.generate import Continuation, Decoding, generate
 from tests.model.small_models import batch_for, built, changed, states
 
+SMALL = {
+    "dim": 24,
+    "layers": 3,
+    "cell_dim": 20,
+    "heads": {"regularised_lm": {"activation_penalty": 0.02, "change_penalty": 0.01}},
+}
+"""The token table is 24 wide, as that of all small families."""
+
 PROMPTS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
 
 

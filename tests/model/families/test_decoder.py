@@ -2,9 +2,19 @@ import pytest
 import torch
 
 from model.cache import Cache
-from model.config import PositionConfig
+from model.config import BiasConfig, PositionConfig
 from model.errors import BatchError
 from tests.model.small_models import batch_for, built, changed, states
+
+SMALL = {
+    "norm": "rms",
+    "activation": "silu",
+    "gated": True,
+    "kv_heads": 2,
+    "bias": BiasConfig(qkv=False, out=False, ffn=False),
+    "position": PositionConfig(kind="rope"),
+    "heads": {"lm": 1.0},
+}
 
 
 @pytest.mark.parametrize("kind", ["learned", "rope", "t5"])

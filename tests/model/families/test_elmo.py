@@ -10,6 +10,18 @@ from model.generate import Decoding, generate
 from model.layers.characters import character_ids
 from tests.model.small_models import SPELLINGS, VOCABULARY, batch_for, built, changed, small_config, states
 
+SMALL = {
+    "dim": 48,
+    "layers": 2,
+    "cell_dim": 10,
+    "max_characters": 7,
+    "character_dim": 3,
+    "filters": ((1, 4), (3, 5)),
+    "highways": 2,
+    "heads": {"bidirectional_lm": 1.0},
+}
+"""The token table is 24 wide, as that of all small families."""
+
 
 def perturbed(**changes):
     network = built("elmo", **changes)
@@ -36,7 +48,7 @@ def test_the_left_half_knows_no_later_token_and_the_right_half_no_earlier_one():
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
 def test_every_layer_is_torchs():
     """Word vectors twice, then each layer with the one before added from the second on; one row at a time."""
-    network, tensors = perturbed(layers=3, cell_dim=30, clip=1e9), batch_for("elmo", lengths=[11, 6])
+    network, tensors = perturbed(layers=3, cell_dim=30, clip=1e9).double(), batch_for("elmo", lengths=[11, 6])
     with torch.no_grad():
         found = network.family.layer_states(tensors)
     assert len(found) == 4
@@ -51,7 +63,7 @@ def test_every_layer_is_torchs():
                 pair.append(out + x if number else out)
             expected.append(pair)
         for state, pair in zip(found, expected, strict=True):
-            assert torch.allclose(state[row, :length], torch.cat(pair, dim=-1)[0], atol=1e-4)
+            assert torch.allclose(state[row, :length], torch.cat(pair, dim=-1)[0], atol=1e-10)
     assert torch.equal(found[-1], states(network, tensors))
 
 

@@ -1,8 +1,21 @@
 import pytest
 import torch
 
-from model.config import PositionConfig
+from model.config import BiasConfig, InitConfig, PositionConfig
 from tests.model.small_models import batch_for, built, changed, states, total
+
+SMALL = {
+    "decoder_layers": 3,
+    "norm": "rms",
+    "activation": "relu",
+    "head_dim": 5,
+    "qk_scale": 1.0,
+    "out_scale": True,
+    "bias": BiasConfig(qkv=False, out=False, ffn=False),
+    "position": PositionConfig(kind="t5", buckets=8, max_distance=12),
+    "init": InitConfig(scheme="t5"),
+    "heads": {"lm": 1.0},
+}
 
 
 @pytest.mark.parametrize("kind", ["learned", "t5"])

@@ -7,10 +7,20 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
 from model.checkpoints._conversion import to_ours
+from model.config import BiasConfig, PositionConfig
 from model.errors import ConfigurationError
 from model.settling import settle
 from tests.model.checkpoints.published import saved
+from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built
+
+SMALL = {
+    "norm_place": "post",
+    "final_norm": False,
+    "position": PositionConfig(kind="sinusoidal"),
+    "bias": BiasConfig(qkv=False, out=False),
+    "heads": {"masked_lm": {"transform": False}},
+}
 
 CLOSE = 1e-5
 SIZES = {
@@ -70,11 +80,8 @@ def test_two_streams(tmp_path, size, side):
     (loss.total / loss.count).backward()
     assert loss.count == 6
     assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
-    key_map = map_of_type("xlnet")
-    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    converted = to_ours(key_map, model.config, gradients, [name for name, _ in model.named_parameters()])
-    for name, parameter in model.named_parameters():
-        assert torch.allclose(parameter.grad, converted[name], rtol=1e-4, atol=1e-5), name
+    own = gradients(model)
+    assert_gradients_close(own, to_ours(map_of_type("xlnet"), model.config, gradients(theirs), own), FLOAT32)
 
 
 @pytest.mark.parametrize("permuted", [False, True], ids=["all read all", "permuted"])

@@ -30,7 +30,7 @@ def test_what_cannot_be_continued_is_refused():
 
 
 def test_a_row_reads_on_as_another():
-    network = perturbed("decoder")
+    network = perturbed("decoder").double()  # its norms compute in float32
     reading = Reading(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)
     reading.select([1, 0, 0])
     reading.add([4, 4, 6])
@@ -39,5 +39,5 @@ def test_a_row_reads_on_as_another():
     alone = Reading(network, [[5, 9, 3]], None, prefix=True, tokens=9)
     alone.add([6])
     alone.add([8])
-    assert torch.allclose(reading.scores[1], alone.scores[0], atol=1e-5)
+    assert torch.allclose(reading.scores[1], alone.scores[0], atol=1e-4)
     assert not torch.allclose(reading.scores[2], alone.scores[0], atol=1e-2)

@@ -10,6 +10,7 @@ import torch
 
 from model.build import Model
 from model.config import ModelConfig
+from tests.model.closeness import assert_gradients_close, gradients
 
 VOCABULARY, PLACES = 37, 20
 BERT = [
@@ -42,9 +43,14 @@ class Peers:
     names: dict[str, str]
     """Our parameter name to theirs."""
 
+    def compare_gradients(self):
+        """Compare the gradients of all parameters."""
+        theirs = gradients(self.theirs)
+        assert_gradients_close(gradients(self.ours), {name: theirs[other] for name, other in self.names.items()})
+
 
 def peers(config: ModelConfig, theirs: Any, renames: list[tuple[str, str]]) -> Peers:
-    """Draw every parameter again (initial zeros and ones would hide mistakes), then copy theirs into ours."""
+    """Draw every parameter again (initial zeros and ones would hide mistakes), then copy theirs into ours (float64)."""
     draw = torch.Generator().manual_seed(3)
     for parameter in theirs.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
@@ -57,4 +63,4 @@ def peers(config: ModelConfig, theirs: Any, renames: list[tuple[str, str]]) -> P
         names[name] = renamed
         parameter.data = source[renamed].data.clone()
     assert sorted(names.values()) == sorted(source)
-    return Peers(ours.eval(), theirs.eval(), names)
+    return Peers(ours.eval().double(), theirs.eval().double(), names)

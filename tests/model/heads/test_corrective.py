@@ -7,6 +7,9 @@ import torch
 
 from tests.model.small_models import built, full_batch
 
+SMALL = {"copy_weight": 3.0}
+PREDICTS_CLASSES = False
+
 
 def drawn():
     network = built("encoder", heads={"corrective": {"copy_weight": 3.0}}).eval()

@@ -3,44 +3,46 @@ import torch
 
 from model.config import HeadConfig
 from model.errors import BatchError
-from model.registry import names
+from model.registry import find, names
+from tests.declarations import declared
+from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import (
-    ENCODER_HEADS,
-    FAMILIES,
-    RECURRENT,
+    HEADS,
     VOCABULARY,
     batch_for,
     built,
     choice_batch,
     full_batch,
+    head_keys,
     only,
     rows_of,
     weighted_batch,
 )
+from tests.temporary_module import temporary_module
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT, "xlnet"])
+@pytest.mark.parametrize("family", names("model.families"))
 def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
     network = built(family)
-    loss = only(network(batch_for(family, labels=False)))
-    assert (loss.total.item(), loss.count) == (0.0, 0)
-    loss.total.backward()
+    losses = network(batch_for(family, labels=False)).values()
+    assert {(loss.total.item(), loss.count) for loss in losses} == {(0.0, 0)}
+    sum(loss.total for loss in losses).backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None, name
         assert not parameter.grad.any(), name
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT, "xlnet"])
+@pytest.mark.parametrize("family", names("model.families"))
 def test_every_parameter_takes_part(family):
     network = built(family)
-    only(network(batch_for(family))).total.backward()
+    sum(loss.total for loss in network(batch_for(family)).values()).backward()
     for name, parameter in network.named_parameters():
         assert parameter.ndim > 0, name
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *RECURRENT])
+@pytest.mark.parametrize("family", names("model.families"))
 def test_the_count_needs_no_forward(family):
     network, tensors = built(family), batch_for(family)
     for name, head in network.heads.items():
@@ -78,24 +80,38 @@ def test_two_units_in_one_head_are_refused(name):
         network(tensors)
 
 
-HALVED = {"bidirectional_lm"}
-"""Heads that project each half of a state."""
+def halves(name):
+    """Whether a head projects each half of a state."""
+    return declared("model.heads", name, "HALVES", False)
 
 
 def with_head(name, **changes):
-    width = 12 if name in HALVED else None
-    return built("encoder", emb_dim=width, heads={name: ENCODER_HEADS[name] | changes}).eval()
+    width = 12 if halves(name) else None
+    return built("encoder", emb_dim=width, heads={name: head_keys(name) | changes}).eval()
 
 
 def batch_of(name, seed=0):
-    return choice_batch(seed) if name == "multiple_choice" else full_batch(seed)
+    return choice_batch(seed) if "choices" in find("model.heads", name).needs else full_batch(seed)
 
 
-def test_every_head_is_among_the_tested_ones():
-    assert set(ENCODER_HEADS) == set(names("model.heads"))
+AGAIN = """
+from model.heads.masked_lm import MaskedLM
+
+class Again(MaskedLM):
+    \"\"\"The masked LM under another name.\"\"\"
+"""
 
 
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+def test_a_new_file_is_tested_at_once(tmp_path):
+    """The tests of this file are functions of the name alone."""
+    with temporary_module("model.heads", "again", AGAIN, tmp_path):
+        assert {"again", *HEADS} == set(names("model.heads"))
+        test_micro_batches_add_up("again")
+        test_a_class_is_named_for_each_prediction_that_counts("again")
+        test_scores_need_hidden_states_alone("again")
+
+
+@pytest.mark.parametrize("name", HEADS)
 def test_micro_batches_add_up(name):
     """Sums, counts and gradients of parts are those of the whole, whatever the size of the parts."""
     network, tensors = with_head(name), batch_of(name)
@@ -103,7 +119,7 @@ def test_micro_batches_add_up(name):
     assert whole.total > 0
     assert whole.count == network.heads[name].count(tensors) > 0
     (whole.total / whole.count).backward()
-    gradients = {at: parameter.grad.clone() for at, parameter in network.named_parameters()}
+    expected = {at: parameter.grad.clone() for at, parameter in network.named_parameters()}
     for size in (3, 6) if name == "similarity" else (1, 2, 3):
         network.zero_grad()
         parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
@@ -112,15 +128,10 @@ def test_micro_batches_add_up(name):
         assert sum(loss.total.item() for loss in losses) == pytest.approx(whole.total.item(), rel=1e-5)
         for loss in losses:
             (loss.total / whole.count).backward()
-        for at, parameter in network.named_parameters():
-            assert torch.allclose(parameter.grad, gradients[at], rtol=1e-5, atol=1e-6), at
+        assert_gradients_close(gradients(network), expected, FLOAT32)
 
 
-WITHOUT_CLASSES = {"corrective", "regression", "similarity", "span", "token"}
-"""Heads that predict something else than one class at each counted place."""
-
-
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_a_class_is_named_for_each_prediction_that_counts(name):
     """Also where rows have weight 0."""
     network, tensors = with_head(name), batch_of(name)
@@ -129,11 +140,11 @@ def test_a_class_is_named_for_each_prediction_that_counts(name):
         tensors["row_weight"] = torch.tensor(weights)
         found = head.classes(tensors)
         assert found.dtype == torch.int64
-        assert len(found) == (0 if name in WITHOUT_CLASSES else head.count(tensors))
+        assert len(found) == (head.count(tensors) if declared("model.heads", name, "PREDICTS_CLASSES", True) else 0)
         assert (found >= 0).all()
 
 
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_a_row_of_weight_zero_changes_nothing(name):
     network, tensors = with_head(name), batch_of(name)
     loss = only(network(tensors))
@@ -148,7 +159,7 @@ def test_a_row_of_weight_zero_changes_nothing(name):
     assert (again.count, again.total.item()) == (loss.count, pytest.approx(loss.total.item(), rel=1e-6))
 
 
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_no_head_needs_what_it_does_not_declare(name):
     network, tensors = with_head(name), batch_of(name)
     known = network.needs | {"type_ids"}
@@ -156,7 +167,7 @@ def test_no_head_needs_what_it_does_not_declare(name):
     assert loss.total.item() == only(network(tensors)).total.item()
 
 
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_rows_with_nothing_to_predict_have_a_gradient_of_zero(name):
     """Every parameter has a gradient, so that ranks with such a batch take part in what the others reduce."""
     network, tensors = with_head(name), batch_of(name)
@@ -172,11 +183,11 @@ def test_rows_with_nothing_to_predict_have_a_gradient_of_zero(name):
             assert not parameter.grad.any(), at
 
 
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_a_head_starts_as_its_family(name):
     """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
-    width = 100 if name in HALVED else None
-    network = built("encoder", dim=200, ffn_dim=40, emb_dim=width, heads={name: ENCODER_HEADS[name]})
+    width = 100 if halves(name) else None
+    network = built("encoder", dim=200, ffn_dim=40, emb_dim=width, heads={name: head_keys(name)})
     for at, parameter in network.heads[name].named_parameters():
         if parameter.ndim == 1:
             assert parameter.eq(1.0 if "norm.weight" in at else 0.0).all(), at
@@ -184,7 +195,7 @@ def test_a_head_starts_as_its_family(name):
             assert parameter.std().item() == pytest.approx(0.02, rel=0.05), at
 
 
-@pytest.mark.parametrize("name", ENCODER_HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_scores_need_hidden_states_alone(name):
     scores = with_head(name).logits(batch_of(name))[name]
     assert scores.shape[0] == 6

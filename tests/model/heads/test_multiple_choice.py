@@ -9,6 +9,8 @@ from tests.model.heads.head_peers import peers
 from tests.model.heads.test_classification import NAMES, OURS, THEIRS
 from tests.model.small_models import batch_for, built, choice_batch, only, rows_of
 
+SMALL = {"hidden": "tanh"}
+
 
 def drawn():
     network = built("encoder", heads={"multiple_choice": {}}).eval()

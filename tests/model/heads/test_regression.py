@@ -11,6 +11,9 @@ from tests.model.heads.head_peers import peers
 from tests.model.heads.test_classification import NAMES, OURS, THEIRS
 from tests.model.small_models import batch_for, built, full_batch, only
 
+SMALL = {"pool": "mean"}
+PREDICTS_CLASSES = False
+
 NAN = float("nan")
 
 

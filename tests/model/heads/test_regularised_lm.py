@@ -6,6 +6,8 @@ from torch.nn import functional as F
 
 from tests.model.small_models import VOCABULARY, batch_for, built
 
+SMALL = {"activation_penalty": 0.5}
+
 HEADS = {"regularised_lm": {"activation_penalty": 2.0, "change_penalty": 3.0}}
 
 

@@ -9,6 +9,9 @@ from torch.nn import functional as F
 from model.errors import BatchError, ConfigurationError
 from tests.model.small_models import built, full_batch, only
 
+SMALL = {"group_size": 3, "temperature": 0.5}
+PREDICTS_CLASSES = False
+
 TEMPERATURE = 0.5
 ROWS = {0: [0, 1], 1: [3, 4]}
 """Rows of each group of three that take part: row 2 has no second view, row 5 no weight."""

@@ -6,6 +6,8 @@ from torch.nn import functional as F
 
 from tests.model.small_models import VOCABULARY, built, full_batch
 
+SMALL = {"max_span_tokens": 2}
+
 
 def head_with_random_weights(**changes):
     network = built("encoder", heads={"span_boundary": {"max_span_tokens": 2}}, **changes)

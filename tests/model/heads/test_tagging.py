@@ -8,7 +8,9 @@ from model.config import HeadConfig, ModelConfig
 from model.errors import ConfigurationError
 from tests.model.heads.head_peers import BERT, peers
 from tests.model.heads.test_classification import OURS, THEIRS
-from tests.model.small_models import built, full_batch, only
+from tests.model.small_models import VOCABULARY, built, full_batch, only
+
+SMALL = {"classes": VOCABULARY}
 
 NAMES = [*BERT, (r"heads\.tagging\.classifier\.out", "classifier")]
 
@@ -27,9 +29,7 @@ def test_scores_losses_and_gradients_equal():
     assert (loss.total / loss.count).item() == pytest.approx(found.loss.item(), rel=1e-5)
     (loss.total / loss.count).backward()
     found.loss.backward()
-    theirs = dict(models.theirs.named_parameters())
-    for at, parameter in models.ours.named_parameters():
-        assert torch.allclose(parameter.grad, theirs[models.names[at]].grad, rtol=1e-4, atol=1e-5), at
+    models.compare_gradients()
 
 
 @pytest.mark.parametrize("normalise", ["label", "row"])

@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from model.layers.lstm import LongShortTermMemory
+from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import drawn
 
 
@@ -37,8 +38,8 @@ def test_outputs_states_and_gradients_are_torchs():
     out.square().sum().backward()
     expected.square().sum().backward()
     pairs = {"input": "weight_ih_l0", "recurrent": "weight_hh_l0", "bias": "bias_ih_l0"}
-    for mine, other in pairs.items():
-        assert torch.allclose(getattr(ours, mine).grad, getattr(theirs, other).grad, atol=1e-4), mine
+    expected = {mine: getattr(theirs, other).grad for mine, other in pairs.items()}
+    assert_gradients_close({name: getattr(ours, name).grad for name in pairs}, expected, FLOAT32)
 
 
 def test_a_state_continues_a_row():

@@ -54,7 +54,7 @@ def test_t5_bias_per_head_and_place():
 
 def test_rope_turns_pairs_by_the_place():
     torch.manual_seed(0)
-    x, places = torch.randn(1, 2, 4, 6), torch.tensor([[0, 1, 2, 7]])
+    x, places = torch.randn(1, 2, 4, 6), torch.tensor([[0, 1, 2, 7]])  # up to 2, angles up to 7
     turned = rotate(x, Rope(6, 100.0).rotation(places))
     for place in range(4):
         for pair in range(3):
@@ -62,8 +62,8 @@ def test_rope_turns_pairs_by_the_place():
             number = torch.complex(x[..., place, pair], x[..., place, pair + 3]) * complex(
                 math.cos(angle), math.sin(angle)
             )
-            assert torch.allclose(turned[..., place, pair], number.real, atol=1e-6)
-            assert torch.allclose(turned[..., place, pair + 3], number.imag, atol=1e-6)
+            assert torch.allclose(turned[..., place, pair], number.real, atol=1e-5)
+            assert torch.allclose(turned[..., place, pair + 3], number.imag, atol=1e-5)
 
 
 def test_rope_scores_depend_on_the_distance_only():

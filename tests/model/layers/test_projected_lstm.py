@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from model.layers.projected_lstm import ProjectedLstm
+from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import drawn
 
 
@@ -29,8 +30,8 @@ def test_without_clipping_outputs_and_gradients_are_torchs():
     assert torch.allclose(out, expected, atol=1e-5)
     out.square().sum().backward()
     expected.square().sum().backward()
-    for mine, other in pairs.items():
-        assert torch.allclose(getattr(ours, mine).grad, getattr(theirs, other).grad, rtol=1e-4, atol=1e-3), mine
+    expected = {mine: getattr(theirs, other).grad for mine, other in pairs.items()}
+    assert_gradients_close({name: getattr(ours, name).grad for name in pairs}, expected, FLOAT32)
 
 
 def slow(x, weights, clip):

@@ -9,6 +9,7 @@ import model.layers.stack
 from model.config import DropoutConfig, PositionConfig, ShareConfig
 from model.layers.masks import plan_attention
 from model.layers.stack import Stack, shared_layers
+from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import batch_for, built, small_config, total
 
 
@@ -106,8 +107,7 @@ def test_a_shared_layer_gets_the_gradient_of_all_its_uses(case):
     everywhere = dict(network.named_parameters(remove_duplicate=False))
     for name, parameter in twin.named_parameters():
         sums[names[id(everywhere[of_shared(name, order)])]] += parameter.grad
-    for name, parameter in network.named_parameters():
-        assert torch.allclose(parameter.grad, sums[name], rtol=1e-4, atol=1e-6), name
+    assert_gradients_close(gradients(network), sums, FLOAT32)
 
 
 def test_parameters_of_shared_layers_are_counted_once():

@@ -1,0 +1,43 @@
+"""The heads that project hidden states onto the vocabulary."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.heads._label_head import LabelHead
+from model.layers.activation import ACTIVATIONS
+from model.layers.norm import build_norm
+from model.layers.vocabulary import VocabularyProjection
+
+__all__ = ["VocabularyHead"]
+
+
+class VocabularyHead(LabelHead):
+    """A projection onto the vocabulary, after a linear map, an activation and a norm if `transformed`.
+
+    Args:
+        config: of the stack that the head reads.
+        tokens: the token embedding, to which the projection may be tied.
+        vocab_size: ids that are predicted.
+        transformed: map the states before the projection.
+        biased: add a bias to the scores.
+    """
+
+    def __init__(
+        self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int, *, transformed: bool, biased: bool
+    ) -> None:
+        super().__init__()
+        width = config.output_width if transformed else config.dim
+        self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
+        self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
+        self.norm = build_norm(config, width) if transformed else nn.Identity()
+        extra = width - config.embedding_width if transformed and config.tied else 0
+        self.projection = VocabularyProjection(
+            width - extra, vocab_size, tokens, tied=config.tied, bias=biased, extra=extra
+        )
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores: [..., dim] to [..., vocab_size]."""
+        scores: Tensor = self.projection(self.norm(self.act(self.transform(hidden))))
+        return scores
