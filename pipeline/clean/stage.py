@@ -123,12 +123,15 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def row(self, counts: CleanCounts) -> Row:
         """Show documents, and the reasons why records and documents were left out."""
-        without = {
-            f"bytes without a record in {name}": size for name, size in counts.get("without_records", {}).items()
-        }
-        lacks = counts.get("text_lacks", {})
-        left_out = (counts["rejected"], counts["malformed"], counts["ignored"], counts["notes"], without, lacks)
-        return Row(amount(counts["documents_in"], "document"), amount(counts["documents_out"], "document"), left_out)
+        without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
+        left_out = (
+            ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
+            ("", counts["notes"]), ("byte", without), ("", counts.get("text_lacks", {})),
+            ("", counts.get("first_records", {})),
+        )  # fmt: skip
+        documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
+        amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
+        return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out)
 
     def nothing_left(self, counts: CleanCounts) -> ClozelineError:
         """Return an error that tells records without text from documents that were rejected."""
@@ -139,9 +142,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Name the key that holds it: "
                 "input.text_key=KEY on the command line, or `text_key: KEY` beside the path of the input"
             )
+        first = "".join(f"; {one}" for one in list(counts.get("first_records", {}))[:3])
         return PartialFailureError(
-            "clean: no document was found in the input (the table above says what was); check the files, and name "
-            "their reader: `reader: NAME` beside the path of the input"
+            f"clean: no document was found in the input (the table above says what was){first}; check the files, and "
+            "name their reader: `reader: NAME` beside the path of the input"
         )
 
     def check(self, counts: CleanCounts) -> None:

@@ -12,11 +12,11 @@ from pipeline.clean.steps import Steps, host_of
 from pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from pipeline.documents.document import Document, document_uid
 from pipeline.documents.files import write_documents, write_rejects
-from pipeline.errors import IntegrityError, StorageError
+from pipeline.errors import StorageError
 from pipeline.execution.input_changes import other_name, range_hash, range_name
 from pipeline.execution.plan import PlannedRange
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output
+from pipeline.execution.unit_record import Output, require_equal
 from pipeline.extractors import BATCH, shared_extraction
 from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
@@ -28,6 +28,7 @@ __all__ = ["CleanUnits", "SourceSteps"]
 
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
+_FALLBACK: Final = "extract_fallback"
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,15 @@ class CleanUnits(Pass[CleanCounts]):
 
         Raises:
             StorageError: the input is missing, changed while it was read, or is truncated under `truncated: fail`.
-            IntegrityError: the rejections written are not those counted.
+            IntegrityError: the documents or rejections written are not those counted.
         """
         tally = UnitCounts(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             steps: dict[str, Steps] = {}
             ranges = (self._documents(planned, _present(planned), tally, steps) for planned in self.planned[unit])
-            write_documents(temporary, chain.from_iterable(ranges))
+            documents = write_documents(temporary, chain.from_iterable(ranges))
+        require_equal(f"clean: unit {unit}", "documents_out", tally.counts["documents_out"], "documents written",
+                      documents)  # fmt: skip
         for planned in self.planned[unit]:
             name = range_name(planned.source, planned.start, planned.end)
             output.inputs[name] = range_hash(_present(planned), planned.start, planned.end)
@@ -77,9 +80,9 @@ class CleanUnits(Pass[CleanCounts]):
                 output.inputs[range_name(other_name(planned.source, option), 0, size)] = range_hash(path, 0, size)
         output.edits = tally.edits
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
-            written = write_rejects(temporary, tally.rejections)
-        if written != sum(tally.counts["rejected"].values()):
-            raise IntegrityError(f"clean: unit {unit} wrote {written} rejections, but counted {tally.counts}")
+            rejections = write_rejects(temporary, tally.rejections)
+        require_equal(f"clean: unit {unit}", "rejected", sum(tally.counts["rejected"].values()), "rejections written",
+                      rejections)  # fmt: skip
         return tally.counts
 
     def _documents(
@@ -129,6 +132,8 @@ class CleanUnits(Pass[CleanCounts]):
                     continue
                 answer = next(answers)
                 if answer.reason is None:
+                    if answer.again:
+                        tally.count(Counted("note", _FALLBACK))
                     yield document.having(text=answer.text)
                 else:
                     tally.reject(document.having(text=""), "extraction", answer.reason)

@@ -46,8 +46,10 @@ class CleanCounts(Counts, total=False):
     content_skipped: dict[str, int]
     """bytes of the content in other records, and between records"""
     text_lacks: dict[str, int]
-    """records without a text, and tables without its column, by the keys that they have; `no_text` and `schema` of
-    `malformed` together"""
+    """records without a text, and tables without its column, by the keys that they have; `no_text`, `text_type` and
+    `schema` of `malformed` together"""
+    first_records: dict[str, int]
+    """files whose first record is malformed, by what is wrong"""
     without_records: dict[str, int]
     """bytes of the files in which no record was found, by source"""
     records_found: int
@@ -123,6 +125,9 @@ class UnitCounts:
             known = self.counts.get("text_lacks", {})
             lacks = counted.lacks if counted.lacks in known or len(known) < _DISTINCT else "no such key in other rows"
             self.add({"text_lacks": {lacks: 1}})
+        known = self.counts.get("first_records", {})
+        if counted.detail and len(known) < _DISTINCT:
+            self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
         self._given += counted.group != "note"
         self._taken += counted.bytes
         if counted.bytes:

@@ -42,10 +42,11 @@ _PATIENCE: Final = 120
 
 
 class Extracted(NamedTuple):
-    """Text of a page, or the reason why there is none."""
+    """Text of a page, or the reason why there is none; whether only the second try found it."""
 
     text: str
     reason: str | None = None
+    again: bool = False
 
 
 class Extraction:
@@ -114,13 +115,13 @@ class Extraction:
                 "stage again, finished units are kept"
             )
         try:
-            text, reason = (part.decode("utf-8", "replace") for part in _receive(child.stdout))
+            text, reason, again = (part.decode("utf-8", "replace") for part in _receive(child.stdout))
         except (EOFError, ValueError):
             child.kill()
             return Extracted("", "timeout" if child.wait() == -signal.SIGPROF else "extractor_crash")
         if not reason and not text.strip():
             reason = "extract_empty"
-        return Extracted(text, reason or None)
+        return Extracted(text, reason or None, bool(again))
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._child is None:
@@ -214,7 +215,7 @@ def serve() -> None:
             return
         except MemoryError:
             os._exit(1)
-        _send(answers, [b"", b"received"])
+        _send(answers, [b"", b"received", b""])
         for page in pages:
             # The default action ends the process even inside a parser that never returns to Python, where no thread
             # of ours could run. It also ends a parser whose parent is gone.
@@ -226,10 +227,14 @@ def serve() -> None:
 
 def _work(extractor: Any, page: bytes) -> list[bytes]:
     try:
-        return [extractor.extract(page.decode("utf-8")).encode("utf-8", "replace"), b""]
+        html, again = page.decode("utf-8"), b""
+        text = extractor.extract(html)
+        if not text.strip():
+            text, again = extractor.extract_again(html), b"again"
+        return [text.encode("utf-8", "replace"), b"", again]
     except Refused as refused:
-        return [b"", refused.reason.encode()]
+        return [b"", refused.reason.encode(), b""]
     except MemoryError:
         os._exit(1)
     except Exception:
-        return [b"", b"extractor_error"]
+        return [b"", b"extractor_error", b""]

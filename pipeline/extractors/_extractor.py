@@ -41,3 +41,6 @@ class Extractor(Protocol):
 
     def extract(self, html: str) -> str:
         """Return the text, empty where the page has none."""
+
+    def extract_again(self, html: str) -> str:
+        """Return the text of a page in which `extract` finds none, by rules that are less strict; empty without one."""

@@ -25,16 +25,25 @@ _FLAT: Final = frozenset(
     }
 )  # fmt: skip
 
+_UNSEEN: Final = re.compile(r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_LINE: Final = 60
+"""Characters; shorter lines of a whole page are mostly menus and headings."""
+_PROSE: Final = 500
+"""Characters in long lines, below which a page is taken for one without a text."""
+
 
 class Resiliparse:
     r"""Plain text of a page with its paragraphs and lists kept, without links' targets and images' texts.
+
+    Where no main content is found, `extract_again` drops the elements without text that mislead the parser, and else
+    takes the long lines of the whole page.
 
     The parser's time grows with the square of the nesting depth, so deeper pages are refused before they are parsed.
 
         "<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ("html_depth",)
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -57,10 +66,23 @@ class Resiliparse:
         """
         if _depth_exceeds(html, self._options.max_depth):
             raise Refused("html_depth")
-        text: str = extract_plain_text(
-            html, preserve_formatting=True, main_content=self._options.main_content, alt_texts=False, links=False
-        )
-        return text
+        return _text(html, self._options.main_content)
+
+    def extract_again(self, html: str) -> str:
+        """Return the text of a page without its scripts, or the long lines of all its text if they are a text."""
+        bare = _UNSEEN.sub(" ", html)
+        text = _text(bare, self._options.main_content)
+        if text.strip() or not self._options.main_content:
+            return text
+        lines = map(str.strip, _text(bare, False).split("\n"))
+        prose = "\n\n".join(dict.fromkeys(line for line in lines if len(line) >= _LINE and not line.startswith("•")))
+        return prose if len(prose) >= _PROSE else ""
+
+
+def _text(html: str, main_content: bool) -> str:
+    return str(
+        extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False, links=False)
+    )
 
 
 def _depth_exceeds(html: str, limit: int) -> bool:

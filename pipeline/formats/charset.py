@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
 from pipeline.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS
+from pipeline.formats.account import Account
+from pipeline.formats.decompression import Damage
 
-__all__ = ["decode"]
+__all__ = ["as_utf8", "decode", "utf16_of"]
 
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META: Final = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
@@ -60,3 +64,43 @@ def _lenient(body: bytes, encoding: str, flags: int) -> tuple[str, int] | None:
     if bad > _REPLACED_SHARE * len(text):
         return None
     return text, flags | (FLAG_REPLACEMENTS if bad else 0)
+
+
+def utf16_of(head: bytes) -> str | None:
+    """Return the encoding that a byte order mark of UTF-16 announces, or None."""
+    return next((encoding for mark, encoding in _BOMS[1:] if head.startswith(mark)), None)
+
+
+def as_utf8(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[bytes | Damage]:
+    """Yield the content in UTF-8 where it begins with a byte order mark of UTF-16, else as it is.
+
+    The content that `account` counts is the UTF-8 form. What is not valid UTF-16 is not valid UTF-8 either.
+    """
+    head: list[bytes | Damage] = []
+    start = b""
+    for piece in pieces:
+        head.append(piece)
+        if isinstance(piece, Damage) or len(start := start + piece) > 1:
+            break
+    encoding = utf16_of(start)
+    if encoding is None:
+        yield from chain(head, pieces)
+        return
+    make = codecs.getincrementaldecoder(encoding)
+    decoder = make("surrogatepass")
+    for piece in chain(head, pieces, [b""]):
+        if isinstance(piece, Damage):
+            decoder = make("surrogatepass")
+            yield piece
+            continue
+        content = _utf8(decoder, piece)
+        account.content += len(content) - len(piece)
+        if content:
+            yield content
+
+
+def _utf8(decoder: codecs.IncrementalDecoder, piece: bytes) -> bytes:
+    try:
+        return decoder.decode(piece, final=not piece).encode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # an odd byte at the end, or half a pair there
+        return b"\xff"

@@ -16,8 +16,9 @@ __all__ = ["HttpResponse", "content_type", "parse_response"]
 
 _STATUS: Final = re.compile(rb"\s*HTTP/\d(?:\.\d)?\s+(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE)
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
-_HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
-_CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_HEADER_END: Final = re.compile(rb"\n\r*\n")
+_CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r*\n")
+_LINE_END: Final = re.compile(rb"\r*\n")
 _HEADER_BYTES: Final = 1 << 17
 
 
@@ -80,7 +81,7 @@ def _joined(body: bytes) -> bytes:
             break
         pieces.append(body[size.end() : size.end() + length])
         at = size.end() + length
-        at += 2 if body.startswith(b"\r\n", at) else 1 if body.startswith(b"\n", at) else 0
+        at = end.end() if (end := _LINE_END.match(body, at)) else at
     return b"".join(pieces) if pieces or _CHUNK_SIZE.match(body) else body
 
 

@@ -1,7 +1,7 @@
 """A file of records as one forward-only stream of decompressed bytes, with the file offset of each byte.
 
-Gzip files are decoded member by member. A damaged member ends the stream; `resync` continues it at the next member
-whose content begins like a record. Other files are one run of bytes.
+Damage ends the stream; `resync` continues it at the next member of a compressed file, of a gzip file at the next one
+whose content begins like a record. Files without compression are one run of bytes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pipeline.formats.account import Account
-from pipeline.formats.decompression import Damage, decompress, detect_codec, is_bomb
+from pipeline.formats.decompression import Damage, decode_member, decompress, detect_codec
 from pipeline.formats.limits import Limits
 
 __all__ = ["Damaged", "Place", "RecordStream", "next_record", "open_record_stream"]
 
-_INPUT: Final = 1 << 16
-_OUTPUT: Final = 1 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _PROBE_BYTES: Final = 1 << 12
 
@@ -33,10 +31,11 @@ class Place(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """The reason why the stream ended before the file, and the member it ended in."""
+    """The reason why the stream ended before the file, and the member it ended in: its offset in file and stream."""
 
     reason: str
     member: int
+    start: int
 
 
 class RecordStream:
@@ -47,7 +46,9 @@ class RecordStream:
 
     kind = "warc"
 
-    def __init__(self, pieces: Iterator[bytes], account: Account, decoding: Account | None, start: int = 0) -> None:
+    def __init__(
+        self, pieces: Iterator[bytes | Damage], account: Account, decoding: Account | None, start: int = 0
+    ) -> None:
         self.ahead = bytearray()
         self.account = account
         self.damaged: Damaged | None = None
@@ -61,10 +62,9 @@ class RecordStream:
 
     def fill(self) -> bool:
         """Read more bytes; False at the end, and at damage, which `damaged` then describes."""
-        try:
-            piece = next(self._pieces, b"")
-        except Damage as damage:
-            self.damaged = Damaged(damage.reason, self._members[-1])
+        piece = next(self._pieces, b"") if self.damaged is None else b""
+        if isinstance(piece, Damage):
+            self.damaged = Damaged(piece.reason, piece.member, piece.content)
             return False
         self.ahead += piece
         return bool(piece)
@@ -90,10 +90,18 @@ class RecordStream:
         self.abandoned = dropped + len(self.ahead)
         self.drop(len(self.ahead))
 
+    def begins_damaged_member(self) -> bool:
+        """Return whether the bytes ahead are those of the member that damage ends, from its first one."""
+        return self.damaged is not None and self.damaged.start == self._at
+
     def place(self, offset: int = 0) -> Place:
         """Return the place of the byte `offset` bytes ahead."""
         number = bisect_right(self._starts, self._at + offset) - 1
         return Place(self._members[number], self._at + offset - self._starts[number])
+
+    def is_boundary(self, offset: int) -> bool:
+        """Return whether a member is known to begin `offset` bytes ahead."""
+        return self.damaged is not None and self.damaged.start == self._at + offset
 
     def file_offset(self, place: Place) -> int:
         """Return the locator of a record that begins at a place."""
@@ -105,7 +113,8 @@ class RecordStream:
 
     def resync(self, end: int) -> bool:
         """Continue after the damage, before `end`; False where no record begins there."""
-        return False
+        self.damaged = None
+        return self._decoding is not None
 
     def close(self, stop: int, end: int) -> None:
         """Count the bytes of the file up to `stop`, where reading ended; the range ends at `end`."""
@@ -134,6 +143,9 @@ class _GzipRecordStream(RecordStream):
         self._whole: list[tuple[int, int]] = []
         """first byte and size of the members decoded to their end, but not counted yet"""
         self._pieces = self._decode(start)
+
+    def is_boundary(self, offset: int) -> bool:
+        return self.place(offset).inner == 0
 
     def file_offset(self, place: Place) -> int:
         return place.member
@@ -170,43 +182,31 @@ class _GzipRecordStream(RecordStream):
         except zlib.error:
             return b""
 
-    def _decode(self, at: int) -> Iterator[bytes]:
+    def _decode(self, at: int) -> Iterator[bytes | Damage]:
         size = len(self._data)
         while at < size:
-            self._mark(at)
+            start = self._mark(at)
+            account = Account()
             if self._data[at : at + 3] != _GZIP_MAGIC:
-                raise Damage("not_gzip")
-            decoder = zlib.decompressobj(31)
-            read, produced = at, 0
-            while not decoder.eof:
-                block = decoder.unconsumed_tail or self._data[read : read + _INPUT]
-                read += 0 if decoder.unconsumed_tail else len(block)
-                piece = _inflate(decoder, block)
-                produced += len(piece)
-                if is_bomb(self._limits, read - at, produced):
-                    raise Damage("bomb")
-                if piece:
-                    yield piece
-                elif not block and not decoder.eof:
-                    raise Damage("truncated")
-            following = read - len(decoder.unused_data)
-            self._whole.append((at, following - at))
-            at = following
+                yield Damage("not_gzip", at, start)
+                return
+            try:
+                yield from decode_member(self._data, "gzip", at, self._limits, account)
+            except Damage as damage:
+                yield Damage(damage.reason, at, start)
+                return
+            self._whole.append((at, account.decoded))
+            at += account.decoded
 
-    def _mark(self, member: int) -> None:
+    def _mark(self, member: int) -> int:
+        """Note that a member begins after what is ahead; return where, in bytes of the stream."""
         start = self._at + len(self.ahead)
         if start == self._starts[-1]:
             self._members[-1] = member  # the member before was empty
         else:
             self._starts.append(start)
             self._members.append(member)
-
-
-def _inflate(decoder: zlib._Decompress, block: bytes) -> bytes:
-    try:
-        return decoder.decompress(block, _OUTPUT)
-    except zlib.error as error:
-        raise Damage("gzip_error") from error
+        return start
 
 
 def open_record_stream(
@@ -242,7 +242,9 @@ def _plain(path: Path, begins_record: Callable[[bytes], bool]) -> bool:
         return begins_record(file.read(256))
 
 
-def _pieces(path: Path, codec: str | None, first: int, limits: Limits, account: Account | None) -> Iterator[bytes]:
+def _pieces(
+    path: Path, codec: str | None, first: int, limits: Limits, account: Account | None
+) -> Iterator[bytes | Damage]:
     with path.open("rb") as file:
         file.seek(first)
         yield from decompress(file, codec, limits, account)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -13,9 +14,10 @@ from pipeline.config import STRICT
 from pipeline.documents.document import FLAG_REPLACEMENTS
 from pipeline.readers import Counted, RawRecord
 
-__all__ = ["FIELD_REASONS", "FieldOptions", "integer_of", "lacks", "record_of"]
+__all__ = ["FIELD_REASONS", "FieldOptions", "integer_of", "lacks", "record_of", "unusable"]
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_unicode")
+_TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
 _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
@@ -41,8 +43,13 @@ def record_of(
     if text is None:
         why = f"{options.text_key!r} is null" if options.text_key in row else lacks(options.text_key, row)
         return Counted("malformed", "no_text", taken, why)
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError:
+            return Counted("malformed", "bad_utf8", taken)
     if not isinstance(text, str):
-        return Counted("malformed", "text_type", taken)
+        return Counted("malformed", "text_type", taken, f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}")
     if not text.strip():
         return Counted("malformed", "empty", taken)
     flags = 0
@@ -67,6 +74,14 @@ def lacks(text_key: str, names: Iterable[str]) -> str:
     found = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
     shown = ", ".join(found[:_NAMES]) + (f" and {len(found) - _NAMES} more" if len(found) > _NAMES else "")
     return f"no {text_key!r} among the keys: {shown or 'none'}"
+
+
+def unusable(text_key: str, names: list[str]) -> str:
+    """Return a sentence on why a table with columns of these names has no text; empty where it has one."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
+    if twice:
+        return f"two columns have the name {twice[0]!r}; rename one"
+    return "" if text_key in names else lacks(text_key, names)
 
 
 def _is_valid(text: str) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from pipeline.formats.account import Account
-from pipeline.formats.byte_lines import ByteLines, line_start
+from pipeline.formats.byte_lines import ByteLines, Cut, Line, line_start
+from pipeline.formats.charset import utf16_of
 from pipeline.formats.decompression import REASONS, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item
@@ -23,9 +24,11 @@ class LineFile(ABC):
     r"""A reader of lines split at `\n` alone. A subclass says what a line holds.
 
     The locator is the offset of the line in the decompressed stream. A truncated or damaged stream gives every whole
-    line before the damage.
+    line before the damage, and those of the members after it.
     """
 
+    self_delimiting: ClassVar[bool] = False
+    """true where the rest of a line is never a record, so that a record right after damage is a whole line"""
     line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes")
 
     def __init__(self, options: Any, limits: Limits) -> None:
@@ -34,8 +37,8 @@ class LineFile(ABC):
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Return whether the file is uncompressed, so that lines can be found from its middle."""
-        return detect_codec(head) is None
+        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from its middle."""
+        return detect_codec(head) is None and utf16_of(head) is None
 
     def first(self, path: Path, position: int) -> int:
         """Return the offset of the first line at a position or after it."""
@@ -45,11 +48,17 @@ class LineFile(ABC):
         """Yield lines whose first byte lies in [start, end); of a compressed file all lines."""
         lines = ByteLines(path, start, end, self._limits, account)
         for offset, line in lines:
-            yield self._item(line, offset)
-        if lines.damage is not None:
-            yield Counted("malformed", lines.damage, lines.cut)
+            item = self._item(line, offset)
+            if lines.rest and not isinstance(line, Cut):
+                if not self.self_delimiting or isinstance(item, Counted):
+                    yield Counted("note", "resync", line if isinstance(line, int) else len(line))
+                    continue
+                account.records += 1
+            yield item
 
-    def _item(self, line: bytes | int, offset: int) -> Item:
+    def _item(self, line: Line, offset: int) -> Item:
+        if isinstance(line, Cut):
+            return Counted("malformed", line.reason, line.length)
         if isinstance(line, int):
             return Counted("malformed", "line_bytes", line)
         raw = line.removeprefix(_BOM) if offset == 0 else line

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from pipeline.errors import StorageError
 from pipeline.formats.account import Account
+from pipeline.formats.charset import utf16_of
 from pipeline.formats.decompression import Damage, decompress, detect_codec
 from pipeline.formats.limits import Limits
 from pipeline.registry import find, names
@@ -55,14 +56,15 @@ class RawRecord:
 class Counted:
     """A record without a document, `ignored` by intent or `malformed`; or a `note` about something else.
 
-    `bytes` counts the content that it takes, after decompression. `lacks` says which key of the text is missing, and
-    which keys there are.
+    `bytes` counts the content that it takes, after decompression. `lacks` says why there is no text: which key is
+    missing, and which keys there are, or of which type it is. `detail` says what is wrong with the first record.
     """
 
     group: Literal["ignored", "malformed", "note"]
     reason: str
     bytes: int = 0
     lacks: str = field(default="", compare=False)
+    detail: str = field(default="", compare=False)
 
 
 Item: TypeAlias = RawRecord | Counted
@@ -125,7 +127,7 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
         with path.open("rb") as file:
             raw = file.read(_HEAD_BYTES)
             file.seek(0)
-            content = _content_head(file, raw)
+            content = _as_utf8(_content_head(file, raw))
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
     name = named or _by_magic(content) or _by_content(path, content) or _by_suffix(path) or _GUESS
@@ -133,19 +135,27 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     return name, splittable
 
 
-def is_guess(path: Path, reader: str) -> bool:
-    """Return whether `detect` chose a reader because neither the content nor the name of a file tells one."""
-    return reader == _GUESS and _by_suffix(path) is None
+def is_guess(path: Path, reader: str | None = None) -> bool:
+    """Return whether `detect` chooses a reader because neither the content nor the name of a file tells one.
+
+    Args:
+        path: the file.
+        reader: what `detect` chose; None: not asked yet.
+    """
+    return _by_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
 
 
 def _content_head(file: Any, raw: bytes) -> bytes:
     codec = detect_codec(raw)
     if codec is None:
         return raw
-    try:
-        return next(decompress(file, codec, Limits()), b"")[:_HEAD_BYTES]
-    except Damage:
-        return b""
+    piece = next(decompress(file, codec, Limits(), resume=False), b"")
+    return b"" if isinstance(piece, Damage) else piece[:_HEAD_BYTES]
+
+
+def _as_utf8(head: bytes) -> bytes:
+    encoding = utf16_of(head)
+    return head if encoding is None else head.decode(encoding, "ignore").encode("utf-8", "ignore")
 
 
 def _by_magic(head: bytes) -> str | None:

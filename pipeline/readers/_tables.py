@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 from pydantic.dataclasses import dataclass
@@ -15,12 +17,24 @@ from pipeline.config import STRICT
 from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange
-from pipeline.readers._fields import FIELD_REASONS, FieldOptions, lacks, record_of
+from pipeline.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
 
-__all__ = ["Table", "TableFile"]
+__all__ = ["Part", "Table", "TableFile"]
 
-Table = tuple[list[str], int | None, Iterator[pa.RecordBatch]]
-"""Column names, the number of rows where the file states it, and the batches of rows."""
+_DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
+_MOST_LOST: Final = 1 << 20
+"""Rows of a damaged part that are counted, whatever the file claims."""
+
+
+class Part(NamedTuple):
+    """Consecutive rows that can be read without those before: their number where the file states it, and how."""
+
+    rows: int | None
+    batches: Callable[[], Iterable[pa.RecordBatch]]
+
+
+Table = tuple[pa.Schema, Iterable[Part]]
+"""Columns and parts of a table."""
 
 
 class TableFile(OneRange, ABC):
@@ -39,31 +53,68 @@ class TableFile(OneRange, ABC):
     @staticmethod
     def reasons_of(kind: str) -> tuple[str, ...]:
         """Return the reasons of a table reader."""
-        return (*FIELD_REASONS, f"{kind}_error", "schema")
+        return (*FIELD_REASONS, "bad_utf8", f"{kind}_error", "schema")
 
     @abstractmethod
     def table(self, path: Path) -> AbstractContextManager[Table]:
         """Open the file."""
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield all rows; a file that is damaged in the middle gives the rows before the damage."""
-        row, records, size = 0, 0, path.stat().st_size
+        """Yield all rows; of a damaged part those before the damage, then the rows of the next part."""
+        size, damaged = path.stat().st_size, 0
         try:
-            with self.table(path) as (names, rows, batches):
-                if self._options.text_key not in names:
+            with self.table(path) as (schema, parts):
+                if why := unusable(self._options.text_key, schema.names):
                     account.records, account.decoded = 1, size
-                    yield Counted("malformed", "schema", 0, lacks(self._options.text_key, names))
+                    yield Counted("malformed", "schema", 0, why)
                     return
-                for batch in batches:
-                    records += batch.num_rows
-                    for fields in batch.to_pylist():
-                        yield record_of(fields, self._options, self.kind, row, 1, span=0)
-                        row += 1
-                account.records, account.decoded = records if rows is None else rows, size
-        except (pa.ArrowException, OSError, ValueError):
-            account.records = row + 1
-            if row:
-                account.decoded = size
-            else:
-                account.pass_over(f"{self.kind}_error", size)
+                kind = schema.field(self._options.text_key).type
+                for part in parts:
+                    damaged += yield from self._part(part, kind, account)
+        except _DAMAGE:
+            account.records += 1
+            damaged += 1
             yield Counted("malformed", f"{self.kind}_error")
+        if damaged and damaged == account.records:
+            account.pass_over(f"{self.kind}_error", size)
+        else:
+            account.decoded = size
+
+    def _part(self, part: Part, kind: pa.DataType, account: Account) -> Generator[Item, None, int]:
+        """Yield the rows of a part, and return how many damage costs. Each is counted: later rows keep their number."""
+        first = account.records
+        try:
+            for batch in part.batches():
+                for fields in _rows(batch):
+                    account.records += 1
+                    yield self._item(fields, account.records - 1, kind)
+        except _DAMAGE:
+            lost = 1 if part.rows is None else part.rows - (account.records - first)
+            lost = min(max(1, lost), _MOST_LOST)
+            account.records += lost
+            yield from repeat(Counted("malformed", f"{self.kind}_error"), lost)
+            return lost
+        return 0
+
+    def _item(self, fields: dict[str, Any] | None, row: int, kind: pa.DataType) -> Item:
+        if fields is None:
+            return Counted("malformed", "bad_utf8")
+        item = record_of(fields, self._options, self.kind, row, 1, span=0)
+        if isinstance(item, Counted) and item.reason == "text_type":
+            return replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
+        return item
+
+
+def _rows(batch: pa.RecordBatch) -> Iterable[dict[str, Any] | None]:
+    """Return the rows as plain data; None for one whose strings are not UTF-8, which Arrow does not check."""
+    try:
+        return list(batch.to_pylist())
+    except UnicodeDecodeError:
+        return map(_row, (batch.slice(number, 1) for number in range(batch.num_rows)))
+
+
+def _row(batch: pa.RecordBatch) -> dict[str, Any] | None:
+    try:
+        return dict(batch.to_pylist()[0])
+    except UnicodeDecodeError:
+        return None

@@ -55,20 +55,21 @@ class WholeFile(OneRange):
 
 
 def _content(path: Path, limits: Limits, account: Account) -> tuple[bytes, int] | Counted:
-    """Return the decompressed content and flags; the readable part of a truncated file is kept and flagged."""
+    """Return the decompressed content and flags; the readable part of a file that is cut or ends in junk is flagged."""
     flags, pieces, length = 0, [], 0
     with path.open("rb") as file:
         codec = detect_codec(file.read(16))
         file.seek(0)
-        try:
-            for piece in decompress(file, codec, limits, account):
-                pieces.append(piece)
-                length += len(piece)
-                if length > limits.record_bytes:
-                    account.pass_over("too_large", path.stat().st_size - account.decoded)
-                    return Counted("malformed", "too_large", length)
-        except Damage as damage:
-            if damage.reason != "truncated" or not length:
-                return Counted("malformed", damage.reason, length)
-            flags = FLAG_TRUNCATED_SOURCE
+        for piece in decompress(file, codec, limits, account, resume=False):
+            if isinstance(piece, Damage):
+                # Before junk all members are whole, and before a cut what is there is right.
+                if piece.reason not in ("truncated", "trailing_junk") or not length:
+                    return Counted("malformed", piece.reason, length)
+                flags = FLAG_TRUNCATED_SOURCE
+                continue
+            pieces.append(piece)
+            length += len(piece)
+            if length > limits.record_bytes:
+                account.pass_over("too_large", path.stat().st_size - account.decoded)
+                return Counted("malformed", "too_large", length)
     return b"".join(pieces), flags

@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.formats.account import Account
-from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.byte_lines import ByteLines, Cut
 from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
 from pipeline.readers import Counted, Item, OneRange
-from pipeline.readers._fields import FIELD_REASONS, FieldOptions, lacks, record_of
+from pipeline.readers._fields import FIELD_REASONS, FieldOptions, record_of, unusable
 
 __all__ = ["Csv"]
+
+
+_MOST_LINES: Final = 1 << 20
+"""Lines of one row, held in case that its quotes are wrong."""
 
 
 class Csv(OneRange):
     r"""Reads rows as RFC 4180 has them: a field in double quotes may hold delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row's first line in the
-    decompressed stream. A row with more or fewer fields is counted as `fields`; one whose quotes do not end takes all
-    lines up to the limit of a line, or to the end of the file, and is counted as `bad_csv`. Only the quotes before a
+    decompressed stream. A row with more or fewer fields is counted as `fields`. Of one whose quotes are wrong or do not
+    end, the first line is counted as `bad_csv`, and the next row begins at the second one. Only the quotes before a
     line say whether it begins a row, so a file is one range.
 
     Example:
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and cold.`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes", "fields", "bad_csv", "schema",
@@ -63,21 +68,28 @@ class Csv(OneRange):
         records = 0
         while True:
             lines.begin_row()
+            row: list[str] | None = None
             try:
-                row: list[str] | None = next(rows)
+                row = next(rows)
             except StopIteration:
                 break
+            except _Damaged as damaged:
+                lines.problem = damaged.cut.reason
+                lines.length += damaged.cut.length
             except csv.Error:
-                row = None
+                lines.keep_first()
+            finally:
+                yield from lines.resyncs()
             records += 1
-            if names is None and row is not None and not lines.problem:
+            if names is not None or row == []:
+                yield self._item(row, names or [], lines)
+            elif row is not None and not lines.problem:
                 names = row
                 yield Counted("ignored", "header", lines.length)
             else:
-                yield self._item(row, names or [], lines)
-        if lines.source.damage is not None:
-            yield Counted("malformed", lines.source.damage, lines.source.cut)
-        account.records = records + (lines.source.damage is not None)
+                names = []  # the names are lost; no row may take their position
+                yield self._item(row, names, lines)
+        account.records = records
 
     def _item(self, row: list[str] | None, names: list[str], lines: _Lines) -> Item:
         if lines.problem:
@@ -86,42 +98,82 @@ class Csv(OneRange):
             return Counted("malformed", "bad_csv", lines.length)
         if not row:
             return Counted("ignored", "blank_line", lines.length)
-        if self._options.text_key not in names:
-            return Counted("malformed", "schema", lines.length, lacks(self._options.text_key, names))
+        if why := unusable(self._options.text_key, names):
+            return Counted("malformed", "schema", lines.length, why)
         if len(row) != len(names):
             return Counted("malformed", "fields", lines.length)
         fields = dict(zip(names, row, strict=True))
         return record_of(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1, lines.length)
 
 
+class _Damaged(Exception):
+    """Damage of a compressed file cuts the present row."""
+
+    def __init__(self, cut: Cut) -> None:
+        super().__init__(cut.reason)
+        self.cut = cut
+
+
 class _Lines:
     """Lines of a file as text, with the offset and the bytes of those that the present row takes."""
 
     def __init__(self, source: ByteLines) -> None:
-        self.source = source
+        self._source = source
         self._lines = iter(source)
+        self._again: deque[tuple[int, bytes | int]] = deque()
+        self._dropped: list[int] = []
         self.begin_row()
 
     def begin_row(self) -> None:
         """Forget the lines of the row before."""
+        self._row: list[tuple[int, bytes | int]] = []
         self.offset, self.length, self.count, self.problem = 0, 0, 0, ""
+
+    def keep_first(self) -> None:
+        """Give all lines of the row but the first one again: they may be rows, and its quotes wrong."""
+        self._again.extendleft(reversed(self._row[1:]))
+        first = self._row[0]
+        self.begin_row()
+        self._take(*first)
+
+    def resyncs(self) -> Iterator[Counted]:
+        """Yield the lines passed over right after damage, which may be the rest of a row."""
+        yield from (Counted("note", "resync", length) for length in self._dropped)
+        self._dropped.clear()
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        offset, line = next(self._lines)
+        if self._again:
+            return self._take(*self._again.popleft())
+        for offset, line in self._lines:
+            if isinstance(line, Cut):
+                raise _Damaged(line)
+            if not self._source.rest:
+                return self._take(offset, line)
+            self._dropped.append(_bytes(line))
+        raise StopIteration
+
+    def _take(self, offset: int, line: bytes | int) -> str:
         if not self.count:
             self.offset = offset
+        if self.count == _MOST_LINES:
+            self._again.appendleft((offset, line))
+            raise csv.Error("more lines than a row may have")
         self.count += 1
+        self.length += _bytes(line)
+        self._row.append((offset, line))
         if isinstance(line, int):
-            self.length += line
             self.problem = "line_bytes"
             return "\n"
-        self.length += len(line)
         raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
         try:
             return raw.decode("utf-8") + "\n"
         except UnicodeDecodeError:
             self.problem = "bad_utf8"
             return raw.decode("utf-8", "replace") + "\n"
+
+
+def _bytes(line: bytes | int) -> int:
+    return line if isinstance(line, int) else len(line)

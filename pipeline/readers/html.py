@@ -12,7 +12,7 @@ __all__ = ["Html"]
 class Html(WholeFile):
     """Reads a whole page, compressed or not; its `<meta>` may name the encoding."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
     kind: ClassVar[str] = "html"
     markup: ClassVar[bool] = True

@@ -18,7 +18,8 @@ __all__ = ["Jsonl"]
 class Jsonl(LineFile):
     """Reads one JSON object a line."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
+    self_delimiting: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json", "not_object")
 
@@ -30,8 +31,9 @@ class Jsonl(LineFile):
         """Return the record of an object."""
         try:
             value = json.loads(line, parse_int=integer_of)
-        except (ValueError, RecursionError):
-            return Counted("malformed", "bad_json", length)
+        except (ValueError, RecursionError) as error:
+            why = f"line 1 is no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
+            return Counted("malformed", "bad_json", length, detail="" if offset else why)
         if not isinstance(value, dict):
-            return Counted("malformed", "not_object", length)
+            return Counted("malformed", "not_object", length, detail="" if offset else "line 1 is JSON, but no object")
         return record_of(value, self._options, "jsonl", offset, length)

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from pipeline.config import STRICT
 from pipeline.errors import StorageError
 from pipeline.formats.account import Account
-from pipeline.formats.byte_lines import ByteLines
+from pipeline.formats.byte_lines import ByteLines, Cut
 from pipeline.formats.decompression import REASONS
 from pipeline.formats.limits import Limits
 from pipeline.readers import FILE, Counted, Item, OneRange, RawRecord
@@ -32,7 +32,7 @@ class Moses(OneRange):
         pairs.en `It is raining.`, pairs.de `Es regnet.`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_utf8", "line_bytes", "unpaired")
 
@@ -57,21 +57,25 @@ class Moses(OneRange):
             raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
         other = Account()
         sides = [
-            ByteLines(one, 0, one.stat().st_size, self._limits, counted)
+            ByteLines(one, 0, one.stat().st_size, self._limits, counted, resume=False)
             for one, counted in ((path, account), (self._target, other))
         ]
-        for number, (text, target) in enumerate(zip_longest(*sides)):
-            if text is not None and target is not None:
-                yield self._item(number, text[1], target[1])
-            elif any(side.damage is not None for side in sides):
-                yield Counted("malformed", "unpaired", _length((text or target)[1]))
+        cuts: dict[int, Cut] = {}
+        for number, lines in enumerate(zip_longest(*sides)):
+            present = {side: line[1] for side, line in enumerate(lines) if line is not None}
+            cuts |= {side: line for side, line in present.items() if isinstance(line, Cut)}
+            whole = [line for line in present.values() if not isinstance(line, Cut)]
+            if len(whole) == 2:
+                yield self._item(number, *whole)
+            elif cuts:
+                yield from (Counted("malformed", "unpaired", _length(line)) for line in whole)
             else:
                 raise StorageError(
                     f"{path} and {self._target}: one ends after line {number}, the other has more; lines of the same "
                     "number must belong together"
                 )
-        yield from (Counted("malformed", side.damage, side.cut) for side in sides if side.damage is not None)
-        _join(account, other, self._target.stat().st_size, [side.damage is not None for side in sides])
+        yield from (Counted("malformed", cuts[side].reason, cuts[side].length) for side in sorted(cuts))
+        _join(account, other, self._target.stat().st_size, [side in cuts for side in range(2)])
 
     def _item(self, number: int, text: bytes | int, target: bytes | int) -> Item:
         if isinstance(text, int) or isinstance(target, int):
@@ -80,7 +84,8 @@ class Moses(OneRange):
         if not text.strip() and not target.strip():
             return Counted("ignored", "blank_line", length)
         try:
-            first, second = (side.removesuffix(b"\r").decode("utf-8-sig") for side in (text, target))
+            encoding = "utf-8" if number else "utf-8-sig"
+            first, second = (side.removesuffix(b"\r").decode(encoding) for side in (text, target))
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", length)
         return RawRecord(number, "moses", length, first, target_text=second)

@@ -12,7 +12,7 @@ __all__ = ["Text"]
 class Text(WholeFile):
     """Reads a whole file, compressed or not, in whatever encoding fits."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")
     kind: ClassVar[str] = "text"
     markup: ClassVar[bool] = False

@@ -28,7 +28,7 @@ class Tsv(LineFile):
         `It is raining.<tab>Es regnet.`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
 

@@ -25,17 +25,19 @@ from pipeline.readers import Counted, Item, RawRecord
 
 __all__ = ["Warc"]
 
-_WARC: Final = rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n"
+# Text mode on Windows makes `\r\r\n` of `\r\n`.
+_WARC: Final = rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n"
 # URL, address, date, type, in version 2 five more fields, length.
 # Some URLs hold blanks; the address that follows says where they end.
 _ARC: Final = (
     rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\r\n]{0,4000}? "
     rb"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}|-) "
-    rb"\d{12,20} \S{1,200}(?: \S{1,200}){0,5}? \S{1,19}\r?\n"
+    rb"\d{12,20} \S{1,200}(?: \S{1,200}){0,5}? \S{1,19}\r*\n"
 )
 _START: Final = re.compile(rb"(?:%s|%s)" % (_WARC, _ARC))
 _NEXT: Final = re.compile(rb"(?<=\n)(?:%s|%s)" % (_WARC, _ARC))
-_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
+_HEAD_END: Final = re.compile(rb"\n\r*\n")
+_RECORD_END: Final = re.compile(rb"\r+\n\r+\n")
 _HEAD_BYTES: Final = 1 << 16
 _LOOK_AHEAD: Final = 1 << 13
 """Longer than any first line of a record."""
@@ -54,6 +56,8 @@ class _Head:
     media: str
     charset: str | None
     truncated: bool = False
+    text_mode: bool = False
+    r"""its lines end in `\r\r\n`, so its content has grown since its length was counted"""
 
 
 class Warc:
@@ -63,7 +67,7 @@ class Warc:
     at the next line that does. Nothing is allocated from a length that a header claims.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet", ".arc")
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
@@ -135,20 +139,21 @@ class Warc:
         stream.account.records += 1
         head = _head(stream)
         if head is None:
-            if stream.damaged is None:
-                yield Counted("malformed", "bad_header", _seek(stream)[0])
-            else:
+            if _is_cut(stream):
                 stream.abandon()
+            else:
+                yield Counted("malformed", "bad_header", _seek(stream)[0])
             return
         problem = self._problem(stream, head)
         if isinstance(problem, Counted):
             yield problem
         elif problem is not None:
             place, whole = stream.place(), head.size + (head.length or 0)
-            payload = bytes(stream.ahead[head.size : whole])
+            payload = bytes(stream.ahead[head.size : whole + (problem if head.text_mode else 0)])
             stream.drop(whole + problem)
             if problem:
-                head = replace(head, truncated=True)
+                payload = payload.replace(b"\r\r\n", b"\r\n") if head.text_mode else payload
+                head = replace(head, truncated=head.truncated or not head.text_mode)
                 yield Counted("note", "short_length", problem)
             length = _stored_length(stream, place.member, size) if place.inner == 0 else None
             kind = stream.kind if place.inner == 0 or stream.kind == "warc" else f"{stream.kind}:{place.inner}"
@@ -171,13 +176,17 @@ class Warc:
             return Counted("malformed", "too_large" if found and dropped >= head.length else "bad_length", dropped)
         whole = head.size + head.length
         stream.ensure(whole + _LOOK_AHEAD)
-        if stream.damaged and stream.damaged.member <= stream.place(whole - 1).member:
+        # Nothing vouches for the only record of a damaged member.
+        alone = stream.begins_damaged_member() and _NEXT.search(stream.ahead, whole - 1) is None
+        if alone or (len(stream.ahead) < whole and _is_cut(stream)):
             stream.abandon()
             return None
         if len(stream.ahead) >= whole and _ends_well(stream, whole):
             return 0
         if len(stream.ahead) >= whole and (rest := _rest_of_line(stream, head.size, whole)):
             return rest
+        if head.text_mode and (end := _next_start(stream, whole, self._limits.record_bytes)):
+            return end - whole
         cut = len(stream.ahead) < whole and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
         return Counted("malformed", "truncated" if cut else "bad_length", _seek(stream, head.size)[0])
 
@@ -236,6 +245,11 @@ def _lost(stream: RecordStream, damaged: Damaged) -> Counted:
     return Counted("malformed", damaged.reason, content or 0)
 
 
+def _is_cut(stream: RecordStream) -> bool:
+    """Return whether damage cuts the record ahead: no other one begins between it and the damage."""
+    return stream.damaged is not None and _NEXT.search(stream.ahead, 1) is None
+
+
 def _flag(head: _Head) -> int:
     return FLAG_TRUNCATED_SOURCE if head.truncated else 0
 
@@ -284,11 +298,16 @@ def _ends_well(stream: RecordStream, at: int) -> bool:
     """Return whether a record may end there: line ends, the end of the file or member, or the next record follow."""
     rest = bytes(stream.ahead[at : at + _LOOK_AHEAD])
     follows = rest.lstrip(b"\r\n")
+    blank = len(rest) - len(follows)
+    # The first line of the next record may be cut.
+    cut = blank > 0 and b"\n" not in follows and len(rest) < _LOOK_AHEAD
     return (
         not follows
-        or rest.startswith(b"\r\n\r\n")
+        or cut
+        or _RECORD_END.match(rest) is not None
         or _START.match(follows) is not None
-        or (stream.kind == "warc-gz" and stream.place(at).inner == 0)
+        or stream.is_boundary(at)
+        or stream.is_boundary(at + blank)
     )
 
 
@@ -301,6 +320,17 @@ def _rest_of_line(stream: RecordStream, start: int, at: int) -> int:
     if not end or _NEXT.search(stream.ahead, start, at) is not None:
         return 0
     return end - at if _ends_well(stream, end) else 0
+
+
+def _next_start(stream: RecordStream, start: int, most: int) -> int:
+    """Return the bytes up to the next record at `start` or later, or the end of the file; 0 where neither is near."""
+    while (found := _NEXT.search(stream.ahead, start)) is None:
+        if len(stream.ahead) > most:
+            return 0
+        start = max(start, len(stream.ahead) - _LOOK_AHEAD)
+        if not stream.fill():
+            return 0 if stream.damaged else len(stream.ahead)
+    return found.start()
 
 
 def _stored_length(stream: RecordStream, member: int, size: int) -> int | None:
@@ -322,7 +352,8 @@ def _head(stream: RecordStream) -> _Head | None:
         end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
     if end is None:
         return None
-    lines = re.sub(r"\r?\n[ \t]+", " ", stream.ahead[: end.start()].decode("utf-8", "replace")).splitlines()[1:]
+    content = stream.ahead[: end.start()].replace(b"\r", b"").decode("utf-8", "replace")
+    lines = re.sub(r"\n[ \t]+", " ", content).split("\n")[1:]
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if "warc-type" not in fields:
         return None
@@ -336,6 +367,7 @@ def _head(stream: RecordStream) -> _Head | None:
         media=media,
         charset=charset,
         truncated="warc-truncated" in fields,
+        text_mode=stream.ahead[: end.start()].count(b"\r\r\n") > 0,
     )
 
 

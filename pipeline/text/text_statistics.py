@@ -56,6 +56,13 @@ class TextStatistics:
         return self.text.split("\n")
 
     @cached_property
+    def letter_share(self) -> float:
+        """Share of the words with a letter among those that white space divides; 0 without any."""
+        words = self.text.split()
+        self.visited += len(words)
+        return sum([word[0].isalpha() or any(map(str.isalpha, word)) for word in words]) / max(1, len(words))
+
+    @cached_property
     def tokens(self) -> list[str]:
         """All tokens, in order."""
         words = word_tokens(self.text)

@@ -33,10 +33,15 @@ def test_crawls(data, tmp_path):
     assert sums == done.counts
 
 
+UNLIKE_WORDS = ("gopher_below_alpha_threshold",)
+"""Rejections of what is mostly numbers or marks; where marks counted as words, 51 article pages of 279 were."""
+
+
 @pytest.mark.parametrize(
-    ("archive", "fewest"), [("article_extraction", 100), ("readability", 80), ("trafilatura_eval", 100)]
+    ("archive", "fewest", "letters"),
+    [("article_extraction", 100, 2), ("readability", 80, 3), ("trafilatura_eval", 100, 2)],
 )
-def test_pages(data, tmp_path, archive, fewest):
+def test_pages(data, tmp_path, archive, fewest, letters):
     packed = (data / "html" / f"{archive}.tar.zst").read_bytes()
     folder = tmp_path / "pages"
     folder.mkdir()
@@ -46,9 +51,11 @@ def test_pages(data, tmp_path, archive, fewest):
                 content = files.extractfile(member).read()
                 content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
                 (folder / f"{number:04d}.html").write_bytes(content)
-    done = run_clean({"path": str(folder), "reader": "html"}, tmp_path / "out")
+    filters = {"language": "py3langid", "filters": ["gopher_quality"]}
+    done = run_clean({"path": str(folder), "reader": "html"}, tmp_path / "out", filters)
     assert done.counts["documents_in"] >= fewest
-    assert done.counts["documents_out"] >= 0.95 * done.counts["documents_in"]
+    assert done.counts["documents_out"] >= 0.85 * done.counts["documents_in"]
+    assert sum(done.nonzero("rejected").get(reason, 0) for reason in UNLIKE_WORDS) <= letters
 
 
 def test_texts(data, tmp_path):

@@ -53,6 +53,14 @@ def test_a_stated_language_is_not_identified(crawl, tmp_path):
     assert {(document.language, document.language_score) for document in done.documents} == {("fy", 1.0)}
 
 
+def test_a_text_of_the_second_try_is_counted(tmp_path):
+    path = tmp_path / "a.html"
+    path.write_text("<body><noscript><div></noscript><p>" + "Words that a wrong element hides. " * 20)
+    done = run_clean(str(path), tmp_path / "out")
+    assert done.documents[0].text.startswith("Words that")
+    assert done.nonzero("notes") == {"extract_fallback": 1}
+
+
 def test_a_truncated_capture_is_flagged(tmp_path):
     path = tmp_path / "crawl.warc"
     path.write_bytes(record(http(page(1)), WARC_Truncated="length"))

@@ -63,8 +63,24 @@ def test_keys_are_named_up_to_a_limit(tmp_path):
 
 def test_an_input_without_a_document_is_not_blamed_on_the_filters(tmp_path, capsys):
     path = tmp_path / "a.jsonl"
-    path.write_text("{broken\n")
+    path.write_text('{"text": "x" "y"}\n')
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("corpus: test\nclean: {}\n")
     assert main(["--config", str(recipe), f"input={path}", f"output={tmp_path / 'out'}"]) == 69
-    assert "no document was found in the input" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "no document was found in the input" in shown
+    assert "default/a.jsonl: line 1 is no JSON: Expecting ',' delimiter at character 14" in " ".join(shown.split())
+
+
+def test_a_column_of_another_type_is_named(tmp_path, capsys):
+    pa.parquet.write_table(pa.table({"text": [["a", "list"]]}), tmp_path / "a.parquet")
+    (tmp_path / "b.jsonl").write_text('{"text": ["a", "list"]}\n')
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("corpus: test\nclean: {}\n")
+    for name, shown in (
+        ("a.parquet", "column 'text' has the type list<element: string>"),
+        ("b.jsonl", "'text' is a list"),
+    ):
+        output = tmp_path / "out" / name
+        assert main(["--config", str(recipe), f"input={tmp_path / name}", f"output={output}"]) == 64
+        assert shown in " ".join(capsys.readouterr().err.split())

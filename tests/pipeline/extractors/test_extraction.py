@@ -37,6 +37,13 @@ def test_a_page_without_text_is_told_from_one_with(shared):
     assert shared.restarts == 0
 
 
+def test_a_text_that_only_the_second_try_finds_is_marked(shared):
+    hidden = "<body><noscript><div></noscript><p>" + "Words of an article that a wrong element hides. " * 20
+    first, second = shared.extract([hidden, "<p>x"])
+    assert (first.text[:5], first.reason, first.again) == ("Words", None, True)
+    assert second == Extracted("x")
+
+
 def test_large_pages_pass_both_ways(shared):
     pages = ["<p>" + str(number) * 1_000_000 for number in range(5)]
     assert [len(answer.text) for answer in shared.extract(pages)] == [1_000_000] * 5

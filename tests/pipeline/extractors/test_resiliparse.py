@@ -32,6 +32,31 @@ def test_long_flat_pages_are_not(page):
     Resiliparse(Resiliparse.Options()).extract(page)
 
 
+MENU = (
+    "<ul>" + "<li><a href=/x>One of many entries of a menu that leads to all the other pages of the site</a></li>" * 20
+)
+ARTICLE = "".join(
+    f"<p>Paragraph {n} tells what happened on that day, where it was, and who has seen it.</p>" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (f"<body><noscript><div></noscript><div>{ARTICLE}</div>", True),
+        (f"<body><div class='sidebar comments'>{MENU}</ul>{ARTICLE}</div>", True),
+        (f"<body><div class='sidebar comments'>{MENU}</ul></div>", False),
+        (f"<body><div class='sidebar comments'>{MENU}</ul><p>Paragraph 1 tells what happened.</div>", False),
+    ],
+)
+def test_a_second_try_finds_the_article(page, found):
+    extractor = Resiliparse(Resiliparse.Options())
+    assert extractor.extract(page) == ""
+    text = extractor.extract_again(page)
+    assert [f"Paragraph {n} tells" in text for n in range(9)] == [found] * 9
+    assert "menu" not in text
+
+
 def test_the_depth_is_an_option():
     with pytest.raises(Refused):
         Resiliparse(Resiliparse.Options(max_depth=10)).extract("<div>" * 11)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from pipeline.formats import record_stream
+from pipeline.formats import decompression
 from pipeline.formats.account import Account
 from pipeline.formats.limits import Limits
 from pipeline.formats.record_stream import Place, next_record, open_record_stream
@@ -29,8 +29,8 @@ def written(path: Path, seed: int = 1, count: int = 12) -> tuple[list[bytes], li
 
 
 def test_each_byte_knows_its_member_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_stream, "_INPUT", 700)
-    monkeypatch.setattr(record_stream, "_OUTPUT", 900)
+    monkeypatch.setattr(decompression, "_HEAD", 700)
+    monkeypatch.setattr(decompression, "_OUTPUT", 900)
     path = tmp_path / "a.gz"
     contents, offsets = written(path)
     stream = open_record_stream(path, 0, Limits(), begins, Account())

@@ -2,6 +2,7 @@ import csv
 import gzip
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,10 +61,34 @@ def test_broken_rows_are_counted_and_the_next_is_read(tmp_path):
     assert texts(items) == ["last"]
 
 
-def test_quotes_that_do_not_end_cost_what_follows(tmp_path):
-    items = read(written(tmp_path, b'text\none\n"open\ntwo\nthree\n'), name="csv")
-    assert texts(items) == ["one"]
-    assert items[-1] == Counted("malformed", "bad_csv", 13)
+@pytest.mark.parametrize("later", ["later", '"later"'])
+def test_quotes_that_do_not_end_cost_one_line(tmp_path, later):
+    rows = [f"row {number}" for number in range(1001)]
+    rows[5] = '"open'
+    items = read(written(tmp_path, "\n".join(["text", *rows, later]).encode()), name="csv")
+    assert texts(items) == [row for row in rows if row != '"open'] + ["later"]
+    assert counted(items) == {"header": 1, "bad_csv": 1}
+    assert Counted("malformed", "bad_csv", 5) in items
+
+
+def test_a_row_of_too_many_lines_is_given_line_by_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.readers.csv._MOST_LINES", 10)
+    rows = [f"row {number}" for number in range(100)]
+    path = written(tmp_path, "\n".join(["text", '"' + "\n" * 8 + 'x"', *rows[:50], '"open', *rows[50:]]).encode())
+    items = read(path, name="csv")
+    assert texts(items) == ["\n" * 8 + "x", *rows]
+    assert counted(items) == {"header": 1, "bad_csv": 1}
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    items = read(written(tmp_path, b"text,id,text,,\na,1,b,,\n"), name="csv")
+    assert [item.lacks for item in items[1:]] == ["two columns have the name 'text'; rename one"]
+    assert texts(read(written(tmp_path, b"text,id,,\na,1,,\n"), name="csv")) == ["a"]
+
+
+def test_a_broken_header_names_no_columns(tmp_path):
+    items = read(written(tmp_path, b'"id,text\nx,y\n1,2\n'), name="csv")
+    assert counted(items) == {"bad_csv": 1, "schema": 2}
 
 
 def test_a_missing_column_is_counted(tmp_path):

@@ -82,7 +82,7 @@ def test_any_row_with_text_becomes_a_record_of_valid_unicode_and_json(
 
 @pytest.mark.parametrize(
     ("row", "reason"),
-    [({}, "no_text"), ({"text": None}, "no_text"), ({"text": 3}, "text_type"), ({"text": b"a"}, "text_type"),
+    [({}, "no_text"), ({"text": None}, "no_text"), ({"text": 3}, "text_type"), ({"text": b"\xff"}, "bad_utf8"),
      ({"text": " \n\u00a0"}, "empty")],
 )  # fmt: skip
 def test_a_row_without_text_counts_the_bytes_it_takes(row: dict[str, Any], reason: str) -> None:

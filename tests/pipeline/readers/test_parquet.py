@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.pipeline.captures import read, texts
+from pipeline.readers import RawRecord
+from tests.pipeline.captures import counted, read, texts
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4"])
@@ -23,7 +24,7 @@ def test_row_groups_and_codecs_do_not_matter(tmp_path, codec, dictionary):
     assert [(item.locator, item.extra) for item in items] == [(number, {"n": number}) for number in range(1000)]
 
 
-def test_rows_before_a_damaged_group_are_given(tmp_path):
+def test_a_damaged_group_costs_its_rows_alone(tmp_path):
     path = tmp_path / "a.parquet"
     rows = [f"row {number} " + "x" * 200 for number in range(1000)]
     pa.parquet.write_table(pa.table({"text": rows}), path, row_group_size=256, compression="zstd", use_dictionary=False)
@@ -32,5 +33,16 @@ def test_rows_before_a_damaged_group_are_given(tmp_path):
     content[start : start + 400] = b"\xff" * 400
     path.write_bytes(content)
     items = read(path, name="parquet")
-    assert texts(items) == rows[:512]
-    assert items[-1].reason == "parquet_error"
+    assert texts(items) == rows[:512] + rows[768:]
+    assert counted(items) == {"parquet_error": 256}
+    assert [item.locator for item in items if isinstance(item, RawRecord)] == [*range(512), *range(768, 1000)]
+
+
+def test_a_value_that_is_not_utf8_costs_one_row(tmp_path):
+    path = tmp_path / "a.parquet"
+    offsets = pa.array([0, 1, 2, 3], pa.int32()).buffers()[1]
+    broken = pa.StringArray.from_buffers(3, offsets, pa.py_buffer(b"a\xffb"))
+    pa.parquet.write_table(pa.table({"text": broken}), path)
+    items = read(path, name="parquet")
+    assert texts(items) == ["a", "b"]
+    assert counted(items) == {"bad_utf8": 1}

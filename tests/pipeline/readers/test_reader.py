@@ -1,5 +1,6 @@
 import gzip
 import inspect
+from dataclasses import fields
 
 import pytest
 import zstandard
@@ -38,8 +39,8 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
     for head in heads:
         path = tmp_path / "file"
         path.write_bytes(head + bytes(range(256)) * 20)
-        other_side = {"target_path": str(path)} if name == "moses" else {}
-        items = read_range(kind(kind.Options(**other_side), Limits()), path, 0, path.stat().st_size)
+        files = {option.name: str(path) for option in fields(kind.Options) if option.metadata.get("file")}
+        items = read_range(kind(kind.Options(**files), Limits()), path, 0, path.stat().st_size)
         assert items
         reasons = {item.reason for item in items if isinstance(item, Counted) and item.group == "malformed"}
         assert reasons <= set(kind.reasons)

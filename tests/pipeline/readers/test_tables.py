@@ -44,7 +44,30 @@ def test_rows_become_records(table, kind):
 
 def test_a_column_of_another_type_is_counted_per_row(table):
     assert counted(read(table({"text": [1, 2]}), name=table.name)) == {"text_type": 2}
-    assert counted(read(table({"text": [b"a", b"\xff"]}), name=table.name)) == {"text_type": 2}
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2)])
+def test_binary_utf8_is_text(table, kind):
+    items = read(table({"text": pa.array(["ü".encode(), b"\xffx"], kind)}), name=table.name)
+    assert texts(items) == ["ü"]
+    assert counted(items) == {"bad_utf8": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [([1], "int64"), ([["a"]], "list<"), ([{"a": "b"}], "struct<a: string>"), ([True], "bool"), ([1.5], "double")],
+)
+def test_the_type_of_a_column_without_text_is_named(table, values, shown):
+    (item,) = read(table({"text": values}), name=table.name)
+    assert item.reason == "text_type"
+    assert item.lacks.startswith(f"column 'text' has the type {shown}")
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "a.arrow"
+    write_arrow(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
+    (item,) = read(path, name="arrow")
+    assert (item.reason, item.lacks) == ("schema", "two columns have the name 'text'; rename one")
 
 
 def test_a_missing_column_is_one_malformed_record(table):

@@ -164,6 +164,30 @@ def test_chunks_are_joined(write):
     assert texts(read(write(members([record(http(page(0), chunked))])))) == PAGES[:1]
 
 
+@pytest.mark.parametrize("pack", [b"".join, members])
+@pytest.mark.parametrize("end", [b"\n", b"\r\r\n", b"\r\r\r\n"])
+def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
+    """Text mode on Windows makes two of one; bodies stay as they are."""
+    records = []
+    for item in responses(4):
+        head, message, body = item.removesuffix(b"\r\n\r\n").split(b"\r\n\r\n", 2)
+        payload = (message + b"\r\n\r\n").replace(b"\r\n", end) + body
+        head = head.replace(b"Content-Length: %d" % len(message + b"1234" + body), b"Content-Length: %d" % len(payload))
+        records.append((head + b"\r\n\r\n").replace(b"\r\n", end) + payload + end * 2)
+    items = read(write(pack(records), "ends.warc"))
+    assert texts(items) == PAGES[:4]
+    assert counted(items) == {}
+
+
+@pytest.mark.parametrize("pack", [b"".join, members])
+def test_files_written_in_text_mode_are_read(write, pack):
+    bodies = [page(number, "<br>\n".join(["line of a page"] * 200)) for number in range(4)]
+    records = [record(http(body)).replace(b"\n", b"\r\n") for body in bodies]
+    items = read(write(pack(records), "text.warc"))
+    assert [text.replace("\r\n", "\n").rstrip() for text in texts(items)] == [body.decode() for body in bodies]
+    assert counted(items) == {"short_length": 4}
+
+
 LATIN = "<p>naïve café, déjà vu"
 RUSSIAN = '<meta charset="windows-1251"><p>Привет'
 SWEETS = "größe " * 99
