@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.seeding import fraction as keyed_fraction
 
-__all__ = ["Splits", "is_heldout"]
+__all__ = ["Splits", "is_heldout", "split_amount"]
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
@@ -21,6 +21,11 @@ def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
         seed: the recipe's seed.
     """
     return keyed_fraction(uid, "heldout", seed) < fraction
+
+
+def split_amount(split: str, what: str) -> str:
+    """Return the name by which stages hand over an amount of a split: `heldout tokens`."""
+    return f"{split} {what.replace('_', ' ')}"
 
 
 @dataclass(frozen=True)

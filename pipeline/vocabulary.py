@@ -98,6 +98,20 @@ class Vocabulary:
             opens[1:] |= self.ends_in_space.take(ids[:-1]) & ~self.special.take(ids[1:])
         return opens
 
+    @cached_property
+    def reserved(self) -> NDArray[np.bool_]:
+        """[size] bool: special ids that no text encodes to; an unknown token is content, unless its id has other roles.
+
+        Sentinels, modes, frames and separators are reserved. Rows that are edited as sequences hold none of them.
+        """
+        reserved = self.special.copy()
+        unknown = self.specials.get("unk")
+        if unknown is not None and list(self.specials.values()).count(unknown) == 1:
+            reserved[unknown] = False
+        reserved[list(self.sentinels)] = True
+        reserved[list(self.modes.values())] = True
+        return reserved
+
     @property
     def maskable(self) -> NDArray[np.bool_]:
         """[size] bool: ids that an objective may select."""

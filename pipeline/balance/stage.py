@@ -13,9 +13,10 @@ from pydantic.dataclasses import dataclass
 from pipeline.balance.counts import BalanceCounts, LanguageCounts
 from pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
 from pipeline.config import STRICT
-from pipeline.execution.stage import Pass, Row, Stage
+from pipeline.execution.stage import Pass, Row, Stage, Taken, amount
 from pipeline.execution.unit_record import require_equal
 from pipeline.shards import Manifest
+from pipeline.splits import split_amount
 
 __all__ = ["BalanceConfig", "BalanceStage"]
 
@@ -67,9 +68,19 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         ]
 
     def row(self, counts: BalanceCounts) -> Row:
-        """Show the tokens of documents for training, and those that their copies have on average."""
-        tokens = sum(one["tokens"] for one in _counted(counts))
-        return Row(f"{tokens:,} tokens", f"{sum(counts['balanced'].values()):,} tokens", (counts["skipped"],))
+        """Show documents, and the tokens of those for training: their own, and those of copies on average."""
+        documents, tokens = (sum(one[key] for one in _counted(counts)) for key in ("documents", "tokens"))
+        balanced = sum(counts["balanced"].values())
+        out = f"{amount(documents, 'document')}\n{tokens:,} tokens\n{balanced:,} in copies"
+        return Row(amount(counts["documents_in"], "document"), out, (("document", counts["skipped"]),))
+
+    def taken(self, counts: BalanceCounts) -> Sequence[Taken]:
+        """Return the documents of both splits."""
+        if "documents_in" not in counts:
+            return []
+        training = sum(one["documents"] for one in _counted(counts))
+        held_out = Taken(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
+        return [*super().taken(counts), held_out, Taken(split_amount("train", "documents"), training)]
 
     def check(self, counts: BalanceCounts) -> None:
         """Check that every document is held out, a text or a pair."""

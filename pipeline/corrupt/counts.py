@@ -6,7 +6,14 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["CorruptCounts", "RowCounts", "SetCounts"]
+__all__ = ["CorruptCounts", "ReadCounts", "RowCounts", "SetCounts"]
+
+
+class ReadCounts(TypedDict):
+    """Samples of a set and their tokens, counted where they are read."""
+
+    samples: int
+    tokens: int
 
 
 class RowCounts(TypedDict, total=False):
@@ -26,6 +33,8 @@ class SetCounts(RowCounts, total=False):
 
     by_language: dict[str, int]
     """tokens by the language of the row's first document"""
+    read: dict[str, ReadCounts]
+    """by label of the sample set; of each variant; earlier versions did not count them"""
 
 
 class CorruptCounts(RowCounts, Counts, total=False):

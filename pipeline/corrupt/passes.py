@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from pipeline.config import to_plain
-from pipeline.corrupt.counts import CorruptCounts, RowCounts, SetCounts
+from pipeline.corrupt.counts import CorruptCounts, ReadCounts, RowCounts, SetCounts
 from pipeline.corrupt.entries import ObjectiveEntry
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records
+from pipeline.execution.unit_record import Output, add_counts, records, require_written
 from pipeline.objectives import Objective, Skip
 from pipeline.recorded_file import check_recorded
 from pipeline.rows import Rows
@@ -83,7 +83,10 @@ class CorruptShards(Pass[CorruptCounts]):
         writer = set_writer(entry, objective, made.split, made.shards * made.variants)
         info = writer.write_shard(output, made.file_number, shard.blocks())
         shard.counts["tokens"] = info.tokens
-        set_counts: SetCounts = {**shard.counts, "by_language": shard.by_language}
+        read = {objective.grouping.label: shard.read}
+        set_counts: SetCounts = {**shard.counts, "by_language": shard.by_language, "read": read}
+        counted = shard.counts["examples"], sum(shard.by_language.values())
+        require_written(f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens))
         counts: CorruptCounts = {"objectives": {entry.set_label: {made.split: set_counts}}}
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
@@ -135,11 +138,13 @@ class CorruptedShard:
     seed: int
     counts: RowCounts = field(default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={}))
     by_language: dict[str, int] = field(default_factory=dict)
+    read: ReadCounts = field(default_factory=lambda: ReadCounts(samples=0, tokens=0))
 
     def blocks(self) -> Iterator[Rows]:
         """Yield examples block by block, without skipped rows."""
         for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
             samples = self.source.read_block(block)
+            add_counts(self.read, {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())})
             variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
             total = len(samples)
@@ -193,7 +198,7 @@ class CorruptManifests(Pass[CorruptCounts]):
         objective, source = work.open(entry, split)
         made = [unit for unit in work.made if (unit.entry, unit.split) == (number, split)]
         samples = source.manifest
-        set_writer(entry, objective, split, len(made)).write_manifest(
+        manifest = set_writer(entry, objective, split, len(made)).write_manifest(
             output, name=f"{entry.set_label}/{split}", kind="examples", seed=work.seed_of(entry),
             tokenizer=samples.tokenizer.model_dump(),
             totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["skipped"]},
@@ -201,6 +206,8 @@ class CorruptManifests(Pass[CorruptCounts]):
             objective=objective_facts(entry, objective), languages=samples.languages,
             parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}], config=to_plain(entry),
         )  # fmt: skip
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written(f"corrupt {manifest.name}: manifest", (set_counts["examples"], set_counts["tokens"]), written)
 
 
 def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, Any]:

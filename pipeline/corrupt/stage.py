@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, cast
 
 from pipeline.corrupt.counts import CorruptCounts, SetCounts
 from pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
 from pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
-from pipeline.execution.stage import Pass, Row, Stage, amount
-from pipeline.execution.unit_record import require_equal
+from pipeline.execution.stage import Pass, Row, Stage, Taken, amount
+from pipeline.execution.unit_record import add_counts, require_equal
 from pipeline.shards import Manifest
 from pipeline.splits import Splits
 
@@ -40,9 +40,21 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         return [work, CorruptManifests(work)]
 
     def row(self, counts: CorruptCounts) -> Row:
-        """Show samples and examples, over all objectives and variants."""
-        out = f"{amount(counts['examples'], 'example')}\n{counts['tokens']:,} tokens"
-        return Row(amount(counts["samples_in"], "sample"), out, (counts["skipped"],))
+        """Show examples of all objectives, and of each one the samples, as often as it has variants, and examples."""
+        variants = {entry.set_label: entry.variants for entry in self.config}
+        sets = tuple((label, _set_row(splits, variants[label])) for label, splits in counts["objectives"].items())
+        return Row(amount(len(sets), "objective"), amount(counts["examples"], "example"), (), sets)
+
+    def taken(self, counts: CorruptCounts) -> Sequence[Taken]:
+        """Return the samples of each set and their tokens, which each variant of an objective takes all."""
+        variants = {entry.set_label: entry.variants for entry in self.config}
+        return [
+            Taken(f"{what} of {source}/{split}", amount, variants[label] if split == "train" else 1)
+            for label, splits in counts.get("objectives", {}).items()
+            for split, found in splits.items()
+            for source, read in found.get("read", {}).items()
+            for what, amount in cast(Mapping[str, int], read).items()
+        ]
 
     def check(self, counts: CorruptCounts) -> None:
         """Check that each sample of each variant is an example or skipped for a reason."""
@@ -51,6 +63,20 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
                 _check_set(f"corrupt {label}/{split}", set_counts)
 
 
+def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
+    total: SetCounts = {}
+    for found in splits.values():
+        add_counts(total, found)
+    given = amount(total["samples_in"], "sample")
+    if variants > 1:
+        train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
+        given += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
+    out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
+    return Row(given, out, (("sample", total["skipped"]),))
+
+
 def _check_set(where: str, set_counts: SetCounts) -> None:
     skipped = sum(set_counts["skipped"].values())
+    for read in set_counts.get("read", {}).values():
+        require_equal(where, "samples read", read["samples"], "samples_in", set_counts["samples_in"])
     require_equal(where, "samples_in", set_counts["samples_in"], "examples + skipped", set_counts["examples"] + skipped)

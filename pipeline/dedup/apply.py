@@ -14,7 +14,7 @@ from pipeline.dedup.parts import Parts
 from pipeline.documents.document import Document
 from pipeline.documents.files import Rejection, read_documents, write_documents, write_rejects
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts
+from pipeline.execution.unit_record import Output, add_counts, require_equal
 
 __all__ = ["Apply"]
 
@@ -69,10 +69,13 @@ class Apply(Pass[DedupCounts]):
         split = _Split(*self._drops(unit), self.seed)
         documents = read_documents(self.parts.source(unit))
         with output.file(f"documents/{unit:06d}.arrow") as path:
-            write_documents(path, split.kept(documents))
+            kept = write_documents(path, split.kept(documents))
         with output.file(f"rejects/{unit:06d}.arrow") as path:
-            write_rejects(path, split.rejections)
-        return split.counts
+            rejected = write_rejects(path, split.rejections)
+        counts, where = split.counts, f"dedup: part {unit}"
+        require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
+        require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+        return counts
 
     def _drops(self, unit: int) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
         """Return dropped uid → kept uid: exact ones of this part, near ones of it and of what was kept."""

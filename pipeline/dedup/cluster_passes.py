@@ -78,7 +78,8 @@ class NearClusters(Pass[DedupCounts]):
         drops = {"uid": uids[order], "kept": uids[decided.kept[order]], "part": rows["part"][order]}
         bounds = hash_bounds(drops["uid"], self.parts.ranges)
         write_rows(output, self.parts.near_decisions, unit, rows_of(_PART_DROP, drops), bounds)
-        return {"near": {"clusters": len(members) - len(dropped), "dropped": len(dropped)}}
+        clusters = len(members) - len(dropped)
+        return {"near": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}
 
     def _write_clusters(
         self, output: Output, unit: int, uids: NDArray[Any], decided: Clusters, members: NDArray[np.int64]

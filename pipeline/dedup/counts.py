@@ -12,10 +12,16 @@ __all__ = ["DedupCounts"]
 class _KindCounts(TypedDict, total=False):
     """Counts of the passes that find duplicates of one kind."""
 
+    keys: int
+    """band keys of all signatures"""
+    compared_keys: int
+    """the same, where they are compared"""
     candidates: int
     """band keys that two or more documents share, over all these documents"""
     members: int
     """documents that share a band key with another one"""
+    compared: int
+    """documents whose keys are compared: of exact ones all that have a key, of near ones the members"""
     clusters: int
     dropped: int
 
@@ -25,6 +31,8 @@ class DedupCounts(Counts, total=False):
 
     hashed: int
     """documents that have a key of exact deduplication"""
+    without_key: int
+    """documents that have none, such as those without a URL"""
     signatures: int
     """documents that have a signature"""
     exact: _KindCounts

@@ -36,9 +36,10 @@ class ExactHashes(Pass[DedupCounts]):
     def run(self, unit: int, output: Output) -> DedupCounts:
         """Write the run of a part."""
         hashes, uids = [uid_column([])], [uid_column([])]
-        merit = [np.empty(0, dtype=np.int64)]
+        merit, without_key = [np.empty(0, dtype=np.int64)], 0
         for batch in read_batches(self.parts.source(unit), ("uid", *EXACT_COLUMNS, *KEEP_COLUMNS)):
             digests, present = content_hashes(batch, self.key)
+            without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
             merit.append(merits(batch, self.keep)[present])
@@ -46,7 +47,7 @@ class ExactHashes(Pass[DedupCounts]):
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
         rows = rows_of(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
         write_rows(output, self.parts.exact_hashes, unit, rows, hash_bounds(rows["hash"], self.parts.ranges))
-        return {"hashed": len(rows)}
+        return {"hashed": len(rows), "without_key": without_key}
 
 
 @dataclass
@@ -81,7 +82,7 @@ class ExactSurvivors(Pass[DedupCounts]):
         with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
             ones = np.ones(len(members), dtype=np.float32)
             write_clusters(path, uids[members][names], uids[members], stays, ones)
-        return {"exact": {"clusters": int(stays.sum()), "dropped": len(dropped)}}
+        return {"exact": {"compared": len(rows), "clusters": int(stays.sum()), "dropped": len(dropped)}}
 
     def _check_repeated(self, kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> None:
         order = np.lexsort((uids, kept))

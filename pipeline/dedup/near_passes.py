@@ -83,7 +83,7 @@ class NearSignatures(Pass[DedupCounts]):
         write_rows(output, self.parts.near_keys, unit, keys_of, hash_bounds(flat[order], self.parts.ranges))
         with output.file(self.parts.temporary("near-documents", unit)) as path:
             write_columns(path, documents, self.facts.plain())
-        return {"signatures": len(documents["uid"])}
+        return {"signatures": len(documents["uid"]), "near": {"keys": len(keys_of)}}
 
     def _survivors(self, unit: int) -> Iterator[pa.RecordBatch]:
         dropped = self.parts.exact_drops(unit)[0] if self.after_exact else uid_column([])
@@ -120,4 +120,4 @@ class NearCandidates(Pass[DedupCounts]):
         nodes = part[chosen].astype(np.uint64) << np.uint64(32) | row[chosen]
         links = Levels.of(self.parts).links(1)
         write_links(output, links, unit, contract(key[chosen], nodes, 0), by_part=True)
-        return {"near": {"candidates": len(chosen)}}
+        return {"near": {"compared_keys": len(key), "candidates": len(chosen)}}

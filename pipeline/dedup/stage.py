@@ -6,7 +6,7 @@ into parts cannot change which one stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar
 
@@ -108,7 +108,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def row(self, counts: DedupCounts) -> Row:
         """Show documents, and how many were duplicates, by kind."""
         documents_in, documents_out = counts["documents_in"], counts["documents_out"]
-        return Row(amount(documents_in, "document"), amount(documents_out, "document"), (counts["rejected"],))
+        return Row(
+            amount(documents_in, "document"), amount(documents_out, "document"), (("document", counts["rejected"]),)
+        )
 
     def check(self, counts: DedupCounts) -> None:
         """Check that documents are kept or rejected, and that as many are rejected as the deciding passes dropped."""
@@ -118,11 +120,26 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                       documents_out + sum(rejected.values()))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
-        for kind, kind_counts in (("exact", counts.get("exact", {})), ("near", counts.get("near", {}))):
-            # Per unit only one side is known: drops are decided by hash range and applied by part.
-            if "documents_in" in counts and "dropped" in kind_counts:
-                applied = rejected.get(f"{kind}_duplicate", 0)
-                require_equal(self.name, f"{kind} drops", kind_counts["dropped"], "rejected", applied)
+        if "documents_in" in counts:  # per unit only one side is known: parts are read, and hash ranges decide
+            _check_passes(counts, documents_in, rejected)
+
+
+def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, int]) -> None:
+    """Check what each pass hands to the next: documents to hashes, hashes to decisions, decisions to rejections."""
+    exact, near = counts.get("exact", {}), counts.get("near", {})
+    for kind, found in (("exact", exact), ("near", near)):
+        if "dropped" in found:
+            applied = rejected.get(f"{kind}_duplicate", 0)
+            require_equal("dedup", f"{kind} drops", found["dropped"], "rejected", applied)
+    if "without_key" in counts:
+        hashed = counts["hashed"]
+        require_equal("dedup", "documents_in", documents, "hashed + without_key", hashed + counts["without_key"])
+        require_equal("dedup", "hashed", hashed, "hashes compared", exact["compared"])
+    if "keys" in near:
+        require_equal("dedup", "documents that exact dedup left", documents - exact.get("dropped", 0), "signatures",
+                      counts["signatures"])  # fmt: skip
+        require_equal("dedup", "band keys", near["keys"], "band keys compared", near["compared_keys"])
+        require_equal("dedup", "members", near["members"], "members compared", near["compared"])
 
 
 def _near_passes(parts: Parts, near: NearConfig, *, after_exact: bool) -> list[Pass[DedupCounts]]:

@@ -41,4 +41,4 @@ class EncodeCounts(Counts, total=False):
     merged: ShardCounts
     """content of the shards"""
     held_out: ShardCounts
-    """the part of it that is held out"""
+    """the part of it that is held out; earlier versions did not count its target tokens"""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from pipeline.encode.runs import read_range, run_schema
 from pipeline.errors import ConfigurationError, IntegrityError
 from pipeline.execution.exchange import Exchange
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records
+from pipeline.execution.unit_record import Output, add_counts, records, require_equal, require_written
 from pipeline.kernels.sampling import offsets_of
 from pipeline.recorded_file import check_recorded, recorded
 from pipeline.rows import Ragged, Rows
@@ -106,7 +106,9 @@ class Merge(Pass[EncodeCounts]):
         codes = _codes(output.folder)
         table = self._table(output.folder, unit, vocabulary.id_dtype)
         rows = _rows(table, codes)
-        _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
+        info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
+        counted = len(rows), len(rows.columns["token_ids"].values)
+        require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
         with output.file(_documents_name(unit, self.units)) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
             write_table(path, table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names), DOCUMENTS_SCHEMA)
@@ -143,12 +145,11 @@ class Merge(Pass[EncodeCounts]):
             token_counts = np.bincount(training, minlength=size) + np.bincount(others, minlength=size)
             np.save(sink, token_counts.astype(np.uint64))
         merged: ShardCounts = {"documents": len(rows), "tokens": len(tokens.values)}
+        held_out: ShardCounts = {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)}
         if len(targets.values):
             merged["target_tokens"] = len(targets.values)
-        return {
-            "merged": merged,
-            "held_out": {"documents": int(held.sum()), "tokens": len(tokens.values) - len(training)},
-        }
+            held_out["target_tokens"] = len(targets.values) - len(others)
+        return {"merged": merged, "held_out": held_out}
 
 
 def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
@@ -212,12 +213,19 @@ class TokenManifest(Pass[EncodeCounts]):
         codes = _codes(folder)
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
-            counts = recorded(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
-            totals += np.load(io.BytesIO(counts.buffer()))
+            by_id = recorded(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
+            totals += np.load(io.BytesIO(by_id.buffer()))
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
             write_table(path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA)
-        _writer(vocabulary, codes, self.shards).write_manifest(
+        counts: EncodeCounts = {}
+        for record in records(folder, "merge"):
+            add_counts(counts, record.counts)
+        merged, held_out = (cast(Mapping[str, int], counts[name]) for name in ("merged", "held_out"))
+        if merged.keys() == held_out.keys():
+            training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
+            require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
+        manifest = _writer(vocabulary, codes, self.shards).write_manifest(
             output,
             name=self.corpus,
             kind="tokens",
@@ -235,4 +243,6 @@ class TokenManifest(Pass[EncodeCounts]):
             parents=[{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
             config=dict(self.config),
         )
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
         return {}

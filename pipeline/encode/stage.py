@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -18,6 +18,7 @@ from pipeline.execution.order import documents_folder, tokenizer_stage
 from pipeline.execution.stage import Pass, Row, Stage, amount
 from pipeline.execution.unit_record import require_equal
 from pipeline.registry import Chosen, OneOf, choose
+from pipeline.splits import split_amount
 
 __all__ = ["EncodeConfig", "EncodeStage"]
 
@@ -72,7 +73,21 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def row(self, counts: EncodeCounts) -> Row:
         """Show documents, and the tokens they became."""
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
-        return Row(amount(counts["documents_in"], "document"), out, (counts["rejected"],))
+        if counts.get("target_tokens"):
+            out += f"\n{counts['target_tokens']:,} of other sides"
+        return Row(amount(counts["documents_in"], "document"), out, (("document", counts["rejected"]),))
+
+    def handed_over(self, counts: EncodeCounts) -> Mapping[str, int]:
+        """Return the documents and tokens of both splits."""
+        amounts = dict(super().handed_over(counts))
+        if "merged" not in counts:
+            return amounts
+        merged, held_out = cast(Mapping[str, int], counts["merged"]), cast(Mapping[str, int], counts["held_out"])
+        if merged.keys() == held_out.keys():  # earlier versions did not count the held-out target tokens
+            for what in ("documents", "tokens", "target_tokens"):
+                whole, held = merged.get(what, 0), held_out.get(what, 0)
+                amounts |= {split_amount("heldout", what): held, split_amount("train", what): whole - held}
+        return amounts
 
     def check(self, counts: EncodeCounts) -> None:
         """Check that documents are encoded or rejected, and that the shards hold what was tokenised."""

@@ -29,7 +29,7 @@ from pipeline.tokenizers._tokenizer import VOCABULARY_FILE
 
 __all__ = ["TOKENISE_VERSION", "TokenDocument", "Tokenise", "token_documents"]
 
-TOKENISE_VERSION: Final = 2
+TOKENISE_VERSION: Final = 3
 _BATCH_DOCUMENTS: Final = 256
 _BATCH_CHARACTERS: Final = 1 << 22
 
@@ -62,7 +62,7 @@ def token_documents(
             yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0, none)
             continue
         starts = splitter.starts(document.text, document.language)
-        tokens = sentence_starts(document.text, starts, encoding.starts)
+        tokens = sentence_starts(document.text, starts, encoding.starts, encoding.ends)
         yield TokenDocument(document, encoding.ids, tokens, len(starts), target)
 
 

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import ConfigurationError, StorageError
+from pipeline.readers import is_guess
 from pipeline.recipe import InputEntry, stage_names
+from pipeline.shards.store import as_url
 
-__all__ = ["SourceFile", "check_kinds", "source_files"]
+__all__ = ["SourceFile", "check_kinds", "skipped_files", "source_files"]
 
 _NAMED: Final = 10
 """Files that a message names."""
@@ -42,13 +44,18 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
         output: folder of the run, which must not be read as input.
 
     Raises:
-        ConfigurationError: a path matches no file, two files have one source name, or the output is inside the input.
+        ConfigurationError: a path is a URL or matches no file, two files have one source name, or the output is inside
+            the input.
         StorageError: a folder or a link below an input cannot be read.
     """
     files: dict[str, SourceFile] = {}
     own = None if output is None else os.path.realpath(output)
     for entry in entries:
         for pattern in [entry.path] if isinstance(entry.path, str) else entry.path:
+            if (url := as_url(pattern)) is not None:
+                raise ConfigurationError(
+                    f"input {url}: remote inputs are not supported yet; download the files, and give their local path"
+                )
             _check_apart(pattern, own)
             for file in _expand(pattern, entry):
                 if own is not None and _is_written(file.path, own):
@@ -81,12 +88,29 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
     if Path(pattern).is_dir():
-        root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
+        root, folder = Path(pattern), pattern
+        paths = [path for path in _files_of(root) if not _is_skipped(path, entry)]
+        if not paths:
+            raise ConfigurationError(f"input {pattern!r}: no reader knows any file of the folder, and `unknown: skip`")
     else:
         root, paths, folder = _root(pattern), _matches(pattern), None
     for path in paths:
         name = _escape(os.fsencode(path.relative_to(root).as_posix()))
         yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry, folder)
+
+
+def _is_skipped(path: Path, entry: InputEntry) -> bool:
+    return entry.unknown == "skip" and entry.reader is None and path.stat().st_size > 0 and is_guess(path)
+
+
+def skipped_files(entries: Sequence[InputEntry]) -> list[Path]:
+    """Return the files in folders that `unknown: skip` leaves out."""
+    asked = [entry for entry in entries if entry.unknown == "skip"]
+    patterns = [
+        (entry, pattern) for entry in asked for pattern in ([entry.path] if isinstance(entry.path, str) else entry.path)
+    ]
+    folders = [(entry, Path(pattern)) for entry, pattern in patterns if Path(pattern).is_dir()]
+    return [path for entry, folder in folders for path in _files_of(folder) if _is_skipped(path, entry)]
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -220,8 +244,10 @@ def check_kinds(files: Sequence[SourceFile]) -> None:
         return
     names = ", ".join(str(file.path) for file in files[:_NAMED])
     more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
+    folder = files[0].folder
     raise ConfigurationError(
-        f"input {files[0].folder!r} holds files of no known kind ({len(files):,}): {names}{more}; move them away, "
-        f"name the files to read by a pattern (input='{files[0].folder}/**/*.jsonl'), or choose a reader for all of "
-        f"the folder (input='{{path: {files[0].folder}, reader: text}}')"
+        f"input {folder!r} holds files of no known kind ({len(files):,}): {names}{more}; skip them "
+        f"(input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a pattern "
+        f"(input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
+        f"(input='{{path: {folder}, reader: text}}')"
     )

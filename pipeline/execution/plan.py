@@ -135,7 +135,7 @@ def _check_inputs(inputs: Iterable[tuple[SourceFile, dict[str, Any]]]) -> None:
 
 
 def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
-    plain = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source")}
+    plain = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source", "unknown")}
     options = {**_FIRST_OPTIONS, **plain}
     if known is not None and known["options"] == options:
         return _present(file, known) if "mtime_ns" in known else known

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
 __all__ = ["Progress"]
+
+_NAMED: Final = 10
+"""Files that a message names."""
 
 
 class Progress:
@@ -37,6 +41,11 @@ class Progress:
     def removed(self, path: Path) -> None:
         """Say that a file that people made is removed, because what it speaks of is made again."""
         self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
+
+    def skipped(self, files: Sequence[Path]) -> None:
+        """Say which files of input folders are skipped, the first ones by name."""
+        names = ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
+        self.console.print(f"input: {len(files):,} files of no known kind skipped: {names}", highlight=False)
 
     def waiting(self) -> None:
         """Say that another run holds the output."""

@@ -178,13 +178,13 @@ def _steps(stages: Sequence[StageFacts]) -> list[Step]:
         steps.append(Step("tokens", tokens, "tokens", note))
     if "corrupt" in counts:
         objectives = len(counts["corrupt"].get("objectives", {}))
-        note = f"of {objectives} objective{'s' * (objectives != 1)}"
+        note = f"of {objectives} objective{'s' * (objectives != 1)}, all variants"
         steps.append(Step("examples", counts["corrupt"].get("examples", 0), "examples", note))
     if "tasks" in counts:
         rows, examples = counts["tasks"]["rows_in"], counts["tasks"]["examples"]
         steps += [
             Step("rows", rows, "rows", ""),
-            Step("examples", examples, "rows", f"{100 * examples / max(1, rows):.1f} %"),
+            Step("examples", examples, "examples", f"{100 * examples / max(1, rows):.1f} %"),
         ]
     return steps
 

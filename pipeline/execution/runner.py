@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, cast
@@ -12,6 +13,7 @@ from typing import Any, Final, Generic, cast
 from pipeline.config import config_digest, save_yaml, to_plain
 from pipeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from pipeline.execution.executors import run_units
+from pipeline.execution.inputs import skipped_files
 from pipeline.execution.order import all_stages, stage_of, stages_of
 from pipeline.execution.output_lock import one_at_a_time
 from pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
@@ -83,14 +85,16 @@ def _run_stages(
     names = stages_of(recipe)
     starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
     plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
+    if starts and (skipped := skipped_files(recipe.input)):
+        progress.skipped(skipped)
     upstream = plan.digest
-    held: tuple[str, int] | None = None
+    held: dict[str, tuple[str, int]] = {}
     for name in names:
         stage = stage_of(recipe, name, plan)
         run = StageRun(stage, stage_key(stage, upstream), verify)
         if only in (None, name):
             summaries.append(run.execute(progress))
-            _check_handover(held, summaries[-1])
+            _check_handover(held, stage, summaries[-1].counts)
             if summaries[-1].counts.get("documents_out") == 0:
                 raise stage.nothing_left(summaries[-1].counts)
         elif gap := run.gap():
@@ -101,7 +105,7 @@ def _run_stages(
         if only == name:
             break
         upstream = run.digest(upstream)
-        held = (name, out) if (out := run.counts().get("documents_out")) is not None else held
+        held |= {what: (name, amount) for what, amount in stage.handed_over(run.counts()).items()}
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
@@ -118,11 +122,30 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     )
 
 
-def _check_handover(held: tuple[str, int] | None, summary: StageSummary) -> None:
-    """Check that a stage reads as many documents as the nearest earlier stage wrote."""
-    into = summary.counts.get("documents_in")
-    if held is not None and into is not None:
-        require_equal("run", f"documents out of {held[0]}", held[1], f"documents into {summary.name}", into)
+def _check_handover(held: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
+    """Check that a stage took what the nearest earlier stage handed over.
+
+    Args:
+        held: amounts by name, each with the stage that handed it over.
+        stage: the stage.
+        counts: sums over its units.
+    """
+    for one in stage.taken(counts):
+        if one.name in held:
+            giver, amount = held[one.name]
+            times = f", {one.times} times" * (one.times > 1)
+            with _complete(stage.folder):
+                require_equal("run", f"{one.name} out of {giver}{times}", amount * one.times,
+                              f"{one.name} into {stage.name}", one.amount)  # fmt: skip
+
+
+@contextmanager
+def _complete(folder: Path) -> Iterator[None]:
+    """Add to an error about the sums of a stage, whose units are all complete, how the stage is made again."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise IntegrityError(f"{error}; to make the stage again, remove {folder} and run the same command") from error
 
 
 def _save_config(stage: Stage[Any, Any]) -> None:
@@ -261,7 +284,8 @@ class StageRun(Generic[C]):
         self, progress: Progress, seconds: float, previous: Mapping[str, Any], *, skipped: bool
     ) -> StageSummary:
         folder, records, counts = self.stage.folder, self.all_records(), self.counts()
-        self.stage.check(counts)
+        with _complete(folder):
+            self.stage.check(counts)
         size = sum(facts["bytes"] for record in records for facts in record.outputs.values())
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from pipeline.errors import ClozelineError, PartialFailureError
 from pipeline.execution.plan import Plan, load_plan
@@ -18,7 +18,10 @@ from pipeline.execution.unit_record import C, Output
 from pipeline.recipe import Recipe
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["ForeseenTokenizer", "Pass", "Row", "Stage", "amount"]
+__all__ = ["ForeseenTokenizer", "Pass", "Row", "Stage", "Taken", "amount"]
+
+DOCUMENTS: Final = "documents"
+"""Name of what most stages take and hand over."""
 
 K = TypeVar("K")
 """Config class of a stage."""
@@ -39,11 +42,34 @@ class Pass(ABC, Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Row of a stage in the table of a run: amounts in and out, and groups of reasons why the rest was left out."""
+    """Row of a stage in the table of a run. Where units agree, what is out and left out adds up to what is in.
+
+    Args:
+        amount_in: amounts with their units, one a line.
+        amount_out: the same.
+        left_out: unit (`document`), and the number of those left out by reason; a reason without unit says its own.
+        parts: rows of the sets of the stage by their labels, below its own.
+    """
 
     amount_in: str
     amount_out: str = "–"
-    left_out: tuple[Mapping[str, int], ...] = ()
+    left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    parts: tuple[tuple[str, Row], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Amount that a stage took of what an earlier stage handed over.
+
+    Args:
+        name: the earlier stage's name of it.
+        amount: counted where it was read.
+        times: how often the stage reads all of it.
+    """
+
+    name: str
+    amount: int
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +142,17 @@ class Stage(ABC, Generic[K, C]):
             f"{self.name}: every document was rejected (reasons: the table above); check the input, or loosen the "
             "filters of the recipe"
         )
+
+    def handed_over(self, counts: C) -> Mapping[str, int]:
+        """Return amounts that later stages take, by name; a stage overrides it where these are more than documents.
+
+        A run compares them with what `taken` of each later stage says; names that only one of both has are passed over.
+        """
+        return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
+
+    def taken(self, counts: C) -> Sequence[Taken]:
+        """Return what the stage took of earlier stages, counted where it was read."""
+        return [Taken(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
 
     def check(self, counts: C) -> None:
         """Raise IntegrityError where an accounting equation fails; called per unit and on the sum."""

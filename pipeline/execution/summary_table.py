@@ -8,7 +8,7 @@ from rich.table import Table
 
 from pipeline.command import Terminal
 from pipeline.execution.runner import StageSummary
-from pipeline.execution.stage import Row
+from pipeline.execution.stage import Row, amount
 
 __all__ = ["HEADER", "accounting_rows", "print_table"]
 
@@ -16,25 +16,24 @@ HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
 
 
 def accounting_rows(summaries: Sequence[StageSummary]) -> list[tuple[str, str, str, str, str, str]]:
-    """Return one row a stage: name, in, out, reasons, bytes, seconds."""
-    return [
-        (
-            summary.name,
-            summary.row.amount_in,
-            summary.row.amount_out,
-            "\n".join(_reasons(summary.row)) or "–",
-            f"{summary.bytes:,}",
-            f"{summary.seconds:.1f}" + (" (earlier)" if summary.skipped else ""),
-        )
-        for summary in summaries
-    ]
+    """Return one row a stage, and one for each of its sets: name, in, out, reasons, bytes, seconds."""
+    rows = []
+    for summary in summaries:
+        seconds = f"{summary.seconds:.1f}" + (" (earlier)" if summary.skipped else "")
+        rows.append((summary.name, *_amounts(summary.row), f"{summary.bytes:,}", seconds))
+        rows += [(f"  {label}", *_amounts(part), "", "") for label, part in summary.row.parts]
+    return rows
+
+
+def _amounts(row: Row) -> tuple[str, str, str]:
+    return row.amount_in, row.amount_out, "\n".join(_reasons(row)) or "–"
 
 
 def _reasons(row: Row) -> list[str]:
     """Return the reasons that occurred, group by group, the most frequent first."""
     return [
-        f"{count:,} {reason}"
-        for group in row.left_out
+        f"{amount(count, noun) if noun else f'{count:,}'} {reason}"
+        for noun, group in row.left_out
         for reason, count in sorted(sorted(group.items()), key=lambda item: -item[1])
         if count
     ]

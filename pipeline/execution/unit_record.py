@@ -30,6 +30,7 @@ __all__ = [
     "outputs_digest",
     "records",
     "require_equal",
+    "require_written",
 ]
 
 
@@ -180,6 +181,12 @@ def require_equal(stage: str, left: str, left_value: int, right: str, right_valu
     """Raise IntegrityError unless an accounting equation holds."""
     if left_value != right_value:
         raise IntegrityError(
-            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}; "
-            "a document was lost or counted twice: please report it with the input that caused it"
+            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}; something was lost or "
+            "counted twice: please report it with the input that caused it"
         )
+
+
+def require_written(where: str, counted: tuple[int, int], written: tuple[int, int]) -> None:
+    """Raise IntegrityError unless files hold the rows and tokens that were counted before they were written."""
+    for what, expected, found in zip(("rows", "tokens"), counted, written, strict=True):
+        require_equal(where, f"{what} counted", expected, f"{what} written", found)

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from pipeline.execution.unit_record import Counts
 
-__all__ = ["CopyCounts", "GroupCounts", "SetCounts"]
+__all__ = ["CopyCounts", "GroupCounts", "ReadCounts", "SetCounts"]
 
 
 class _RowCounts(TypedDict, total=False):
@@ -32,6 +32,14 @@ class SetCounts(_RowCounts, total=False):
     """tokens and separators by the language of the row's first document"""
 
 
+class ReadCounts(TypedDict):
+    """Token documents of one split, counted where they are read, before they are copied and grouped."""
+
+    documents: int
+    tokens: int
+    target_tokens: int
+
+
 class CopyCounts(TypedDict):
     """Documents for training of one language, as they are and as their copies are; only where a recipe balances."""
 
@@ -51,6 +59,8 @@ class GroupCounts(_RowCounts, Counts, total=False):
 
     documents: dict[str, int]
     """documents by split"""
+    read: dict[str, ReadCounts]
+    """the same with their tokens; earlier versions did not count them"""
     copies: dict[str, CopyCounts]
     """by language; that of a pair is that of both sides, `en-sw`"""
     sets: dict[str, dict[str, SetCounts]]

@@ -12,8 +12,8 @@ from pipeline.arrays import Int64
 from pipeline.documents.copies import FACTORS_FILE, CopyFactors, languages_of
 from pipeline.errors import ConfigurationError
 from pipeline.execution.stage import Pass
-from pipeline.execution.unit_record import Output, add_counts, records
-from pipeline.group.counts import CopyCounts, GroupCounts, SetCounts
+from pipeline.execution.unit_record import Output, add_counts, records, require_written
+from pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
 from pipeline.group.documents import heldout_documents, train_documents, with_copies
 from pipeline.group.sample_sets import SampleSet
 from pipeline.groupings import Context, build_grouping
@@ -55,7 +55,7 @@ class GroupShards(Pass[GroupCounts]):
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        counts: GroupCounts = {"documents": {split: len(documents)}}
+        counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: _read_counts(documents)}}
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(recorded(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
@@ -66,9 +66,11 @@ class GroupShards(Pass[GroupCounts]):
             context = Context(sample_set.label, self.seed, manifest.source_groups)
             grouped = grouping.group(documents, sample_set.minimum, context)
             writer = self.writer(sample_set, split, shards, vocabulary)
-            writer.write_shard(output, shard, _by_uid(grouped.rows, writer.block_rows))
+            info = writer.write_shard(output, shard, _by_uid(grouped.rows, writer.block_rows))
             set_counts = {**grouped.counts, "samples": len(grouped.rows), "tokens": grouped.counts["tokens_in_samples"]}
             by_language = _by_language(grouped.rows, manifest.languages)
+            counted = len(grouped.rows), sum(by_language.values())
+            require_written(f"group {writer.path}: shard {shard}", counted, (info.rows, info.tokens))
             add_counts(
                 counts, {**set_counts, "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}}}
             )
@@ -85,6 +87,14 @@ class GroupShards(Pass[GroupCounts]):
             compression=self.compression,
             metadata={"grouping": sample_set.label, "tokenizer": vocabulary.fingerprint},
         )
+
+
+def _read_counts(documents: Rows) -> ReadCounts:
+    """Count the documents of a split and their tokens."""
+    targets = documents.columns.get("target_ids")
+    others = 0 if targets is None else int(targets.lengths.sum())
+    tokens = int(documents.columns["token_ids"].lengths.sum())
+    return {"documents": len(documents), "tokens": tokens, "target_tokens": others}
 
 
 def _copy_counts(documents: Rows, copies: Int64, languages: Sequence[str]) -> dict[str, CopyCounts]:
@@ -163,7 +173,7 @@ class GroupManifests(Pass[GroupCounts]):
         if work.balance is not None:
             digest = recorded(work.balance, "000000", FACTORS_FILE).xxh3_128
             parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
-        work.writer(sample_set, split, shards, vocabulary).write_manifest(
+        manifest = work.writer(sample_set, split, shards, vocabulary).write_manifest(
             output, name=f"{sample_set.label}/{split}", kind="samples", seed=work.seed,
             tokenizer=tokens.tokenizer.model_dump(),
             totals={"tokens_by_language": set_counts["by_language"], "skipped": set_counts["tokens_dropped"]},
@@ -172,3 +182,6 @@ class GroupManifests(Pass[GroupCounts]):
             config={"heldout_fraction": work.splits.fraction, "least_tokens": sample_set.minimum.tokens,
                     "least_sentences": sample_set.minimum.sentences},
         )  # fmt: skip
+        counted = set_counts["samples"], sum(set_counts["by_language"].values())
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written(f"group {manifest.name}: manifest", counted, written)

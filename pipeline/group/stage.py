@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic.dataclasses import dataclass
 
 from pipeline.config import STRICT
 from pipeline.errors import ConfigurationError, TokenizerMissingError
 from pipeline.execution.order import tokenizer_stage
-from pipeline.execution.stage import Pass, Row, Stage, amount
-from pipeline.execution.unit_record import require_equal
-from pipeline.group.counts import CopyCounts, GroupCounts, SetCounts
+from pipeline.execution.stage import Pass, Row, Stage, Taken, amount
+from pipeline.execution.unit_record import add_counts, require_equal
+from pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
 from pipeline.group.passes import GroupManifests, GroupShards
 from pipeline.group.sample_sets import SampleSet, sample_sets
 from pipeline.registry import Chosen, OneOf, find
 from pipeline.seeding import keyed_hash
 from pipeline.shards import Manifest
 from pipeline.shards.layout import BlockRows, Compression
-from pipeline.splits import Splits
+from pipeline.splits import Splits, split_amount
 from pipeline.tokenizers import vocabulary_of
 
 __all__ = ["GroupConfig", "GroupStage"]
@@ -106,18 +106,52 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
-        """Show tokens in, over all sets; rows and tokens out."""
-        out = f"{amount(counts['samples'], 'sample')}\n{counts['tokens']:,} tokens"
-        without = {"documents without a copy": sum(one["left_out"] for one in counts.get("copies", {}).values())}
-        return Row(amount(counts["tokens_in"], "token"), out, (without, counts["tokens_dropped"]))
+        """Show documents, and for each set the tokens that it took of them, its samples and their tokens."""
+        without = {"without a copy": sum(one["left_out"] for one in counts.get("copies", {}).values())}
+        documents = amount(sum(counts["documents"].values()), "document")
+        sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
+        return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
+
+    def taken(self, counts: GroupCounts) -> Sequence[Taken]:
+        """Return the documents and tokens of both splits."""
+        return [
+            Taken(split_amount(split, what), amount)
+            for split, read in counts.get("read", {}).items()
+            for what, amount in cast(Mapping[str, int], read).items()
+        ]
+
+    def handed_over(self, counts: GroupCounts) -> Mapping[str, int]:
+        """Return the samples of each set, and their tokens."""
+        return {
+            f"{what} of {label}/{split}": amount
+            for label, splits in counts.get("sets", {}).items()
+            for split, found in splits.items()
+            for what, amount in (("samples", found["samples"]), ("tokens", sum(found["by_language"].values())))
+        }
 
     def check(self, counts: GroupCounts) -> None:
         """Check that each token is in a row of each set, or dropped for a reason."""
         for label, splits in counts.get("sets", {}).items():
             for split, set_counts in splits.items():
                 _check_set(f"group {label}/{split}", set_counts)
-            if "copies" in counts and "train" in splits:
-                _check_copies(f"group {label}/train", splits["train"], list(counts["copies"].values()))
+                if split == "train" and "copies" in counts:
+                    _check_copies(f"group {label}/train", set_counts, list(counts["copies"].values()))
+                elif "read" in counts:
+                    _check_tokens(f"group {label}/{split}", set_counts, counts["read"][split])
+        if "read" in counts and "copies" in counts:
+            read, copies = counts["read"]["train"], counts["copies"].values()
+            balanced = sum(one["documents"] for one in copies), sum(one["tokens"] for one in copies)
+            require_equal("group", "training documents", read["documents"], "documents to copy", balanced[0])
+            require_equal("group", "tokens of training documents", read["tokens"] + read["target_tokens"],
+                          "tokens of documents to copy", balanced[1])  # fmt: skip
+
+
+def _set_row(splits: Mapping[str, SetCounts]) -> Row:
+    total: SetCounts = {}
+    for found in splits.values():
+        add_counts(total, found)
+    out = f"{amount(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
+    return Row(amount(total["tokens_in"], "token"), out, (("token", total["tokens_dropped"]),))
 
 
 def _check_set(where: str, set_counts: SetCounts) -> None:
@@ -129,6 +163,12 @@ def _check_set(where: str, set_counts: SetCounts) -> None:
     one_side = set_counts["tokens_in_samples"] + set_counts["separators"] - set_counts.get("target_tokens", 0)
     require_equal(where, "tokens by language", sum(set_counts["by_language"].values()),
                   "tokens + separators - target_tokens", one_side)  # fmt: skip
+
+
+def _check_tokens(where: str, set_counts: SetCounts, read: ReadCounts) -> None:
+    """Check that a set took the tokens of all documents that were read; only sets of pairs take both sides."""
+    tokens = read["tokens"] + read["target_tokens"] * ("target_tokens" in set_counts)
+    require_equal(where, "tokens_in", set_counts["tokens_in"], "tokens of the documents", tokens)
 
 
 def _check_copies(where: str, set_counts: SetCounts, copies: Sequence[CopyCounts]) -> None:

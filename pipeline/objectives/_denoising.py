@@ -23,7 +23,7 @@ from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
 from pipeline.vocabulary import Vocabulary
 
-__all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "TokenRows", "refuse_specials"]
+__all__ = ["LOST", "DecoderStart", "DenoisingPair", "PairOptions", "SourceHead", "TokenRows", "refuse_reserved"]
 
 SourceHead = Literal["none", "bos", "cls"]
 DecoderStart = Literal["pad", "bos", "eos", "cls"]
@@ -42,14 +42,14 @@ class TokenRows:
     """None: noise may cross documents."""
 
 
-def refuse_specials(ids: Ragged, special: IdSet, wanted_by: str) -> None:
-    """Raise ValueError where a row holds a special token, which an edited sequence could not tell from its frame."""
-    if special.meets(ids.values):
-        place = int(np.flatnonzero(special.mask(ids.values))[0])
+def refuse_reserved(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
+    """Raise ValueError where a row holds a reserved id, which an edited sequence could not tell from its frame."""
+    if reserved.meets(ids.values):
+        place = int(np.flatnonzero(reserved.mask(ids.values))[0])
         row = int(np.searchsorted(ids.offsets, place, side="right")) - 1
         raise ValueError(
-            f"{wanted_by}: row {row} holds the special id {int(ids.values[place])} at {place - int(ids.offsets[row])}; "
-            "expected content only: group with separator: none"
+            f"{wanted_by}: row {row} holds the reserved id {int(ids.values[place])} at "
+            f"{place - int(ids.offsets[row])}; expected content only: group with separator: none"
         )
 
 
@@ -103,7 +103,7 @@ class DenoisingPair(Objective):
         self.frame = Frame("right", self.id_of(options.decoder_start))
         frame_tokens = 1 + (self._head is not None)
         self.grouping = self.grouped(options.grouping, options.max_length - frame_tokens)
-        self._special = IdSet(vocabulary.special)
+        self._reserved = IdSet(vocabulary.reserved)
 
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
@@ -147,7 +147,7 @@ class DenoisingPair(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Apply the noise, then the frames."""
         ids = samples.columns["ids"]
-        refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
+        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         documents = None if self.options.cross_documents else samples.columns["document_starts"]
         text = TokenRows(ids, samples.columns["sentence_starts"], documents)
         corrupted, noise = self.noise(text, draws)

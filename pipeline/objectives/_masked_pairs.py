@@ -31,6 +31,7 @@ from pipeline.objectives._masked_rows import (
     maskable_tokens,
 )
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
+from pipeline.synonyms import MASK_SYNONYMS
 from pipeline.vocabulary import Vocabulary
 
 __all__ = [
@@ -73,6 +74,7 @@ class MaskedPairOptions:
     """Length and masks of a pair."""
 
     RENAMED: ClassVar = {"rate": "mask_rate"}
+    SYNONYMS: ClassVar = MASK_SYNONYMS
     max_length: Annotated[int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")] = 512
     mask_rate: Annotated[
         Rate, Field(description="Share of the maskable tokens of both segments that become labels.")

@@ -24,6 +24,7 @@ from pipeline.kernels.rates import Rate, count, parts_per_million
 from pipeline.kernels.sampling import choose, choose_weighted, offsets_of, roles
 from pipeline.objectives import Draws, Objective, Skip
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
+from pipeline.synonyms import MASK_SYNONYMS
 from pipeline.vocabulary import Vocabulary
 
 __all__ = [
@@ -110,6 +111,7 @@ class MaskedOptions(RowOptions):
     """A row of which some tokens become labels."""
 
     RENAMED: ClassVar = {"rate": "mask_rate"}
+    SYNONYMS: ClassVar = MASK_SYNONYMS
     mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
 
     def __post_init__(self) -> None:

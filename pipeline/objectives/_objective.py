@@ -111,6 +111,12 @@ class Objective(ABC):
     Options: ClassVar[Any]
     longest_row: ClassVar[int | None] = LONGEST_ROW
     """Most content tokens of a row; None where neither features nor draws number places in 16 bits."""
+    draws_by_label: ClassVar[bool] = True
+    """False where its parts draw by labels of their own, so that its own label changes nothing."""
+    redrawn: ClassVar[float] = 0.95
+    """Least share of rows of 64 tokens in 8 sentences that another variant changes, by the default options, if any."""
+    keeps_order: ClassVar[bool] = True
+    """False where labelled tokens stand in another order in the input than in the original."""
     invertible: bool = True
     """True if `uncorrupt` gives back what `original` says."""
 

@@ -40,6 +40,7 @@ class Composition(DenoisingPair):
 
     name: ClassVar[str] = "composition"
     VERSION: ClassVar[int] = 1
+    draws_by_label: ClassVar[bool] = False
 
     @dataclass(frozen=True, kw_only=True, config=STRICT)
     class Options(PairOptions):

@@ -16,7 +16,7 @@ from pipeline.kernels.ragged import IdSet, after_head, framed, scalars, span_mas
 from pipeline.kernels.rates import MILLION, Rate, count, parts_per_million
 from pipeline.kernels.sampling import draw, offsets_of, roles, rows_of, running
 from pipeline.objectives import Draws, Frame, Objective
-from pipeline.objectives._denoising import refuse_specials
+from pipeline.objectives._denoising import refuse_reserved
 from pipeline.objectives._masked_rows import MASKED_FEATURES, check_shares, labels_put_back
 from pipeline.objectives._objective import DOCUMENT_FEATURES
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
@@ -83,7 +83,7 @@ class Mass(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._cls, self._sep, self._mask = self.id_of("cls"), self.id_of("sep"), self.id_of("mask")
-        self._special = IdSet(vocabulary.special)
+        self._reserved = IdSet(vocabulary.reserved)
         self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
         self.grouping = self.grouped(options.grouping, options.max_length - 2)
@@ -114,7 +114,7 @@ class Mass(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Take one span of each row and corrupt it in place."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
-        refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
+        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         texts = self._texts(samples)
         lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
         taken, row = count(lengths, self._rate), rows_of(texts)

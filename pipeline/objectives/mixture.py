@@ -65,6 +65,7 @@ class Mixture(Objective):
 
     name: ClassVar[str] = "mixture"
     VERSION: ClassVar[int] = 1
+    draws_by_label: ClassVar[bool] = False
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm", "sentence")
 

@@ -39,6 +39,7 @@ class SentenceComparison(Objective):
 
     name: ClassVar[str] = "sentence_comparison"
     VERSION: ClassVar[int] = 1
+    redrawn: ClassVar[float] = 0.75  # two adjacent sentences of eight are one of 7 choices
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("similarity",)
 

@@ -39,6 +39,7 @@ class SentenceOrderPrediction(MaskedPair):
 
     name: ClassVar[str] = "sentence_order_prediction"
     VERSION: ClassVar[int] = 1
+    keeps_order: ClassVar[bool] = False
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 

@@ -18,7 +18,7 @@ from pipeline.kernels.ragged import IdSet, after_head, insert_at, scalars, segme
 from pipeline.kernels.rates import MeanLength, Rate, count, parts_per_million, spans, thousandths
 from pipeline.kernels.sampling import choose, compose, offsets_of, rows_of, running, slots, within
 from pipeline.objectives import Draws, Frame, Objective
-from pipeline.objectives._denoising import refuse_specials
+from pipeline.objectives._denoising import refuse_reserved
 from pipeline.objectives._masked_rows import MASKED_FEATURES
 from pipeline.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from pipeline.rows import Example, Feature, Ragged, SampleBatch
@@ -100,7 +100,7 @@ class SpanCorruption(Objective):
         self.frame = Frame(
             "right", self.id_of(options.decoder_start), "previous" if options.attention == "causal" else "same"
         )
-        self._special = IdSet(vocabulary.special)
+        self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
         self.grouping = self.grouped(options.grouping, self._longest_row())
         self._check_capacity()
@@ -157,7 +157,7 @@ class SpanCorruption(Objective):
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Plan the spans, then insert_at sentinels into what is kept and into what is taken."""
         ids = samples.columns["ids"]
-        refuse_specials(ids, self._special, f"objective '{self.label}' ({self.name})")
+        refuse_reserved(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         starts, sizes = self._spans(draws.keys(self.label), ids.lengths)
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}

@@ -15,6 +15,7 @@ FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3
 SEP = SPECIALS.index("sep")
 MASK = SPECIALS.index("mask")
 EOS = SPECIALS.index("eos")
+UNK = SPECIALS.index("unk")
 
 
 def vocabulary(size: int = 400, sentinels: int = SENTINELS) -> Vocabulary:
@@ -39,6 +40,7 @@ def samples(
     seed: int = 0,
     sentences: int | None = None,
     specials: float = 0.0,
+    unknown: float = 0.0,
     read_only: bool = False,
 ) -> Rows:
     """Rows of random content.
@@ -49,6 +51,7 @@ def samples(
         seed: of the content.
         sentences: of each row, as many as fit; None: random.
         specials: share of tokens that are [SEP].
+        unknown: share of tokens that are [UNK], of partners and other sides too.
         read_only: whether writing to any array is an error.
     """
     random = np.random.RandomState(seed)
@@ -67,6 +70,9 @@ def samples(
         "document_starts": Ragged.from_lists(documents, np.uint16),
     }
     columns |= pair_columns(lengths, words, seed)
+    for name in ("ids", "partner_ids", "target_ids") if unknown else ():
+        values = columns[name].values
+        values[random.random_sample(len(values)) < unknown] = UNK
     fixed = fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64))
     rows = Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
     if read_only:

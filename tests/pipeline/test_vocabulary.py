@@ -80,3 +80,12 @@ def test_an_absent_special_is_named_with_what_there_is():
 def test_bitmaps_and_counts_have_one_place_an_id(field):
     with pytest.raises(IntegrityError, match="20"):
         replace(vocabulary(), **{field: np.zeros(20, np.uint64 if field == "token_counts" else np.bool_)})
+
+
+def test_an_unknown_token_is_content_unless_its_id_has_another_role_too():
+    roles = {"pad": 0, "mask": 1, "unk": 5}
+    saved = replace(vocabulary(), specials=roles, special=np.isin(np.arange(21), [0, 1, 5, 6, 20]))
+    assert np.flatnonzero(saved.reserved).tolist() == [0, 1, 6, 20]
+    for shared in ({**roles, "eos": 5}, {"pad": 0, "mask": 1}):
+        assert np.flatnonzero(replace(saved, specials=shared).reserved).tolist() == [0, 1, 5, 6, 20]
+    assert replace(saved, sentinels=(5, 20)).reserved[5]

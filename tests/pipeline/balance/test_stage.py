@@ -170,7 +170,8 @@ def test_copies_are_counted_by_language(tmp_path: Path) -> None:
     both = group["sets"]["parallel-77-none-cut=longer"]["train"]["tokens_in"]
     assert both == train["tokens_in"] + sum(one["copied_target_tokens"] for one in group["copies"].values())
     shown = GroupStage(recipe(tmp_path, {}, corrupt=pairs)).row(group).left_out[0]
-    assert shown == {"documents without a copy": sum(one["left_out"] for one in group["copies"].values())}
+    assert shown[0] == "document"
+    assert shown[1] == {"without a copy": sum(one["left_out"] for one in group["copies"].values())}
     assert len(tokens) == balance["documents_in"]
 
 
@@ -218,6 +219,8 @@ def test_the_row_shows_tokens_before_and_after(tmp_path: Path) -> None:
     counts = run_balanced(tmp_path, {"alpha": 0.5}, "balance")["balance"]
     row = BalanceStage(recipe(tmp_path, {})).row(counts)
     tokens = sum(one["tokens"] for by_source in counts["texts"].values() for one in by_source.values())
-    assert row.amount_in == f"{tokens:,} tokens"
-    assert row.amount_out == f"{sum(counts['balanced'].values()):,} tokens"
+    assert row.amount_in == f"{counts['documents_in']} documents"
+    training = counts["documents_in"] - counts["skipped"]["held_out"]
+    balanced = sum(counts["balanced"].values())
+    assert row.amount_out == f"{training} documents\n{tokens:,} tokens\n{balanced:,} in copies"
     assert np.isclose(sum(counts["balanced"].values()), tokens, atol=3)

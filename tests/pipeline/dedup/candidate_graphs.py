@@ -125,4 +125,5 @@ def at_once(candidates: Candidates, ranges: int, verify: float | None, folder: P
         files.append((folder / "reference.arrow").read_bytes())
     drops = zip(part[dropped].tolist(), uid_bytes(uids[dropped]), uid_bytes(uids[decided.kept[dropped]]), strict=True)
     amounts = {"candidates": int(shared.sum()), "members": len(uids), "clusters": len(members) - len(dropped)}
+    amounts |= {"compared_keys": shared.size, "compared": len(uids)}
     return files, sorted(drops), {"near": {**amounts, "dropped": len(dropped)}}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
+import yaml
 
 from pipeline.errors import ConfigurationError, StorageError
 from pipeline.execution.inputs import source_files
@@ -107,6 +109,23 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     assert len(load_plan(recipe_for(str(folder / "*" / "*.log"), tmp_path / "out")).inputs) == 1
 
 
+def test_files_of_no_known_kind_are_skipped_where_the_message_says_so(folder, tmp_path, capsys):
+    (folder / "README").write_text("About the data.")
+    (folder / "cover.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
+    with pytest.raises(ConfigurationError, match="unknown: skip") as refused:
+        load_plan(recipe_for(str(folder), tmp_path / "out"))
+    (given,) = re.findall(r"input='(\{.*?\})'", str(refused.value))[:1]
+    entry = yaml.safe_load(given)
+    skipping = load_plan(recipe_for(entry, tmp_path / "out"))
+    assert {facts["source"] for facts in skipping.inputs}.isdisjoint({"default/README", "default/cover.png"})
+    run_clean(entry, tmp_path / "run")
+    assert "2 files of no known kind skipped" in " ".join(capsys.readouterr().err.split())
+    for name in ("README", "cover.png"):
+        (folder / name).unlink()
+    plain = load_plan(recipe_for(str(folder), tmp_path / "out"))
+    assert plain.digest == skipping.digest
+
+
 def test_a_plan_made_before_stays_what_it_was(folder, tmp_path, monkeypatch):
     (folder / "notes").write_text("x")
     with monkeypatch.context() as patch:
@@ -119,3 +138,10 @@ def test_empty_folders_are_named(tmp_path):
     (tmp_path / "in" / ".hidden").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match="the folder holds no file to read"):
         names(tmp_path / "in")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a.jsonl", "hf://datasets/a/b", "https://site.example/a.jsonl.gz"])
+def test_a_remote_input_is_refused_as_such(url):
+    with pytest.raises(ConfigurationError, match="remote inputs are not supported yet; download the files") as caught:
+        source_files([InputEntry(path=["a.jsonl", url][1:])])
+    assert f"input {url}:" in str(caught.value)

@@ -80,7 +80,7 @@ def test_the_funnel_is_what_the_files_hold(run, page):
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
     assert picture(page, "From records to examples") == (
         f"records 35; documents 34 · 97.1 %; kept 33 · 97.1 %; unique 30 · 90.9 %; "
-        f"tokens {tokens:,} · {tokens / 30:,.0f} a document; examples {examples:,} · of 2 objectives"
+        f"tokens {tokens:,} · {tokens / 30:,.0f} a document; examples {examples:,} · of 2 objectives, all variants"
     )
 
 

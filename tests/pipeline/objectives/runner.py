@@ -26,6 +26,16 @@ def wide(name: str, words: Vocabulary = WORDS, label: str | None = None, **optio
     return build_objective({"name": name, **lengths, **options}, words, label)
 
 
+def tolerates_specials(objective: Objective) -> bool:
+    """Position-selecting objectives read rows with separators; sequence-editing ones refuse them."""
+    rows = samples([40], objective.vocabulary, specials=0.3, sentences=4)
+    try:
+        objective.corrupt(rows, np.zeros(1, np.uint16), 1)
+    except ValueError:
+        return False
+    return True
+
+
 def variants_of(
     objective: Objective, ids: Sequence[int], sentence_starts: Sequence[int] = (0,), count: int = 4000
 ) -> list[Example]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline import registry
 from pipeline.kernels.ragged import IdSet
 from pipeline.objectives import build_objective
-from pipeline.objectives._denoising import LOST, DenoisingPair, refuse_specials
+from pipeline.objectives._denoising import LOST, DenoisingPair, refuse_reserved
 from pipeline.rows import Example, Ragged
 from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, WORDS, samples
 from tests.pipeline.objectives.runner import corrupt
@@ -18,23 +18,23 @@ from tests.pipeline.objectives.runner import corrupt
 NAMES = [
     name
     for name in registry.names("pipeline.objectives")
-    if issubclass(registry.find("pipeline.objectives", name), DenoisingPair) and name != "composition"
+    if issubclass(registry.find("pipeline.objectives", name), DenoisingPair)
 ]
 HEADS = {"none": [], "bos": [4], "cls": [1]}
 
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 12), max_size=6), max_size=6))
-def test_the_first_special_token_is_named_with_its_row_and_place(rows: list[list[int]]) -> None:
+def test_the_first_reserved_token_is_named_with_its_row_and_place(rows: list[list[int]]) -> None:
     special = IdSet(np.arange(20) < 3)
     ids = Ragged.from_lists(rows, np.uint16)
     wrong = [(row, place, token) for row, one in enumerate(rows) for place, token in enumerate(one) if token < 3]
     if not wrong:
-        refuse_specials(ids, special, "toy")
+        refuse_reserved(ids, special, "toy")
         return
     row, place, token = wrong[0]
-    with pytest.raises(ValueError, match=rf"^toy: row {row} holds the special id {token} at {place}; expected content"):
-        refuse_specials(ids, special, "toy")
+    with pytest.raises(ValueError, match=rf"^toy: row {row} holds the reserved id {token} at {place}; expected"):
+        refuse_reserved(ids, special, "toy")
 
 
 @pytest.mark.parametrize("head", HEADS)

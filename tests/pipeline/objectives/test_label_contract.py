@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pipeline import registry
-from pipeline.objectives import Objective, build_objective
+from pipeline.objectives import build_objective
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
-from tests.pipeline.objectives.runner import wide
+from tests.pipeline.objectives.runner import tolerates_specials, wide
 
 LENGTHS = [1, 2, 3, 5, 17, 64, 300] * 12
 NAMES = registry.names("pipeline.objectives")
@@ -23,17 +23,12 @@ VARIETIES = [
 FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
 
 
-def reads_specials(objective: Objective) -> bool:
-    """Return whether rows may hold special ids."""
-    return objective.name != "mass"
-
-
 @pytest.mark.parametrize("options", VARIETIES, ids=str)
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_labels_rise_are_text_and_hold_what_stood_there(options: dict[str, object], specials: float) -> None:
     """Distinct, ascending, inside the row, at no special id; everything else is as it was; at least one label."""
     objective = wide(words=WORDS, **options)  # type: ignore[arg-type]
-    if specials and not reads_specials(objective):
+    if specials and not tolerates_specials(objective):
         return
     rows = samples(LENGTHS, specials=specials, seed=6)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
@@ -42,7 +37,7 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options: dict[str, objec
     for row in np.flatnonzero(skips == 0):
         sample, example = rows.row(int(row)), examples.row(int(row))
         framed = objective.original(sample, example)
-        if objective.name == "sentence_order_prediction":  # the label swaps what the original has in order
+        if not objective.keeps_order:  # labels stand where the input has their tokens
             framed = example["input_ids"].copy()
             framed[example["label_positions"]] = example["label_ids"]
         places = example["label_positions"].astype(int)

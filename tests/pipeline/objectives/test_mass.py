@@ -85,5 +85,5 @@ def test_each_architecture_has_its_head() -> None:
 
 
 def test_special_tokens_inside_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'mass' .* special id 2 at 1"):
+    with pytest.raises(ValueError, match=r"'mass' .* reserved id 2 at 1"):
         corrupt(wide("mass"), one_sample([300, SEP, 301], [0]))

@@ -167,5 +167,5 @@ def test_a_decoder_may_read_the_input_from_left_to_right() -> None:
 
 def test_special_ids_inside_are_refused() -> None:
     rows = Rows.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
-    with pytest.raises(ValueError, match="row 1 holds the special id 2 at 3"):
+    with pytest.raises(ValueError, match="row 1 holds the reserved id 2 at 3"):
         wide("span_corruption").corrupt(rows, np.zeros(2, np.uint16), 1)

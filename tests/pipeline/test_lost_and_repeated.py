@@ -1,0 +1,250 @@
+"""One item lost, or handled twice, at any place inside a run: the run itself notices, whatever the stage.
+
+Each case changes one call of one function of one stage. Nothing else knows of it, so what notices has counted apart.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.__main__ import main, stage_main
+from pipeline.documents.files import read_documents, write_documents
+from pipeline.execution.order import all_stages
+from pipeline.execution.unit_record import UnitRecord
+from pipeline.files import file_hash
+from pipeline.rows import Rows
+from pipeline.seeding import keyed_hash
+from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.pipeline.mutations import CLEAR, Damage
+
+RECIPE = """
+corpus: miniature
+seed: 7
+heldout: {fraction: 0.3}
+plan: {unit_bytes: 8192, shard_bytes: 40000}
+clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
+dedup: {}
+train_tokenizer: {name: byte_bpe, size: 450}
+encode: {sentences: regex}
+balance: {alpha: 0.5}
+group: {}
+corrupt:
+  - {name: masked_lm, max_length: 64, variants: 2}
+  - {name: sentence_reordering, max_length: 64}
+  - {name: document_rotation, max_length: 64}
+"""
+TASKS = """
+corpus: words
+seed: 7
+tokenizer: {path: TOKENIZER}
+tasks: {reader: {name: glue, task: sst2}, max_length: 32, carve: {dev: 0.3}}
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A call inside a stage, and which of its values passes items on.
+
+    Args:
+        stage: the stage that the items are lost in.
+        function: module and name, `pipeline.clean.unit:write_documents`, of a class `module:Class.method`.
+        value: number or keyword of the argument that holds the items; None: what it returns.
+        part: of what it returns, the place of the items in the tuple.
+    """
+
+    stage: str
+    function: str
+    value: int | str | None = None
+    part: int | None = None
+
+
+PLACES = {
+    "a record from the reader": Place("clean", "pipeline.clean.unit:_batches", 0),
+    "a document between two steps": Place("clean", "pipeline.clean.unit:CleanUnits._extracted"),
+    "a document that is written": Place("clean", "pipeline.clean.unit:write_documents", 1),
+    "a rejection that is written": Place("clean", "pipeline.clean.unit:write_rejects", 1),
+    "documents that are hashed": Place("dedup", "pipeline.dedup.exact_passes:read_batches"),
+    "a hash that is compared": Place("dedup", "pipeline.dedup.exact_passes:read_rows"),
+    "documents that get a signature": Place("dedup", "pipeline.dedup.near_passes:read_batches"),
+    "a band key that is compared": Place("dedup", "pipeline.dedup.near_passes:read_rows"),
+    "a near-duplicate that is compared": Place("dedup", "pipeline.dedup.cluster_passes:read_rows"),
+    "a document of dedup": Place("dedup", "pipeline.dedup.apply:read_documents"),
+    "a document that dedup writes": Place("dedup", "pipeline.dedup.apply:write_documents", 1),
+    "a rejection that dedup writes": Place("dedup", "pipeline.dedup.apply:write_rejects", 1),
+    "documents of the tokenizer's sample": Place("train_tokenizer", "pipeline.train_tokenizer.stage:choose_sample", 0),
+    "a text of the tokenizer's sample": Place("train_tokenizer", "pipeline.train_tokenizer.sample:_read"),
+    "a document before it is encoded": Place("encode", "pipeline.encode.tokenise:read_documents"),
+    "a document that is encoded": Place("encode", "pipeline.encode.tokenise:token_documents"),
+    "a document of a sorted run": Place("encode", "pipeline.encode.runs:RunWriter._batch", 1),
+    "a run of a shard": Place("encode", "pipeline.encode.merge:read_range"),
+    "a row of a token shard": Place("encode", "pipeline.shards.set_writer:write_shard", 1),
+    "a token shard in the manifest": Place("encode", "pipeline.shards.set_writer:write_manifest", "shards"),
+    "a document that is balanced": Place("balance", "pipeline.balance.passes:CountTokens._counted", 1),
+    "a training document": Place("group", "pipeline.group.passes:train_documents"),
+    "a held-out document": Place("group", "pipeline.group.passes:heldout_documents"),
+    "a copy of a document": Place("group", "pipeline.group.passes:with_copies"),
+    "a document that is grouped": Place("group", "pipeline.groupings.packed:Packed.group", 1),
+    "a sample row": Place("group", "pipeline.group.passes:_by_uid", 0),
+    "a row of a sample shard": Place("group", "pipeline.shards.set_writer:write_shard", 1),
+    "a sample shard in the manifest": Place("group", "pipeline.shards.set_writer:write_manifest", "shards"),
+    "a shard and variant": Place("corrupt", "pipeline.corrupt.stage:example_units"),
+    "a sample": Place("corrupt", "pipeline.shards.reader:ShardSet.read_block"),
+    "an example": Place("corrupt", "pipeline.objectives._objective:Objective.corrupt", part=0),
+    "a block of examples": Place("corrupt", "pipeline.corrupt.passes:CorruptedShard.blocks"),
+    "a row of an example shard": Place("corrupt", "pipeline.shards.set_writer:write_shard", 1),
+    "an example shard in the manifest": Place("corrupt", "pipeline.shards.set_writer:write_manifest", "shards"),
+    "a row of a split": Place("tasks", "pipeline.tasks.passes:TaskSets.items"),
+    "an example of a task": Place("tasks", "pipeline.tasks.task_rows:TaskRows._built"),
+    "a row of a task's shard": Place("tasks", "pipeline.shards.set_writer:write_shard", 1),
+    "a task's shard in the manifest": Place("tasks", "pipeline.shards.set_writer:write_manifest", "shards"),
+}  # fmt: skip
+
+
+class Sabotage:
+    """Loses or repeats one item of the values that pass a place."""
+
+    def __init__(self, place: Place, twice: bool) -> None:
+        self.place, self.twice, self.done = place, twice, False
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        module, _, path = self.place.function.partition(":")
+        holder: Any = importlib.import_module(module)
+        *outer, name = path.split(".")
+        for one in outer:
+            holder = getattr(holder, one)
+        monkeypatch.setattr(holder, name, self._around(getattr(holder, name)))
+
+    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        value = self.place.value
+
+        def altered(*given: Any, **named: Any) -> Any:
+            if isinstance(value, str):
+                named[value] = self._alter(named[value])
+            elif value is not None:
+                given = (*given[:value], self._alter(given[value]), *given[value + 1 :])
+            result = function(*given, **named)
+            if value is not None:
+                return result
+            if self.place.part is None:
+                return self._alter(result)
+            parts = list(result)
+            parts[self.place.part] = self._alter(parts[self.place.part])
+            return tuple(parts)
+
+        return altered
+
+    def _alter(self, items: Any) -> Any:
+        if isinstance(items, Iterator) or not hasattr(items, "__len__"):
+            return self._passed(items)
+        if self.done or not len(items):
+            return items
+        self.done = True
+        chosen = [0, *range(len(items))] if self.twice else [*range(1, len(items))]
+        if isinstance(items, Rows):
+            return items.take(np.array(chosen, dtype=np.intp))
+        return items[chosen] if isinstance(items, np.ndarray) else type(items)(items[one] for one in chosen)
+
+    def _passed(self, items: Iterator[Any]) -> Iterator[Any]:
+        for number, item in enumerate(items):
+            now = number == 0 and not self.done
+            self.done = self.done or now
+            yield from [item] * (1 if not now else 2 * self.twice)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
+    """Arguments and output of a finished run over documents, and of one over a task."""
+    folder = tmp_path_factory.mktemp("finished")
+    texts = ["--config", str(write_recipe(folder, RECIPE)), f"input={write_corpus(folder / 'crawl', 30)}"]
+    assert main([*texts, f"output={folder / 'texts'}"]) == 0
+    lines = [f"{'a good film' if row % 2 else 'bad one'} with number {row} .\t{row % 2}" for row in range(30)]
+    (folder / "sst2").mkdir()
+    (folder / "sst2" / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n", encoding="utf-8")
+    (folder / "task.yaml").write_text(TASKS.replace("TOKENIZER", str(folder / "texts/train_tokenizer/tokenizer")))
+    task = ["--config", str(folder / "task.yaml"), f"input={folder / 'sst2'}"]
+    assert main([*task, f"output={folder / 'task'}"]) == 0
+    return {"texts": (texts, folder / "texts"), "task": (task, folder / "task")}
+
+
+@pytest.mark.parametrize(
+    "twice", [pytest.param(False, id="lost"), pytest.param(True, id="twice", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("name", PLACES)
+def test_the_run_notices(
+    finished: dict[str, tuple[list[str], Path]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    twice: bool,
+) -> None:
+    place = PLACES[name]
+    arguments, output = finished["task" if place.stage == "tasks" else "texts"]
+    for stage in all_stages()[: all_stages().index(place.stage)]:
+        if (output / stage).is_dir():
+            shutil.copytree(output / stage, tmp_path / stage, copy_function=os.link)
+    sabotage = Sabotage(place, twice)
+    sabotage.install(monkeypatch)
+    code = main([*arguments, f"output={tmp_path}"])
+    said = capsys.readouterr().err
+    assert sabotage.done
+    assert code in (65, 74), said  # 74: a file that the next pass expects is missing
+    assert "Traceback" not in said
+    assert place.stage in said[said.index("error: ") :]
+
+
+@pytest.mark.parametrize("stage", ["clean", "dedup"])
+def test_a_document_that_vanished_between_two_stages_is_missed_whatever_the_hash_says(
+    finished: dict[str, tuple[list[str], Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str
+) -> None:
+    """The file is whole, and its record has its new size and hash: only the counts tell."""
+    arguments, output = finished["texts"]
+    for name in all_stages()[: all_stages().index(stage) + 1]:
+        if (output / name).is_dir():
+            shutil.copytree(output / name, tmp_path / name)
+    name = "documents/000000.arrow"
+    path, record = tmp_path / stage / name, UnitRecord.load(tmp_path / stage, "main", 0)
+    assert record is not None
+    write_documents(path, [*read_documents(path)][1:])
+    facts = {"bytes": path.stat().st_size, "xxh3_128": file_hash(path)}
+    replace(record, outputs={**record.outputs, name: facts}).save(tmp_path / stage)
+    assert main([*arguments, f"output={tmp_path}"]) == 65
+    assert "counts do not add up" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("run", "before", "stage"),
+    [("texts", "encode", "balance"), ("texts", "balance", "group"), ("task", "tokenizer", "tasks")],
+)
+def test_a_flipped_bit_between_two_stages_is_refused_by_name_or_changes_nothing(
+    finished: dict[str, tuple[list[str], Path]], tmp_path: Path, run: str, before: str, stage: str
+) -> None:
+    """One of each kind of file of the stages that the miniature corpus does not have."""
+    arguments, output = finished[run]
+    files = {path.name.split("-")[0]: path for path in sorted((output / before).rglob("*")) if path.is_file()}
+    found = []
+    for number, path in enumerate(path for name, path in files.items() if not name.startswith(("config", "report"))):
+        copy = tmp_path / str(number)
+        for name in all_stages()[: all_stages().index(stage)]:
+            if (output / name).is_dir():
+                shutil.copytree(output / name, copy / name)
+        relative = path.relative_to(output).as_posix()
+        Damage("flip", relative, keyed_hash(relative)).apply(copy)
+        with redirect_stderr(io.StringIO()) as said:
+            code = stage_main(stage, [*arguments, f"output={copy}"])
+        same = code == 0 and tree(copy / stage) == tree(output / stage)
+        found.append("refused" if code in CLEAR and str(copy / relative) in said.getvalue() else "harmless" * same)
+    assert set(found) <= {"refused", "harmless"}
+    assert "refused" in found
